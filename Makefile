@@ -1,0 +1,57 @@
+# The two commands of the README are `make run` and `make test`; each does all
+# the set-up it needs. Everything else here is for people who change the code.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# A Go that is a little older than go.mod asks for fetches the right one.
+export GOTOOLCHAIN ?= auto
+
+TOOL := go tool -modfile=tools/go.mod
+FUZZTIME ?= 30s
+
+.PHONY: help
+help: ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1@\2/p' $(MAKEFILE_LIST) | \
+		while IFS=@ read -r name what; do printf '  make %-10s %s\n' "$$name" "$$what"; done
+
+.PHONY: run
+run: build ## start the local world and stay in the foreground (ARGS="--keep DIR" and so on)
+	@exec bin/coffer local $(ARGS)
+
+.PHONY: test
+test: setup ## format check, vet, generated code, every test with the race detector
+	@scripts/check-format
+	@echo 'vet'
+	@go vet ./...
+	@echo 'test (generated code is checked by the packages that embed it)'
+	@go test -race -vet=off -timeout 15m ./...
+
+.PHONY: build
+build: setup ## build bin/coffer
+	@go build -trimpath -o bin/coffer ./cmd/coffer
+
+.PHONY: setup
+setup: ## install what is missing
+	@scripts/setup
+
+.PHONY: format
+format: ## rewrite the Go sources in the house format
+	@$(TOOL) gofumpt -w .
+
+.PHONY: lint
+lint: setup ## the slow checks: staticcheck on everything
+	@$(TOOL) staticcheck ./...
+
+.PHONY: generate
+generate: ## write generated files anew (the local chain's contracts, go generate)
+	@scripts/setup --generate
+	@node localchain/compile.js
+	@go generate ./...
+	@$(TOOL) gofumpt -w .
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (30s)
+	@scripts/fuzz $(FUZZTIME)

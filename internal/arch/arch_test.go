@@ -1,0 +1,93 @@
+package arch
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const root = "../.."
+
+// asBuilt is the module as it stands, parsed once.
+var asBuilt = sync.OnceValues(func() (house, error) {
+	planned, err := os.ReadFile("planned.txt")
+	if err != nil {
+		return house{}, err
+	}
+	sources, err := load(os.DirFS(root))
+	if err != nil {
+		return house{}, err
+	}
+	return house{places, plannedDirs(string(planned)), doors, importers, sources}, nil
+})
+
+// plannedDirs reads planned.txt: the lines after its introduction that name a
+// folder.
+func plannedDirs(text string) []string {
+	_, text, _ = strings.Cut(text, "- - -\n")
+	var out []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "-") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func check(t *testing.T, what func(house) []string) {
+	t.Helper()
+	h, err := asBuilt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, complaint := range what(h) {
+		t.Error(complaint)
+	}
+}
+
+func TestEveryPackageStandsOnAFloor(t *testing.T) { t.Parallel(); check(t, house.listed) }
+func TestImportsPointDown(t *testing.T)           { t.Parallel(); check(t, house.edges) }
+func TestMoneyIsNeverAFloat(t *testing.T)         { t.Parallel(); check(t, house.floats) }
+func TestFeaturesDoNotKnowHTTP(t *testing.T)      { t.Parallel(); check(t, house.http) }
+func TestKeysStayWithTheSigner(t *testing.T)      { t.Parallel(); check(t, house.keys) }
+func TestIDsCannotBeGuessed(t *testing.T)         { t.Parallel(); check(t, house.random) }
+func TestTestsNeitherSkipNorSleep(t *testing.T)   { t.Parallel(); check(t, house.honest) }
+func TestEveryPackageSaysWhatItIs(t *testing.T)   { t.Parallel(); check(t, house.documented) }
+
+func TestRulesAndTestsNameEachOther(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile(root + "/docs/rules.md")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Log("docs/rules.md is not written yet")
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, func(h house) []string { return h.citations(string(rules)) })
+}
+
+func TestMigrationsSayWhy(t *testing.T) {
+	t.Parallel()
+	names, err := fs.Glob(os.DirFS(root), "migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(root + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(string(text), "-- Why: ") {
+			t.Errorf("%s: got a first line without the reason, want it to open with %q", name, "-- Why: ")
+		}
+	}
+	if !slices.IsSorted(names) {
+		t.Errorf("migrations: got %v, want them in order", names)
+	}
+}

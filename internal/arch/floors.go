@@ -1,0 +1,131 @@
+package arch
+
+// A floor is a height in the house. Code may use what lies below it, never
+// what lies above; beside it only where beside says so.
+type floor int
+
+const (
+	public      floor = iota // what integrators import; knows nothing of us
+	words                    // values and vocabulary, pure
+	foundations              // I/O that has never heard of a deposit
+	core                     // what every feature stands on
+	gates                    // the only ways in and out
+	features                 // the trade
+	over                     // above the features, reading only
+	adapters                 // a child that plugs into its parent's port
+	surfaces                 // translate, never decide
+	wiring                   // app
+	world                    // the local world, which runs app
+	commands                 // the subcommands, above both
+	program                  // main
+	watch                    // this package: above everything, used by nothing
+)
+
+var floorNames = [...]string{
+	"public", "words", "foundations", "core", "gates", "features", "over", "adapters",
+	"surfaces", "wiring", "world", "commands", "program", "watch",
+}
+
+func (f floor) String() string { return floorNames[f] }
+
+// beside tells on which floors a package may import its neighbours. The other
+// floors are the ones whose members must stay replaceable or readable alone:
+// two features that must meet do so through a one-method interface that app
+// wires.
+var beside = map[floor]bool{
+	public: true, words: true, foundations: true, core: true, world: true, watch: true,
+}
+
+// A permit lets a package do what its floor may not.
+type permit uint
+
+const (
+	mayHTTP  permit = 1 << iota // import net/http
+	mayFloat                    // use floating point, for display or metrics, never for money
+	mayKeys                     // hold private keys of chains, or sign with them
+	mayRand                     // import math/rand, for jitter or scripted chaos, never for ids or secrets
+	testOnly                    // only tests may import it
+)
+
+// httpFloors may import net/http without a permit: they speak to the outside.
+var httpFloors = map[floor]bool{public: true, adapters: true, surfaces: true, wiring: true, world: true, commands: true}
+
+// A place is one package: its folder under the module root, its floor, and
+// what it may do beyond that floor.
+type place struct {
+	dir   string
+	floor floor
+	may   permit
+}
+
+// places is the drawing. Every folder with Go files stands here once.
+var places = []place{
+	{"webhook", public, 0},
+
+	{"internal/money", words, 0},
+	{"internal/fault", words, 0},
+	{"internal/id", words, 0},
+	{"internal/chain", words, 0},
+	{"internal/chain/chaintest", words, testOnly},
+	{"internal/chain/evm/evmtx", words, 0},
+
+	{"migrations", foundations, 0},
+	{"internal/pg", foundations, 0},
+	{"internal/pg/local", foundations, 0},
+	{"internal/pg/pgtest", foundations, testOnly},
+	{"internal/jobs", foundations, 0},
+	{"internal/seal", foundations, 0},
+	{"internal/localworld/anvil", foundations, mayHTTP | mayKeys},
+	{"internal/localworld/anvil/anviltest", foundations, testOnly | mayKeys},
+	{"internal/localworld/evmtoken", foundations, 0},
+
+	{"internal/mint", core, 0},
+	{"internal/org", core, 0},
+	{"internal/people", core, 0},
+	{"internal/customer", core, 0},
+	{"internal/ledger", core, 0},
+	{"internal/event", core, 0},
+	{"internal/audit", core, 0},
+	{"internal/price", core, 0},
+	{"internal/wallet", core, 0},
+	{"internal/signer", core, mayKeys},
+	{"internal/freeze", core, 0},
+
+	{"internal/scan", gates, 0},
+	{"internal/dispatch", gates, 0},
+	{"internal/delivery", gates, mayHTTP},
+
+	{"internal/deposit", features, 0},
+	{"internal/withdrawal", features, 0},
+	{"internal/sweep", features, 0},
+
+	{"internal/verify", over, 0},
+	{"internal/report", over, 0},
+
+	{"internal/chain/evm", adapters, 0},
+	{"internal/chain/sim", adapters, mayRand},
+	{"internal/signer/local", adapters, mayKeys},
+	{"internal/signer/remote", adapters, 0},
+
+	{"internal/api", surfaces, 0},
+	{"internal/ops", surfaces, mayFloat},
+
+	{"internal/app", wiring, 0},
+	{"internal/localworld", world, mayFloat | mayKeys},
+	{"internal/cli", commands, mayFloat},
+	{"cmd/coffer", program, 0},
+	{"internal/arch", watch, 0},
+}
+
+// A door is an import that the floors forbid and that is right all the same.
+// One that no code uses any more fails the test.
+type door struct{ from, to, why string }
+
+var doors = []door{}
+
+// importers names the only packages whose code, tests aside, may import the
+// ones on the left. Adapters need no line here: only app imports them.
+var importers = map[string][]string{
+	"internal/localworld/anvil":    {"internal/localworld", "internal/localworld/anvil/anviltest"},
+	"internal/localworld/evmtoken": {"internal/localworld", "internal/localworld/anvil"},
+}

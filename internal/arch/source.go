@@ -1,0 +1,117 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const module = "github.com/cofferpay/coffer"
+
+// A source is one parsed Go file. dir is the folder of its package under the
+// module root.
+type source struct {
+	name string
+	dir  string
+	test bool
+	fset *token.FileSet
+	file *ast.File
+}
+
+// at is where node stands, for a message.
+func (s source) at(node ast.Node) string {
+	return fmt.Sprintf("%s:%d", s.name, s.fset.Position(node.Pos()).Line)
+}
+
+// An imported is one import line of a source.
+type imported struct {
+	path string // as written
+	dir  string // under the module root, empty when the package is not ours
+	name string // what the file calls it
+	spec *ast.ImportSpec
+}
+
+func (s source) imports() []imported {
+	var all []imported
+	for _, spec := range s.file.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			panic("the parser let an unquoted import pass: " + spec.Path.Value)
+		}
+		i := imported{path: p, spec: spec, name: importName(p)}
+		if rest, ok := strings.CutPrefix(p, module+"/"); ok {
+			i.dir = rest
+		}
+		if spec.Name != nil {
+			i.name = spec.Name.Name
+		}
+		all = append(all, i)
+	}
+	return all
+}
+
+// importName guesses the name that a package declares from its path. It is
+// right for the paths that the checks ask about.
+func importName(p string) string {
+	base := path.Base(p)
+	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
+		base = path.Base(path.Dir(p))
+	}
+	return strings.TrimPrefix(base, "go-")
+}
+
+// load parses every Go file of the module in fsys. Build constraints are not
+// looked at: a file for another system obeys the same rules.
+func load(fsys fs.FS) ([]source, error) {
+	fset := token.NewFileSet()
+	var all []source
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := path.Base(name)
+		if d.IsDir() {
+			hidden := name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_"))
+			if hidden || base == "node_modules" || base == "testdata" || name == "bin" || name == "tools" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(base, ".go") {
+			return nil
+		}
+		text, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		all = append(all, source{
+			name: name,
+			dir:  path.Dir(name),
+			test: strings.HasSuffix(base, "_test.go"),
+			fset: fset,
+			file: file,
+		})
+		return nil
+	})
+	return all, err
+}
+
+// dirs lists the folders that hold Go code, each once, sorted.
+func dirs(all []source) []string {
+	var out []string
+	for _, s := range all {
+		out = append(out, s.dir)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
