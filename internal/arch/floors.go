@@ -70,7 +70,7 @@ var places = []place{
 	{"internal/chain/evm/evmtx", words, 0},
 
 	{"migrations", foundations, 0},
-	{"internal/pg", foundations, 0},
+	{"internal/pg", foundations, mayRand},
 	{"internal/pg/local", foundations, 0},
 	{"internal/pg/pgtest", foundations, testOnly},
 	{"internal/jobs", foundations, 0},

@@ -1,0 +1,817 @@
+// Package local runs a PostgreSQL of our own under a data directory: for a program
+// that was given no database URL, and for tests.
+//
+// What never happens here: a server that listens beyond loopback, one that runs as
+// root, one that outlives its parent, one that trades durability for speed. What a
+// crash leaves: the directory, which the next Start recovers; the server itself goes
+// down with the program, however that ends (see watch).
+package local
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Names inside a cluster.
+const (
+	Database = "coffer"
+	Owner    = "coffer_owner" // owns Database, may create roles
+	Login    = "coffer"       // what the program logs in as; owns nothing, inherits nothing
+	super    = "postgres"
+)
+
+const (
+	startMax      = 60 * time.Second // crash recovery included
+	stopMax       = 60 * time.Second // fast shutdown, its checkpoint included
+	stopHarderMax = 10 * time.Second // after each escalation
+	portTries     = 5
+	socketPathMax = 90 // bytes; the kernel allows 107 on Linux and 103 on macOS, and the name is appended
+	configName    = "coffer.json"
+)
+
+// Options say where a cluster lives. Only Dir is required.
+type Options struct {
+	// Dir is made when missing. When we are root it is handed to an unprivileged user,
+	// who must be able to reach it; if that is impossible the cluster goes under
+	// os.TempDir and a warning says so (see Cluster.Dir).
+	Dir string
+	// Ephemeral removes Dir when the cluster stops or the program ends.
+	Ephemeral bool
+	// TCP also listens on 127.0.0.1, with password. Port 0 takes a free one.
+	TCP  bool
+	Port int
+	// Settings are added to the server's command line.
+	Settings map[string]string
+	// Log receives warnings; nil means slog.Default.
+	Log *slog.Logger
+}
+
+// Cluster is a running server. Its methods are not safe for concurrent use, except Done.
+type Cluster struct {
+	opts   Options
+	bin    string
+	dir    string // holds data/, the socket, the log, the credentials
+	socket string // directory of the unix socket
+	cred   *syscall.Credential
+	conf   config
+
+	port    int
+	cmd     *exec.Cmd
+	tether  io.WriteCloser // the server stops when this closes, also by our death
+	janitor io.WriteCloser // Dir is removed when this closes, also by our death
+	tidied  func() error
+	exited  chan struct{}
+}
+
+// config is what must survive a restart: the passwords.
+type config struct {
+	Super string `json:"super"`
+	Owner string `json:"owner"`
+	Login string `json:"login"`
+}
+
+// Start makes the cluster when Dir is empty, and starts it. It returns when the server
+// answers.
+func Start(ctx context.Context, opts Options) (*Cluster, error) {
+	if opts.Log == nil {
+		opts.Log = slog.Default()
+	}
+	if opts.Dir == "" {
+		return nil, errors.New("start a private PostgreSQL: no directory given")
+	}
+	bin, err := Binaries()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{opts: opts, bin: bin}
+	if err := c.prepare(ctx); err != nil {
+		return nil, fmt.Errorf("start a private PostgreSQL in %s: %w", opts.Dir, err)
+	}
+	if err := c.launch(ctx); err != nil {
+		c.tidy()
+		return nil, fmt.Errorf("start a private PostgreSQL in %s: %w", c.dir, err)
+	}
+	if err := c.furnish(ctx); err != nil {
+		c.Stop()
+		return nil, fmt.Errorf("furnish the private PostgreSQL in %s: %w", c.dir, err)
+	}
+	return c, nil
+}
+
+// Dir is where the cluster really is; see Options.Dir.
+func (c *Cluster) Dir() string { return c.dir }
+
+// Port is the TCP port on 127.0.0.1, or 0.
+func (c *Cluster) Port() int {
+	if !c.opts.TCP {
+		return 0
+	}
+	return c.port
+}
+
+// URL logs in to the named database as the role that the program uses; an empty name
+// means Database.
+func (c *Cluster) URL(database string) string { return c.url(Login, c.conf.Login, database) }
+
+// OwnerURL logs in as the owner of Database.
+func (c *Cluster) OwnerURL(database string) string { return c.url(Owner, c.conf.Owner, database) }
+
+// SuperURL logs in as the superuser, which nothing but tests and first aid should be.
+func (c *Cluster) SuperURL(database string) string {
+	if database == "" {
+		database = "postgres"
+	}
+	return c.url(super, c.conf.Super, database)
+}
+
+// Done is closed when the server process has ended, wanted or not.
+func (c *Cluster) Done() <-chan struct{} { return c.exited }
+
+// Stop shuts the server down: clients are disconnected, a checkpoint is written. It
+// waits for the end, removes an ephemeral directory, and may be called again.
+func (c *Cluster) Stop() error {
+	err := c.halt()
+	if c.socket != c.dir {
+		_ = os.RemoveAll(c.socket) // Empty by now; the next Start makes it again.
+	}
+	return errors.Join(err, c.tidy())
+}
+
+// Kill ends the server as a power cut would. The directory stays for Restart.
+func (c *Cluster) Kill() error {
+	pid, err := c.postmaster()
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill the server: %w", err)
+	}
+	<-c.exited
+	c.tether.Close()
+	// Its children notice within moments; a new server must not meet them.
+	return c.waitForOrphans()
+}
+
+// Restart starts the server again, after Kill or a stop of its own, on the same port.
+// A running server is shut down first.
+func (c *Cluster) Restart(ctx context.Context) error {
+	if err := c.halt(); err != nil {
+		return err
+	}
+	return c.launch(ctx)
+}
+
+func (c *Cluster) url(role, password, database string) string {
+	if database == "" {
+		database = Database
+	}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(role, password), Path: "/" + database}
+	q := url.Values{}
+	if c.opts.TCP {
+		u.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port))
+		q.Set("sslmode", "disable")
+	} else {
+		q.Set("host", c.socket)
+		q.Set("port", strconv.Itoa(c.port))
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// Binaries finds the directory that holds initdb and postgres: on PATH, or where
+// Debian and Homebrew put them. The newest version wins outside PATH.
+func Binaries() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil && usable(filepath.Dir(real)) {
+			return filepath.Dir(real), nil
+		}
+	}
+	var found []string
+	for _, pattern := range []string{
+		"/usr/lib/postgresql/*/bin",
+		"/usr/pgsql-*/bin",
+		"/opt/homebrew/opt/postgresql@*/bin",
+		"/usr/local/opt/postgresql@*/bin",
+	} {
+		matches, _ := filepath.Glob(pattern) // The patterns are well formed.
+		found = append(found, matches...)
+	}
+	slices.SortFunc(found, func(a, b string) int { return versionIn(b) - versionIn(a) })
+	for _, dir := range found {
+		if usable(dir) {
+			return dir, nil
+		}
+	}
+	return "", errors.New("no PostgreSQL server found on PATH or in the usual places: " +
+		"install version 15 or later (Debian and Ubuntu: apt install postgresql; macOS: brew install postgresql@17), " +
+		"or give the URL of a running server")
+}
+
+func usable(dir string) bool {
+	for _, name := range []string{"initdb", "postgres"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// versionIn reads the first number of a path such as /usr/lib/postgresql/15/bin.
+func versionIn(path string) int {
+	start := strings.IndexFunc(path, func(r rune) bool { return r >= '0' && r <= '9' })
+	if start < 0 {
+		return 0
+	}
+	end := start
+	for end < len(path) && path[end] >= '0' && path[end] <= '9' {
+		end++
+	}
+	n, _ := strconv.Atoi(path[start:end]) // Digits only; an overflow sorts last.
+	return n
+}
+
+// prepare settles who runs the server and where, and makes the cluster if there is none.
+func (c *Cluster) prepare(ctx context.Context) error {
+	dir, err := filepath.Abs(c.opts.Dir)
+	if err != nil {
+		return err
+	}
+	c.dir = dir
+	if os.Geteuid() == 0 {
+		if c.cred, err = unprivileged(); err != nil {
+			return err
+		}
+		if blocked := unreachable(dir, int(c.cred.Uid)); blocked != "" {
+			// The name follows from the wish, so that the same wish finds it again.
+			sum := sha256.Sum256([]byte(dir))
+			c.dir = filepath.Join(os.TempDir(), "coffer-pg-"+hex.EncodeToString(sum[:6]))
+			c.opts.Log.Warn("PostgreSQL cannot run as root and its user cannot reach the data directory; using a temporary place",
+				"wanted", dir, "blocked_by", blocked, "using", c.dir)
+		}
+	}
+	if err := c.makeDir(); err != nil {
+		return err
+	}
+	if err := c.placeSocket(); err != nil {
+		return err
+	}
+	if c.opts.Ephemeral {
+		if err := c.hireJanitor(); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(c.path("data", "PG_VERSION")); errors.Is(err, fs.ErrNotExist) {
+		err = c.initialize(ctx)
+		if err != nil {
+			c.tidy()
+		}
+		return err
+	}
+	content, err := os.ReadFile(c.path(configName))
+	if err != nil {
+		return fmt.Errorf("read the cluster's passwords: %w", err)
+	}
+	if err := json.Unmarshal(content, &c.conf); err != nil {
+		return fmt.Errorf("read the cluster's passwords: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) path(parts ...string) string {
+	return filepath.Join(append([]string{c.dir}, parts...)...)
+}
+
+// unprivileged is the user that root starts the server as.
+func unprivileged() (*syscall.Credential, error) {
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(u.Uid, 10, 32)
+		if err != nil {
+			continue
+		}
+		gid, err := strconv.ParseUint(u.Gid, 10, 32)
+		if err != nil {
+			continue
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), NoSetGroups: false}, nil
+	}
+	return nil, errors.New("PostgreSQL refuses to run as root and there is no user postgres or nobody to run it as: " +
+		"run this program as an ordinary user")
+}
+
+// unreachable names the first parent that the user cannot pass through, or "".
+func unreachable(dir string, uid int) string {
+	for parent := filepath.Dir(dir); ; parent = filepath.Dir(parent) {
+		info, err := os.Stat(parent)
+		if err == nil {
+			stat, ok := info.Sys().(*syscall.Stat_t)
+			owned := ok && int(stat.Uid) == uid && info.Mode()&0o100 != 0
+			if info.Mode()&0o001 == 0 && !owned {
+				return parent
+			}
+		}
+		if parent == filepath.Dir(parent) {
+			return ""
+		}
+	}
+}
+
+// makeDir makes the directory and hands it over. It refuses one that is somebody
+// else's: the name under the temporary directory can be guessed.
+func (c *Cluster) makeDir() error {
+	if err := os.MkdirAll(filepath.Dir(c.dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(c.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(c.dir)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", c.dir)
+	}
+	owner := int(stat.Uid)
+	if owner != os.Geteuid() && (c.cred == nil || owner != int(c.cred.Uid)) {
+		return fmt.Errorf("%s belongs to another user (id %d)", c.dir, owner)
+	}
+	if err := os.Chmod(c.dir, 0o700); err != nil {
+		return err
+	}
+	return c.handOver(c.dir)
+}
+
+func (c *Cluster) handOver(path string) error {
+	if c.cred == nil {
+		return nil
+	}
+	return os.Chown(path, int(c.cred.Uid), int(c.cred.Gid))
+}
+
+// placeSocket keeps the socket beside the data unless the path is longer than a socket
+// address may be.
+func (c *Cluster) placeSocket() error {
+	if len(c.dir) <= socketPathMax-len("/.s.PGSQL.65535") {
+		c.socket = c.dir
+		return nil
+	}
+	sum := sha256.Sum256([]byte(c.dir))
+	c.socket = filepath.Join(os.TempDir(), "coffer-sock-"+hex.EncodeToString(sum[:6]))
+	if err := os.Mkdir(c.socket, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return c.handOver(c.socket)
+}
+
+// initialize runs initdb into a directory beside the final one and renames it, so that
+// a crash leaves either no cluster or a whole one. The passwords are written first.
+func (c *Cluster) initialize(ctx context.Context) error {
+	c.conf = config{Super: rand.Text(), Owner: rand.Text(), Login: rand.Text()}
+	content, err := json.Marshal(c.conf)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.path(configName), content, 0o600); err != nil {
+		return err
+	}
+	fresh := c.path("data.new")
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	pwfile := c.path("pwfile")
+	if err := os.WriteFile(pwfile, []byte(c.conf.Super+"\n"), 0o600); err != nil {
+		return err
+	}
+	defer os.Remove(pwfile)
+	if err := c.handOver(pwfile); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "initdb"),
+		"--pgdata="+fresh, "--username="+super, "--pwfile="+pwfile, "--auth=scram-sha-256",
+		"--encoding=UTF8", "--locale=C", "--data-checksums")
+	cmd.Dir = c.dir
+	cmd.Env = environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.cred}
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, tail(output))
+	}
+	return os.Rename(fresh, c.path("data"))
+}
+
+// launch starts the server and waits until it answers.
+func (c *Cluster) launch(ctx context.Context) error {
+	if err := c.clearStale(); err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		err := c.launchOnce(ctx)
+		if err == nil {
+			return nil
+		}
+		if c.opts.TCP && c.opts.Port == 0 && try < portTries && strings.Contains(c.logTail(), "could not bind") {
+			c.port = 0 // Somebody took the free port between our look and the server's bind.
+			continue
+		}
+		return err
+	}
+}
+
+func (c *Cluster) launchOnce(ctx context.Context) error {
+	if c.port == 0 {
+		port, err := c.choosePort()
+		if err != nil {
+			return err
+		}
+		c.port = port
+	}
+	settings := map[string]string{
+		"port":                    strconv.Itoa(c.port),
+		"listen_addresses":        "",
+		"unix_socket_directories": c.socket,
+		"unix_socket_permissions": "0700",
+		"fsync":                   "on",
+		"full_page_writes":        "on",
+		"synchronous_commit":      "on",
+		"logging_collector":       "off",
+		"log_min_messages":        "warning",
+		"log_min_error_statement": "panic",
+		"timezone":                "UTC",
+		"log_timezone":            "UTC",
+	}
+	if c.opts.TCP {
+		settings["listen_addresses"] = "127.0.0.1"
+	}
+	for name, value := range c.opts.Settings {
+		settings[name] = value
+	}
+	args := []string{filepath.Join(c.bin, "postgres"), "-D", c.path("data")}
+	for name, value := range settings {
+		args = append(args, "-c", name+"="+value)
+	}
+
+	log, err := os.OpenFile(c.path("log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if err := c.handOver(log.Name()); err != nil {
+		return err
+	}
+
+	cmd := exec.Command("/bin/sh", append([]string{"-c", watch, "sh"}, args...)...)
+	cmd.Dir = c.dir
+	cmd.Env = environment()
+	cmd.Stdout, cmd.Stderr = log, log
+	// A process group of its own: Ctrl-C at the terminal is for the program, which
+	// then stops the server when it has finished with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.cred, Setpgid: true}
+	tether, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the server: %w", err)
+	}
+	c.cmd, c.tether = cmd, tether
+	exited := make(chan struct{})
+	c.exited = exited
+	go func() {
+		_ = cmd.Wait() // How it ended is in its log.
+		close(exited)
+	}()
+	if err := c.await(ctx); err != nil {
+		return errors.Join(err, c.halt())
+	}
+	return nil
+}
+
+// watch is the parent of the server. Its standard input is a pipe of which only our
+// program holds the other end: when the program ends, in whatever way, reading it ends
+// too, and the server is asked for a fast shutdown - repeatedly, because a server that
+// has only just been started ignores the first request. Linux's parent-death signal
+// would follow the thread that forked instead of the process, and macOS has none.
+const watch = `
+exec 3<&0 </dev/null
+"$@" 3<&- &
+server=$!
+{ read -r _ <&3; while kill -INT $server; do sleep 0.1; done; } 2>/dev/null &
+reader=$!
+exec 3<&-
+wait $server
+status=$?
+kill $reader 2>/dev/null
+exit $status
+`
+
+// sweepUp removes a directory once its standard input ends. The server may still be
+// writing its last files, so it tries for a while.
+const sweepUp = `
+read -r _
+tries=0
+while [ $tries -lt 200 ]; do
+	rm -rf -- "$@" 2>/dev/null
+	left=no
+	for dir in "$@"; do [ -e "$dir" ] && left=yes; done
+	[ $left = no ] && exit 0
+	tries=$((tries + 1))
+	sleep 0.1
+done
+exit 1
+`
+
+func (c *Cluster) hireJanitor() error {
+	args := []string{"-c", sweepUp, "sh", c.dir}
+	if c.socket != c.dir {
+		args = append(args, c.socket)
+	}
+	cmd := exec.Command("/bin/sh", args...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the janitor: %w", err)
+	}
+	c.janitor, c.tidied = stdin, cmd.Wait
+	return nil
+}
+
+// tidy removes an ephemeral directory.
+func (c *Cluster) tidy() error {
+	if c.janitor == nil {
+		return nil
+	}
+	c.janitor.Close()
+	c.janitor = nil
+	if err := c.tidied(); err != nil {
+		return fmt.Errorf("remove %s: %w", c.dir, err)
+	}
+	return nil
+}
+
+func (c *Cluster) choosePort() (int, error) {
+	if c.opts.Port != 0 || !c.opts.TCP {
+		// Without TCP the number only names the socket.
+		if c.opts.Port == 0 {
+			return 5432, nil
+		}
+		return c.opts.Port, nil
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("look for a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// await returns when the server answers a login.
+func (c *Cluster) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startMax)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// The state file says ready before a login is worth trying; each failed login
+		// would be a line in the server's log.
+		if c.stateReady() {
+			conn, err := pgconn.Connect(ctx, c.SuperURL(""))
+			if err == nil {
+				return conn.Close(ctx)
+			}
+			if _, said := errors.AsType[*pgconn.PgError](err); said {
+				return fmt.Errorf("log in: %w", err)
+			}
+		}
+		select {
+		case <-c.exited:
+			return fmt.Errorf("the server ended at once:\n%s", c.logTail())
+		case <-ctx.Done():
+			return fmt.Errorf("the server does not answer: %w\n%s", ctx.Err(), c.logTail())
+		case <-tick.C:
+		}
+	}
+}
+
+// stateReady reads the eighth line of postmaster.pid, as pg_ctl does.
+func (c *Cluster) stateReady() bool {
+	lines := c.pidFile()
+	return len(lines) >= 8 && strings.TrimSpace(lines[7]) == "ready"
+}
+
+func (c *Cluster) pidFile() []string {
+	content, err := os.ReadFile(c.path("data", "postmaster.pid"))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(string(content), "\n")
+}
+
+func (c *Cluster) postmaster() (int, error) {
+	lines := c.pidFile()
+	if len(lines) == 0 {
+		return 0, errors.New("the server is not running")
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(lines[0]))
+	if err != nil || pid <= 1 {
+		return 0, fmt.Errorf("postmaster.pid holds no process id: %q", lines[0])
+	}
+	return pid, nil
+}
+
+// halt ends the server: a fast shutdown first, then harder.
+func (c *Cluster) halt() error {
+	if c.tether == nil {
+		return nil
+	}
+	c.tether.Close()
+	if within(c.exited, stopMax) {
+		return nil
+	}
+	pid, err := c.postmaster()
+	if err != nil {
+		return err
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
+		c.opts.Log.Warn("the private PostgreSQL does not stop", "pid", pid, "sending", sig.String())
+		_ = syscall.Kill(pid, sig) // It may have gone in this moment.
+		if within(c.exited, stopHarderMax) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server (process %d) does not end", pid)
+}
+
+func within(done <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-done:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// clearStale deals with what a crash left: a pid file of a process that is gone, or a
+// server that is still shutting down because its parent has just died. A server that
+// another program holds is an error.
+func (c *Cluster) clearStale() error {
+	deadline := time.Now().Add(stopHarderMax)
+	for {
+		pid, err := c.postmaster()
+		if err != nil {
+			return nil // No file, or none that names a process: postgres judges it itself.
+		}
+		if syscall.Kill(pid, 0) != nil {
+			return c.waitForOrphans()
+		}
+		if !c.isOurs(pid) {
+			// The number was given to some other program since. PostgreSQL would take
+			// that for a running server if it belongs to the same user.
+			return os.Remove(c.path("data", "postmaster.pid"))
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("another program runs this cluster (process %d)", pid)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// isOurs tells a server on our data directory from a stranger with its number. Where
+// the question cannot be answered the cautious answer is yes.
+func (c *Cluster) isOurs(pid int) bool {
+	var commandLine []byte
+	var err error
+	if runtime.GOOS == "linux" {
+		commandLine, err = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	} else {
+		commandLine, err = exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
+	}
+	return err != nil || bytes.Contains(commandLine, []byte(c.path("data")))
+}
+
+// waitForOrphans waits until no process is left in the shared memory of a server that
+// was killed. They leave by themselves as soon as they notice. PostgreSQL makes the
+// same check at start and refuses, where we would rather wait; on what it knows we
+// rely on its refusal, and try again.
+func (c *Cluster) waitForOrphans() error {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	deadline := time.Now().Add(stopHarderMax)
+	for {
+		if !c.orphans() {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.New("processes of the killed server do not leave")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// orphans looks for processes that work in our data directory: PostgreSQL makes it the
+// working directory of each of its processes.
+func (c *Cluster) orphans() bool {
+	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && target == c.path("data") {
+			return true
+		}
+	}
+	return false
+}
+
+// furnish makes the database and the two roles. Each statement is skipped when it was
+// done before, so a crash in between is continued.
+func (c *Cluster) furnish(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, c.SuperURL(""))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for _, role := range []struct{ name, attributes, password string }{
+		{Owner, "LOGIN CREATEROLE NOSUPERUSER NOBYPASSRLS", c.conf.Owner},
+		{Login, "LOGIN NOINHERIT NOSUPERUSER NOBYPASSRLS", c.conf.Login},
+	} {
+		var exists bool
+		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)`, role.name).Scan(&exists); err != nil {
+			return err
+		}
+		if exists {
+			continue
+		}
+		// The password is our own base32 text: nothing in it needs quoting.
+		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE ROLE %s %s PASSWORD '%s'", role.name, role.attributes, role.password)); err != nil {
+			return fmt.Errorf("create the role %s: %w", role.name, err)
+		}
+	}
+	var exists bool
+	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, Database).Scan(&exists); err != nil {
+		return err
+	}
+	if !exists {
+		if _, err := conn.Exec(ctx, "CREATE DATABASE "+Database+" OWNER "+Owner); err != nil {
+			return fmt.Errorf("create the database: %w", err)
+		}
+	}
+	return nil
+}
+
+// environment is what the server's programs may know of ours: nothing that would steer
+// them (PGDATA, PGPORT), nothing secret.
+func environment() []string {
+	env := []string{"LC_ALL=C", "TZ=UTC", "PATH=" + os.Getenv("PATH")}
+	if path, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
+		env = append(env, "LD_LIBRARY_PATH="+path)
+	}
+	return env
+}
+
+func (c *Cluster) logTail() string {
+	content, err := os.ReadFile(c.path("log"))
+	if err != nil {
+		return err.Error()
+	}
+	return tail(content)
+}
+
+func tail(output []byte) string {
+	const linesMax = 12
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	if len(lines) > linesMax {
+		lines = lines[len(lines)-linesMax:]
+	}
+	return strings.Join(lines, "\n")
+}

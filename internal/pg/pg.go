@@ -1,0 +1,304 @@
+// Package pg is the door to PostgreSQL: a pool, transactions that act for one
+// organization or for the system, row level security by role, migrations, and locks
+// that end with their connection.
+//
+// What never happens here: a statement outside a role (the login role may do nothing
+// by itself), a COMMIT that is repeated, a start on a server that forgets what it has
+// acknowledged. What a crash leaves: whatever was committed, and nothing else. A
+// caller that was told ErrCommitUnknown does not know which, and must look.
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/cofferpay/coffer/migrations"
+)
+
+// The three roles a transaction may act as. They are made by the first migration.
+const (
+	roleApp    = "coffer_app"
+	roleSystem = "coffer_system"
+	roleReader = "coffer_reader"
+)
+
+const versionMin = 15
+
+// Config says which database and how hard it may be used. Zero values mean the
+// defaults named below.
+type Config struct {
+	// URL is a postgres:// URL of the login role, which is a NOINHERIT member of the
+	// three roles and owns nothing.
+	URL string
+	// OwnerURL is a postgres:// URL of the owner of the database. Only Migrate uses it.
+	OwnerURL string
+
+	MaxConns         int           // connections in the pool; 16
+	StatementTimeout time.Duration // longest statement; 30 s
+	SnapshotTimeout  time.Duration // longest statement in Snapshot; 15 min
+	LockTimeout      time.Duration // longest wait for a row or table; 10 s
+	IdleTxTimeout    time.Duration // longest pause inside a transaction; 60 s
+
+	// Tracer observes queries; nil means none.
+	Tracer pgx.QueryTracer
+}
+
+func (c Config) withDefaults() Config {
+	fill := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if c.MaxConns == 0 {
+		c.MaxConns = 16
+	}
+	fill(&c.StatementTimeout, 30*time.Second)
+	fill(&c.SnapshotTimeout, 15*time.Minute)
+	fill(&c.LockTimeout, 10*time.Second)
+	fill(&c.IdleTxTimeout, 60*time.Second)
+	return c
+}
+
+// DB is one database. Safe for concurrent use.
+type DB struct {
+	pool  *pgxpool.Pool
+	conf  Config
+	clock func() time.Time
+	types []*pgtype.Type
+
+	deadlocks      atomic.Int64
+	serializations atomic.Int64
+	commitsUnknown atomic.Int64
+}
+
+// Counts are totals since Open.
+type Counts struct {
+	Deadlocks      int64 // transactions re-run after 40P01; each one is a bug in a lock order
+	Serializations int64 // transactions re-run after 40001
+	CommitsUnknown int64 // commits whose outcome the caller had to look up
+}
+
+// Open connects as the login role and refuses a database on which the program's
+// promises would not hold: a server too old or not durable, a proxy that pools
+// transactions, a login role with too many privileges, a schema behind the program.
+// The clock gives Tx.Now; it is asked once per transaction.
+func Open(ctx context.Context, conf Config, clock func() time.Time) (*DB, error) {
+	conf = conf.withDefaults()
+	db := &DB{conf: conf, clock: clock}
+	poolConf, err := db.poolConfig(conf.MaxConns)
+	if err != nil {
+		return nil, err
+	}
+
+	// The checks run on a connection of their own, so that a refusal leaves no pool.
+	conn, err := pgx.ConnectConfig(ctx, poolConf.ConnConfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the database: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := checkServer(ctx, conn); err != nil {
+		return nil, err
+	}
+	if err := checkLogin(ctx, conn); err != nil {
+		return nil, err
+	}
+	if db.types, err = checkSchema(ctx, conn); err != nil {
+		return nil, err
+	}
+
+	if db.pool, err = pgxpool.NewWithConfig(ctx, poolConf); err != nil {
+		return nil, fmt.Errorf("open the pool: %w", err)
+	}
+	return db, nil
+}
+
+// Close waits for running transactions and closes every connection of the pool.
+func (db *DB) Close() { db.pool.Close() }
+
+// Clock is the clock that Open was given.
+func (db *DB) Clock() func() time.Time { return db.clock }
+
+// Ping proves that a connection can be had and answers.
+func (db *DB) Ping(ctx context.Context) error { return db.pool.Ping(ctx) }
+
+// Counts reads the counters.
+func (db *DB) Counts() Counts {
+	return Counts{
+		Deadlocks:      db.deadlocks.Load(),
+		Serializations: db.serializations.Load(),
+		CommitsUnknown: db.commitsUnknown.Load(),
+	}
+}
+
+// PoolStat is the state of the connection pool.
+func (db *DB) PoolStat() *pgxpool.Stat { return db.pool.Stat() }
+
+// SystemPool opens another pool, every connection of which acts as coffer_system, for
+// a library that wants a pool of its own. The caller closes it.
+func (db *DB) SystemPool(ctx context.Context, maxConns int) (*pgxpool.Pool, error) {
+	poolConf, err := db.poolConfig(maxConns)
+	if err != nil {
+		return nil, err
+	}
+	poolConf.ConnConfig.RuntimeParams["role"] = roleSystem
+	pool, err := pgxpool.NewWithConfig(ctx, poolConf)
+	if err != nil {
+		return nil, fmt.Errorf("open the system pool: %w", err)
+	}
+	return pool, nil
+}
+
+func (db *DB) poolConfig(maxConns int) (*pgxpool.Config, error) {
+	if db.conf.URL == "" {
+		return nil, errors.New("the database URL is empty: give a postgres:// URL of the login role")
+	}
+	conf, err := pgxpool.ParseConfig(db.conf.URL)
+	if err != nil {
+		return nil, fmt.Errorf("read the database URL: %w", err)
+	}
+	conf.MaxConns = int32(maxConns)
+	conf.ConnConfig.Tracer = db.conf.Tracer
+	params := conf.ConnConfig.RuntimeParams
+	params["timezone"] = "UTC"
+	params["statement_timeout"] = milliseconds(db.conf.StatementTimeout)
+	params["lock_timeout"] = milliseconds(db.conf.LockTimeout)
+	params["idle_in_transaction_session_timeout"] = milliseconds(db.conf.IdleTxTimeout)
+	if params["application_name"] == "" {
+		params["application_name"] = "coffer"
+	}
+	conf.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		for _, t := range db.types {
+			conn.TypeMap().RegisterType(t)
+		}
+		return nil
+	}
+	return conf, nil
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
+
+func checkServer(ctx context.Context, conn *pgx.Conn) error {
+	// A pooling proxy answers with a process id of its own invention. Session locks
+	// and the timeouts set at connect would belong to whoever comes next.
+	var pid uint32
+	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+		return fmt.Errorf("ask for the backend's process id: %w", err)
+	}
+	if pid != conn.PgConn().PID() {
+		return errors.New("the database URL leads through a connection pooler: " +
+			"session locks need a direct connection, so give the address of PostgreSQL itself")
+	}
+
+	var version int
+	if err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&version); err != nil {
+		return fmt.Errorf("ask for the server's version: %w", err)
+	}
+	if version/10000 < versionMin {
+		return fmt.Errorf("PostgreSQL %d is too old: version %d or later is needed", version/10000, versionMin)
+	}
+
+	for _, setting := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
+		var value string
+		if err := conn.QueryRow(ctx, `SELECT current_setting($1)`, setting).Scan(&value); err != nil {
+			return fmt.Errorf("ask for the setting %s: %w", setting, err)
+		}
+		if value == "off" {
+			return fmt.Errorf("the server has %s = off and may forget money it has acknowledged: "+
+				"set %s = on (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE) and reload", setting, setting)
+		}
+	}
+	return nil
+}
+
+// checkLogin refuses a login role that could see past row level security, or one that
+// could not become what a transaction needs.
+func checkLogin(ctx context.Context, conn *pgx.Conn) error {
+	var login string
+	var bypasses bool
+	err := conn.QueryRow(ctx, `
+		SELECT rolname, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = session_user`).Scan(&login, &bypasses)
+	if err != nil {
+		return fmt.Errorf("ask for the login role: %w", err)
+	}
+	if bypasses {
+		return fmt.Errorf("the role %s of the database URL bypasses row level security: "+
+			"use a plain login role (CREATE ROLE coffer LOGIN NOINHERIT PASSWORD '...')", login)
+	}
+	rows, err := conn.Query(ctx, `
+		SELECT rolname, pg_has_role(session_user, oid, 'MEMBER'), pg_has_role(session_user, oid, 'USAGE')
+		FROM pg_roles WHERE rolname = ANY ($1)`, []string{roleApp, roleSystem, roleReader})
+	if err != nil {
+		return fmt.Errorf("ask for the memberships of %s: %w", login, err)
+	}
+	var name string
+	var member, inherits bool
+	found := 0
+	_, err = pgx.ForEachRow(rows, []any{&name, &member, &inherits}, func() error {
+		found++
+		switch {
+		case !member:
+			return fmt.Errorf("the role %s of the database URL is no member of %s: run the migrations, or GRANT %s TO %s", login, name, name, login)
+		case inherits:
+			return fmt.Errorf("the role %s of the database URL inherits %s and would act without choosing a role: "+
+				"use a role of its own that is NOINHERIT and not the owner", login, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if found < 3 {
+		return errors.New("the database is not migrated: run the migrations with the owner's URL first")
+	}
+	return nil
+}
+
+// checkSchema refuses a schema older than this program (a newer one is what a rolling
+// upgrade looks like), and reads the ids of our own types, which differ per database.
+func checkSchema(ctx context.Context, conn *pgx.Conn) ([]*pgtype.Type, error) {
+	var types []*pgtype.Type
+	err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "begin read only; set local role " + roleReader}, func(tx pgx.Tx) error {
+		var version int64
+		if err := tx.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version); err != nil {
+			return fmt.Errorf("ask for the schema's version: %w", err)
+		}
+		if latest := migrations.Latest(); version < latest {
+			return fmt.Errorf("the schema is at version %d and this program needs %d: run the migrations", version, latest)
+		}
+		// Parameters and arrays of a domain carry the domain's own id, which pgx does
+		// not know. Element types must be registered before their arrays.
+		for _, name := range []string{"units", "usd"} {
+			var element, array uint32
+			if err := tx.QueryRow(ctx, `SELECT oid, typarray FROM pg_type WHERE oid = $1::text::regtype`, name).Scan(&element, &array); err != nil {
+				return fmt.Errorf("ask for the type %s: %w", name, err)
+			}
+			t := &pgtype.Type{Name: name, OID: element, Codec: pgtype.NumericCodec{}}
+			types = append(types, t, &pgtype.Type{Name: "_" + name, OID: array, Codec: &pgtype.ArrayCodec{ElementType: t}})
+		}
+		// Times come back in UTC whatever zone the machine is in.
+		utc := &pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}}
+		types = append(types, utc, &pgtype.Type{Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID, Codec: &pgtype.ArrayCodec{ElementType: utc}})
+		return nil
+	})
+	return types, err
+}
+
+// orgValid keeps the organization's id harmless inside the statement that opens a
+// transaction, which is sent as text to save a round trip. Ids are ours and look like
+// this; anything else is a mistake of the caller.
+func orgValid(org string) bool {
+	if org == "" || len(org) > 64 {
+		return false
+	}
+	return strings.IndexFunc(org, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
+	}) < 0
+}

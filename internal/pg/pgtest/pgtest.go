@@ -1,0 +1,349 @@
+// Package pgtest gives every test a PostgreSQL database of its own, migrated and empty.
+//
+// One server runs per test binary, started by the first test that asks. It is a copy
+// of a cluster that was initialized and migrated once per state of the migrations, so
+// that starting costs a copy of files; each test then clones a template database. The
+// settings are the durable ones of a real server, which is why a test may also start
+// the real program on its database: what makes it quick is a directory in memory where
+// the machine has one.
+//
+// What never happens here: a mock, a database that two tests share. What a crash
+// leaves: nothing that runs. The server and its directory go away with the test
+// binary, however that ends (see local). The initialized cluster stays in the
+// temporary directory for the next run and is thrown away when it is a day old.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/local"
+	"github.com/cofferpay/coffer/migrations"
+)
+
+const (
+	templateDatabase = "coffer_template"
+	templateAgeMax   = 24 * time.Hour
+	memoryBytesMin   = 1 << 30 // below this a directory in memory is not used
+	connsPerTest     = 8
+)
+
+// Database is a test's database, for tests that start a program on it.
+type Database struct {
+	Name     string
+	URL      string // the login role's
+	OwnerURL string // the owner's, for migrations
+	SuperURL string // past all privileges and row level security
+}
+
+// Fresh clones a migrated database that is dropped at the end of the test.
+func Fresh(t testing.TB) Database {
+	t.Helper()
+	s := shared(t)
+	name := "test_" + strconv.FormatInt(s.count.Add(1), 10)
+	ctx := t.Context()
+	if _, err := s.admin.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+templateDatabase+
+		" STRATEGY file_copy OWNER "+local.Owner); err != nil {
+		t.Fatalf("clone a database: %v", err)
+	}
+	t.Cleanup(func() {
+		if _, err := s.admin.Exec(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("drop the test's database: %v", err)
+		}
+	})
+	return Database{
+		Name:     name,
+		URL:      s.cluster.URL(name),
+		OwnerURL: s.cluster.OwnerURL(name),
+		SuperURL: s.cluster.SuperURL(name),
+	}
+}
+
+// New opens a database of the test's own, on the system's clock.
+func New(t testing.TB) *pg.DB {
+	t.Helper()
+	return NewWithClock(t, time.Now)
+}
+
+// NewWithClock opens a database of the test's own whose transactions take place at the
+// times that clock says.
+func NewWithClock(t testing.TB, clock func() time.Time) *pg.DB {
+	t.Helper()
+	return Open(t, Fresh(t), clock)
+}
+
+// Open opens a database that Fresh made, once more or with another clock. The pool is
+// closed at the end of the test.
+func Open(t testing.TB, d Database, clock func() time.Time) *pg.DB {
+	t.Helper()
+	db, err := pg.Open(t.Context(), pg.Config{URL: d.URL, OwnerURL: d.OwnerURL, MaxConns: connsPerTest}, clock)
+	if err != nil {
+		t.Fatalf("open the test's database: %v", err)
+	}
+	t.Cleanup(db.Close)
+	opened.Store(db, d)
+	t.Cleanup(func() { opened.Delete(db) })
+	return db
+}
+
+var opened sync.Map // *pg.DB -> Database
+
+// Of finds the database behind a DB that this package opened.
+func Of(t testing.TB, db *pg.DB) Database {
+	t.Helper()
+	d, ok := opened.Load(db)
+	if !ok {
+		t.Fatal("pgtest did not open this database")
+	}
+	return d.(Database)
+}
+
+// URL is the login role's URL of the database behind db.
+func URL(t testing.TB, db *pg.DB) string {
+	t.Helper()
+	return Of(t, db).URL
+}
+
+// Owner is a pool without row level security and with every privilege, on the database
+// behind db: for tests that tamper, and for looking at what no role may see.
+func Owner(t testing.TB, db *pg.DB) *pgxpool.Pool {
+	t.Helper()
+	conf, err := pgxpool.ParseConfig(Of(t, db).SuperURL)
+	if err != nil {
+		t.Fatalf("read the superuser's URL: %v", err)
+	}
+	conf.MaxConns = 4
+	conf.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	pool, err := pgxpool.NewWithConfig(t.Context(), conf)
+	if err != nil {
+		t.Fatalf("open the superuser's pool: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+type server struct {
+	cluster *local.Cluster
+	admin   *pgxpool.Pool
+	count   atomic.Int64
+}
+
+var (
+	once    sync.Once
+	running *server
+	failure error
+)
+
+// shared is the one server of this test binary. Nothing stops it but the end of the
+// process: a binary has no last test.
+func shared(t testing.TB) *server {
+	t.Helper()
+	once.Do(func() { running, failure = start() })
+	if failure != nil {
+		t.Fatalf("start PostgreSQL for the tests: %v", failure)
+	}
+	return running
+}
+
+func start() (*server, error) {
+	ctx := context.Background()
+	template, err := template(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the template: %w", err)
+	}
+	defer template.unlock()
+
+	home, err := workplace()
+	if err != nil {
+		return nil, err
+	}
+	discardOld(home)
+	dir, err := os.MkdirTemp(home, "run-")
+	if err != nil {
+		return nil, err
+	}
+	// The copy takes over owners and modes: the files belong to the server's user.
+	if output, err := exec.Command("cp", "-Rp", template.dir+"/.", dir).CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("copy the template: %w: %s", err, output), os.RemoveAll(dir))
+	}
+	cluster, err := local.Start(ctx, options(dir))
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	admin, err := pgxpool.New(ctx, cluster.SuperURL("postgres"))
+	if err != nil {
+		return nil, errors.Join(err, cluster.Stop())
+	}
+	return &server{cluster: cluster, admin: admin}, nil
+}
+
+func options(dir string) local.Options {
+	return local.Options{
+		Dir: dir, Ephemeral: true, TCP: true, Log: slog.New(slog.DiscardHandler),
+		Settings: map[string]string{
+			"max_connections": "400",
+			"shared_buffers":  "64MB",
+			// In memory the log should stay small; nobody reads it again.
+			"wal_level":            "minimal",
+			"max_wal_senders":      "0",
+			"min_wal_size":         "32MB",
+			"max_wal_size":         "256MB",
+			"autovacuum_naptime":   "1h",
+			"deadlock_timeout":     "200ms",
+			"max_worker_processes": "2",
+		},
+	}
+}
+
+// workplace is where servers run: memory if there is enough of it.
+func workplace() (string, error) {
+	base := os.TempDir()
+	if runtime.GOOS == "linux" {
+		var stat syscall.Statfs_t
+		const memory = "/dev/shm"
+		if err := syscall.Statfs(memory, &stat); err == nil && int64(stat.Bavail)*int64(stat.Bsize) >= memoryBytesMin {
+			base = memory
+		}
+	}
+	return ownDir(filepath.Join(base, fmt.Sprintf("coffer-pgtest-%d", os.Getuid())))
+}
+
+// ownDir makes a directory that others may pass through but not write to, and refuses
+// one that somebody else put there.
+func ownDir(dir string) (string, error) {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(stat.Uid) != os.Getuid() {
+		return "", fmt.Errorf("%s is not a directory of ours", dir)
+	}
+	return dir, os.Chmod(dir, 0o755)
+}
+
+// lockedTemplate is an initialized, migrated and stopped cluster. The lock keeps it
+// from being thrown away during the copy.
+type lockedTemplate struct {
+	dir    string
+	unlock func()
+}
+
+// template finds or makes the cluster for this state of the migrations and this
+// version of PostgreSQL. The first process makes it while the others wait.
+func template(ctx context.Context) (lockedTemplate, error) {
+	cache, err := ownDir(filepath.Join(os.TempDir(), fmt.Sprintf("coffer-pgtest-cache-%d", os.Getuid())))
+	if err != nil {
+		return lockedTemplate{}, err
+	}
+	bin, err := local.Binaries()
+	if err != nil {
+		return lockedTemplate{}, err
+	}
+	output, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output()
+	if err != nil {
+		return lockedTemplate{}, fmt.Errorf("ask for PostgreSQL's version: %w", err)
+	}
+	version := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r == '.' {
+			return r
+		}
+		return -1
+	}, strings.SplitN(string(output), "(Debian", 2)[0])
+	name := "template-" + migrations.Digest() + "-" + version
+
+	file, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return lockedTemplate{}, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return lockedTemplate{}, errors.Join(err, file.Close())
+	}
+	unlock := func() { file.Close() } // The lock ends with its file.
+
+	dir := filepath.Join(cache, name)
+	if _, err := os.Stat(dir); err == nil {
+		now := time.Now()
+		_ = os.Chtimes(dir, now, now) // Being used keeps it young.
+		return lockedTemplate{dir, unlock}, nil
+	}
+	discardOld(cache)
+	if err := build(ctx, cache, dir); err != nil {
+		unlock()
+		return lockedTemplate{}, err
+	}
+	return lockedTemplate{dir, unlock}, nil
+}
+
+// discardOld removes what nobody can be using any more: templates of older migrations,
+// and directories whose janitor was killed together with everything else. A directory
+// that resists is left; it is only space.
+func discardOld(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && entry.IsDir() && time.Since(info.ModTime()) > templateAgeMax {
+			_ = os.RemoveAll(filepath.Join(dir, entry.Name()))
+		}
+	}
+}
+
+// build makes the template under another name and renames it when it is whole.
+func build(ctx context.Context, cache, dir string) (err error) {
+	fresh := filepath.Join(cache, "making")
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	opts := options(fresh)
+	opts.Ephemeral = false
+	cluster, err := local.Start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if err := furnish(ctx, cluster); err != nil {
+		return errors.Join(err, cluster.Stop(), os.RemoveAll(fresh))
+	}
+	if err := cluster.Stop(); err != nil {
+		return err
+	}
+	return os.Rename(fresh, dir)
+}
+
+func furnish(ctx context.Context, cluster *local.Cluster) error {
+	admin, err := pgx.Connect(ctx, cluster.SuperURL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer admin.Close(ctx)
+	if _, err := admin.Exec(ctx, "CREATE DATABASE "+templateDatabase+" OWNER "+local.Owner); err != nil {
+		return fmt.Errorf("create the template database: %w", err)
+	}
+	if err := pg.Migrate(ctx, pg.Config{URL: cluster.URL(templateDatabase), OwnerURL: cluster.OwnerURL(templateDatabase)}); err != nil {
+		return err
+	}
+	if _, err := admin.Exec(ctx, "ALTER DATABASE "+templateDatabase+" ALLOW_CONNECTIONS false"); err != nil {
+		return fmt.Errorf("close the template database: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	attemptsMax = 6                    // runs of one transaction, the first included
+	backoffMin  = 4 * time.Millisecond // doubled per attempt, then jittered
+	commitMax   = 20 * time.Second     // how long a COMMIT may be waited for
+	rollbackMax = 5 * time.Second      // how long a ROLLBACK may be waited for
+)
+
+// ErrCommitUnknown is returned when COMMIT was sent and its answer never came: the
+// transaction is either wholly there or wholly absent. It was not run again. The
+// caller looks at the rows, by the key that makes its request idempotent.
+var ErrCommitUnknown = errors.New("commit: outcome unknown")
+
+// Tx is a running transaction and its moment. A function that takes one writes and
+// never commits, calls nothing but SQL, and may be run twice.
+type Tx struct {
+	pgx.Tx
+	// Now is the time of this transaction: UTC, whole microseconds, so that what is
+	// written is exactly what is read back.
+	Now time.Time
+}
+
+// Commit panics: only the function that opened the transaction ends it.
+func (Tx) Commit(context.Context) error {
+	panic("pg: a function that was given a transaction must not commit it")
+}
+
+// Rollback panics: return an error instead.
+func (Tx) Rollback(context.Context) error {
+	panic("pg: a function that was given a transaction must not roll it back, it returns an error")
+}
+
+// InOrg runs fn in a transaction that sees and writes the rows of one organization.
+//
+// fn may run more than once: a deadlock or a serialization failure before COMMIT rolls
+// back and starts again. Its error, or its panic, rolls back and reaches the caller. An
+// error of COMMIT is never answered by running fn again; unless the server said that it
+// rolled back, it wraps ErrCommitUnknown.
+func (db *DB) InOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
+	return db.run(ctx, "begin isolation level read committed read write"+asOrg(org), true, fn)
+}
+
+// InSystem is InOrg across all organizations.
+func (db *DB) InSystem(ctx context.Context, fn func(context.Context, Tx) error) error {
+	return db.run(ctx, "begin isolation level read committed read write; set local role "+roleSystem, true, fn)
+}
+
+// ReadOrg is InOrg for reading; a write is an error.
+func (db *DB) ReadOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
+	return db.run(ctx, "begin isolation level read committed read only"+asOrg(org), false, fn)
+}
+
+// ReadSystem is InSystem for reading; a write is an error.
+func (db *DB) ReadSystem(ctx context.Context, fn func(context.Context, Tx) error) error {
+	return db.run(ctx, "begin isolation level read committed read only; set local role "+roleSystem, false, fn)
+}
+
+// Snapshot reads everything as of one moment, across organizations, with time for long
+// statements: what it sees adds up.
+func (db *DB) Snapshot(ctx context.Context, fn func(context.Context, Tx) error) error {
+	return db.run(ctx, "begin isolation level repeatable read read only; set local role "+roleReader+
+		"; set local statement_timeout = '"+milliseconds(db.conf.SnapshotTimeout)+"'", false, fn)
+}
+
+func asOrg(org string) string {
+	if !orgValid(org) {
+		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
+	}
+	return "; set local role " + roleApp + "; set local app.org = '" + org + "'"
+}
+
+type insideKey struct{}
+
+func (db *DB) run(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) error {
+	if ctx.Value(insideKey{}) != nil {
+		// It would wait for a second connection while holding the first, and the two
+		// could wait for each other's rows for ever.
+		panic("pg: a transaction was opened inside a transaction")
+	}
+	for attempt := 1; ; attempt++ {
+		err, again := db.once(ctx, begin, writes, fn)
+		if err == nil || !again || attempt == attemptsMax || ctx.Err() != nil {
+			return err
+		}
+		backoff := backoffMin << (attempt - 1)
+		select {
+		case <-time.After(backoff/2 + rand.N(backoff)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// once is one attempt; again says that nothing happened and another may be made.
+func (db *DB) once(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error, again bool) {
+	tx, err := db.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
+	if err != nil {
+		// Nothing ran yet, so a connection that a restarted server had closed is no
+		// reason to fail. What the server itself refuses it will refuse again.
+		_, said := errors.AsType[*pgconn.PgError](err)
+		return fmt.Errorf("begin: %w", err), !said
+	}
+	ended := false
+	defer func() {
+		if ended {
+			return
+		}
+		// fn failed, panicked or left its goroutine. The connection goes back clean or not at all.
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
+		defer cancel()
+		_ = tx.Rollback(clean)
+	}()
+
+	now := db.clock().UTC().Truncate(time.Microsecond)
+	if err := fn(context.WithValue(ctx, insideKey{}, true), Tx{Tx: tx, Now: now}); err != nil {
+		return err, db.countRetry(err)
+	}
+	if err := ctx.Err(); err != nil {
+		return err, false
+	}
+
+	// From here the caller's impatience must not turn a commit into a riddle.
+	ended = true
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitMax)
+	defer cancel()
+	err = tx.Commit(patient)
+	switch {
+	case err == nil:
+		return nil, false
+	case !writes || rolledBack(err):
+		return fmt.Errorf("commit: %w", err), false
+	default:
+		db.commitsUnknown.Add(1)
+		return fmt.Errorf("%w: %w", ErrCommitUnknown, err), false
+	}
+}
+
+func (db *DB) countRetry(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return false
+	}
+	switch refused.Code {
+	case "40P01":
+		db.deadlocks.Add(1)
+		return true
+	case "40001":
+		db.serializations.Add(1)
+		return true
+	}
+	return false
+}
+
+// rolledBack reports that an error of COMMIT proves that nothing was committed: it was
+// never sent, or the server answered ROLLBACK, or it refused with an ordinary ERROR. A
+// FATAL may come after the commit record was written (a shutdown while waiting for a
+// standby), so it proves nothing.
+func rolledBack(err error) bool {
+	if errors.Is(err, pgx.ErrTxCommitRollback) || pgconn.SafeToRetry(err) {
+		return true
+	}
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.SeverityUnlocalized == "ERROR"
+}
+
+// Violates reports that err is the refusal of the named constraint or unique index.
+func Violates(err error, constraint string) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && len(refused.Code) == 5 && refused.Code[:2] == "23" && refused.ConstraintName == constraint
+}

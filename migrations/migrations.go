@@ -1,0 +1,84 @@
+// Package migrations is the history of the schema: one line of numbered steps, only
+// ever extended, embedded in the program that needs them.
+//
+// No step is edited once it has left a developer's machine, none goes backward, and
+// none deletes what a running older program still reads. A crash leaves the last
+// whole step: each SQL file is one transaction, and Up continues after it.
+package migrations
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Up brings the database behind pool to Latest. The pool's role must own the database
+// and may create roles. A session lock makes a second caller wait for the first; the
+// pool therefore needs at least three connections.
+func Up(ctx context.Context, pool *pgxpool.Pool) error {
+	// One try a second for ten minutes: a large step of another process may be running.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 600))
+	if err != nil {
+		return fmt.Errorf("prepare the migration lock: %w", err)
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
+		goose.WithGoMigrations(river(pool)),
+		goose.WithDisableGlobalRegistry(true),
+		goose.WithSessionLocker(locker),
+	)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// Latest is the version that Up leaves.
+func Latest() int64 {
+	latest := int64(2) // River's step has no file.
+	for _, name := range names() {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			panic("migrations: file without a number: " + name)
+		}
+		latest = max(latest, version)
+	}
+	return latest
+}
+
+// Digest names the content of the whole history, for caches of migrated databases.
+func Digest() string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "river %d\n", riverVersion)
+	for _, name := range names() {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			panic("migrations: embedded file unreadable: " + name)
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", name, len(content), content)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+func names() []string {
+	found, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		panic("migrations: malformed pattern")
+	}
+	return found
+}
