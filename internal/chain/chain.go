@@ -1,0 +1,281 @@
+// Package chain holds the words that every chain shares (names, addresses,
+// blocks, transfers) and the ports that an adapter implements: Grammar for its
+// addresses, Reader for what happened on it, Sender for what we put on it.
+//
+// There is no I/O here. What an adapter cannot prove it reports as an error,
+// never as "nothing": an empty answer is an answer only when it was verified.
+package chain
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// Name is a chain as the API names it. Whether it is the main network, a test
+// network or the local one is configuration, not another name.
+type Name string
+
+// The chains that have a name. An installation runs those it configures.
+const (
+	Ethereum  Name = "ETHEREUM"
+	Base      Name = "BASE"
+	Arbitrum  Name = "ARBITRUM"
+	Optimism  Name = "OPTIMISM"
+	Polygon   Name = "POLYGON"
+	BSC       Name = "BSC"
+	Avalanche Name = "AVALANCHE"
+	Solana    Name = "SOLANA"
+	Bitcoin   Name = "BITCOIN"
+	Tron      Name = "TRON"
+)
+
+// Family is a set of chains with one form of address and of key. A customer has
+// one address per family, so a transfer on the wrong chain of the family can
+// be recovered.
+type Family string
+
+// The families.
+const (
+	EVM           Family = "EVM"
+	SolanaFamily  Family = "SOLANA"
+	BitcoinFamily Family = "BITCOIN"
+	TronFamily    Family = "TRON"
+)
+
+// Family tells the family of a chain, or "" for an unknown name.
+func (n Name) Family() Family {
+	switch n {
+	case Ethereum, Base, Arbitrum, Optimism, Polygon, BSC, Avalanche:
+		return EVM
+	case Solana:
+		return SolanaFamily
+	case Bitcoin:
+		return BitcoinFamily
+	case Tron:
+		return TronFamily
+	}
+	return ""
+}
+
+// Address is an address in the one canonical text form of its family (EVM: with
+// its EIP-55 checksum), so that equal addresses are equal strings.
+type Address string
+
+// TxHash is a transaction's identifier in the canonical text form of its chain.
+type TxHash string
+
+// Block names a block.
+type Block struct {
+	Height uint64
+	Hash   string
+	Parent string // hash of the block before
+	Time   time.Time
+}
+
+// Kind is how value moved inside a transaction.
+type Kind string
+
+// The kinds of movement.
+const (
+	Native   Kind = "NATIVE"   // the transaction's own value
+	Internal Kind = "INTERNAL" // native coin moved by a contract, found in a trace
+	Token    Kind = "TOKEN"    // a token's transfer
+)
+
+// Transfer is one movement of value in a block. (chain, Tx, Kind, Position)
+// identifies it for ever: a fork that puts the transaction into another block
+// keeps all four.
+type Transfer struct {
+	Tx       TxHash
+	Kind     Kind
+	Position string  // inside the transaction: a log's ordinal in its receipt, a trace path; "" for Native
+	Contract Address // the token, or "" for the native coin
+	From, To Address
+	Amount   money.Amount
+	LogIndex uint64 // block-wide log index: an attribute for display, not identity; 0 unless Token
+}
+
+// Fee is what an account paid for its transactions in a block, in native units.
+type Fee struct {
+	Payer  Address
+	Amount money.Amount
+}
+
+// Contents is a block with all that moved in it, successful movements only.
+type Contents struct {
+	Block
+	Transfers []Transfer
+	Fees      []Fee // one a payer
+	// Traced says whether Internal movements were looked for. Without it a
+	// native balance may rise with nothing here to explain it.
+	Traced bool
+	// Providers is how many providers gave this same block; Verified how its
+	// contents were checked against its header, such as "receipts-root".
+	Providers int
+	Verified  string
+}
+
+// Holding is an address and a token ("" for the native coin) whose balance is asked.
+type Holding struct {
+	Address  Address
+	Contract Address
+}
+
+// Errors that an adapter reports; anything else is "unknown, ask again".
+var (
+	// ErrUndecodable says that a block was fetched and cannot be understood.
+	// The walk stops there and an operator is told; it is never skipped.
+	ErrUndecodable = errors.New("block cannot be decoded")
+	// ErrDisagreement says that providers contradict one another about a final block.
+	ErrDisagreement = errors.New("providers disagree")
+	// ErrNotYet says that the block asked for is beyond what enough providers have.
+	ErrNotYet = errors.New("not there yet")
+)
+
+// Heads are the tips of a chain. Final is past the configured number of
+// providers; Latest is what the first provider shows.
+type Heads struct{ Latest, Final Block }
+
+// Reader tells what happened on a chain. Every method may be called again after
+// an error and is safe for concurrent use. Nothing it reports is durable.
+type Reader interface {
+	// Heads asks for the tips.
+	Heads(ctx context.Context) (Heads, error)
+	// Final is the block at a height at or below the final head: the configured
+	// number of providers agree on its hash and its contents are checked
+	// against its header. Errors: ErrNotYet, ErrDisagreement, ErrUndecodable.
+	Final(ctx context.Context, height uint64) (Contents, error)
+	// Recent is the block at a height as the first provider shows it now. It
+	// may be forked away; nothing may be credited from it.
+	Recent(ctx context.Context, height uint64) (Contents, error)
+	// Balances are the balances in a named block, in the order asked, all from
+	// one provider. A provider that no longer has that state is an error.
+	Balances(ctx context.Context, at Block, of []Holding) ([]money.Amount, error)
+}
+
+// Payment is what a transaction of ours has to do: move exactly Amount of
+// Contract ("" for the native coin) from From to To.
+type Payment struct {
+	From, To Address
+	Contract Address
+	Amount   money.Amount
+}
+
+// Fees bound what a transaction may cost, in native units.
+type Fees struct {
+	GasLimit uint64
+	TipCap   money.Amount // EVM: priority fee per gas
+	FeeCap   money.Amount // EVM: most that is paid per gas
+}
+
+// Max is the most that a transaction with these fees can cost. Error: money.ErrRange.
+func (f Fees) Max() (money.Amount, error) { return f.FeeCap.Mul(f.GasLimit) }
+
+// Answer is what a provider said to a transaction of ours. There is no "refused":
+// every answer but these two leaves it unknown whether the transaction is out.
+type Answer int
+
+// The answers.
+const (
+	Unknown  Answer = iota // an error, a time-out, a sentence: it may be out or not
+	Accepted               // a provider took it
+	Known                  // a provider had it already
+)
+
+// Account is where an account's own transactions stand.
+type Account struct {
+	Latest uint64 // the next nonce after what is mined at the latest block
+	Final  uint64 // the next nonce after what is final
+}
+
+// Outcome is a transaction of ours that is in a block.
+type Outcome struct {
+	Tx        TxHash
+	Block     Block
+	Succeeded bool         // the chain's own status
+	Paid      bool         // the payment's movement is among the transaction's effects
+	Fee       money.Amount // what it cost, in native units
+}
+
+// RevertedError says that a simulation on the current state proves that a payment
+// would fail, for example because a token blacklists the receiver. Nothing was sent.
+type RevertedError struct{ Reason string }
+
+// Error is the reason that the chain gave.
+func (e *RevertedError) Error() string { return "payment would revert: " + e.Reason }
+
+// Sender puts payments onto a chain. It holds no keys. All methods may be
+// called again and are safe for concurrent use.
+type Sender interface {
+	// Quote simulates a payment and proposes its fees, within the configured
+	// cap. Errors: *RevertedError when the chain refuses it as things stand.
+	Quote(ctx context.Context, p Payment) (Fees, error)
+	// Bump proposes fees for a replacement of a transaction that is not mined,
+	// high enough for every node to take it, within the configured cap; ok is
+	// false when the cap forbids it.
+	Bump(ctx context.Context, last Fees) (fees Fees, ok bool, err error)
+	// Build encodes the unsigned transaction of a payment in a nonce. It is
+	// pure: same input, same bytes. Cancel has a nil payment: a transfer of
+	// nothing from the account to itself.
+	Build(from Address, p *Payment, nonce uint64, fees Fees) (payload []byte, err error)
+	// Send gives signed bytes to every provider and reports the best answer,
+	// with what was said in words.
+	Send(ctx context.Context, raw []byte) (Answer, string)
+	// Account asks where an account stands, by the lowest of the providers' answers.
+	Account(ctx context.Context, a Address) (Account, error)
+	// Outcome looks for whichever of the transactions is in a block; nil when
+	// none of the providers has one. p is nil for a cancel.
+	Outcome(ctx context.Context, txs []TxHash, p *Payment) (*Outcome, error)
+}
+
+// Grammar reads addresses. It is pure.
+type Grammar interface {
+	// Parse reads an address as a person or program gives it and returns its
+	// canonical form; the error says in words what is wrong with it.
+	Parse(s string) (Address, error)
+	// Burns tells whether nobody holds the key of an address (zero, burn
+	// addresses, precompiles), so that what goes there is lost.
+	Burns(a Address) bool
+	// PaymentURI is the link that a wallet opens to pay a token ("" for the
+	// native coin) to an address.
+	PaymentURI(a Address, contract Address) string
+}
+
+// Network says which network of a chain an installation talks to.
+type Network string
+
+// The networks.
+const (
+	Mainnet Network = "MAINNET"
+	Testnet Network = "TESTNET"
+	Local   Network = "LOCAL"
+)
+
+// Chain is a configured chain with its adapter.
+type Chain struct {
+	Name    Name
+	Network Network
+	CAIP2   string // such as eip155:1
+	// SignerID is what a signer checks inside a payload to know the network
+	// (EVM: the chain id in decimal).
+	SignerID string
+	Grammar  Grammar
+	Reader   Reader
+	Sender   Sender
+}
+
+// Chains are the configured chains by name.
+type Chains map[Name]Chain
+
+// GrammarOf is the grammar of a family, or nil when none of its chains is configured.
+func (c Chains) GrammarOf(f Family) Grammar {
+	for name, ch := range c {
+		if name.Family() == f {
+			return ch.Grammar
+		}
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+// Package money holds the values that are counted here: Amount, a whole number
+// of a mint's atomic units, and USD, a dollar value used for thresholds and for
+// display and never posted.
+//
+// Nothing in this package rounds, except Decimal fractions of a basis point in
+// Bps, downwards. No floating point number is ever made of money. A value is
+// immutable and comparable with ==.
+package money
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/holiman/uint256"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// digitsMax is the number of decimal digits of 2^256-1, the largest amount.
+const digitsMax = 78
+
+// Errors of parsing and arithmetic. They are sentinels: callers turn them into
+// a refusal that names the parameter.
+var (
+	// ErrSyntax says that a text is not a whole number (or decimal) in canonical form.
+	ErrSyntax = errors.New("not a number in canonical form")
+	// ErrRange says that a value is above 2^256-1.
+	ErrRange = errors.New("number out of range")
+	// ErrFraction says that a decimal has more fraction digits than the mint.
+	ErrFraction = errors.New("more fraction digits than the mint has decimals")
+	// ErrNegative says that a subtraction would have gone below zero.
+	ErrNegative = errors.New("result below zero")
+)
+
+// Amount is a quantity of atomic units of one mint, 0 <= Amount < 2^256.
+// The zero value is zero.
+type Amount struct{ n uint256.Int }
+
+// Zero is no units at all.
+var Zero Amount
+
+// Units makes an amount of n atomic units.
+func Units(n uint64) Amount { return Amount{*uint256.NewInt(n)} }
+
+// FromBig makes an amount of a big integer. Errors: ErrNegative, ErrRange.
+func FromBig(b *big.Int) (Amount, error) {
+	if b.Sign() < 0 {
+		return Zero, ErrNegative
+	}
+	n, over := uint256.FromBig(b)
+	if over {
+		return Zero, ErrRange
+	}
+	return Amount{*n}, nil
+}
+
+// FromUint256 makes an amount of a 256-bit integer.
+func FromUint256(n *uint256.Int) Amount { return Amount{*n} }
+
+// Parse reads a whole number of atomic units: a digit 1 to 9 followed by up to
+// 77 digits, or a single 0. No sign, leading zero, space, separator, exponent
+// or digit outside ASCII. Errors: ErrSyntax, ErrRange.
+func Parse(s string) (Amount, error) {
+	if s == "" || len(s) > 1 && s[0] == '0' {
+		return Zero, ErrSyntax
+	}
+	if err := digits(s); err != nil {
+		return Zero, err
+	}
+	if len(s) > digitsMax {
+		return Zero, ErrRange
+	}
+	var n uint256.Int
+	if err := n.SetFromDecimal(s); err != nil {
+		return Zero, ErrRange
+	}
+	return Amount{n}, nil
+}
+
+// MustParse is Parse for constants; it panics on an error.
+func MustParse(s string) Amount {
+	a, err := Parse(s)
+	if err != nil {
+		panic(fmt.Sprintf("money: impossible constant %q: %v", s, err))
+	}
+	return a
+}
+
+// ParseDecimal reads a decimal of whole tokens ("1.5") as atomic units of a
+// mint with the given number of decimals. More fraction digits than decimals
+// are refused even when they are zeros; nothing is rounded.
+// Errors: ErrSyntax, ErrFraction, ErrRange.
+func ParseDecimal(s string, decimals int) (Amount, error) {
+	whole, frac, point := s, "", false
+	for i := range len(s) {
+		if s[i] == '.' {
+			whole, frac, point = s[:i], s[i+1:], true
+			break
+		}
+	}
+	if whole == "" || len(whole) > 1 && whole[0] == '0' || point && frac == "" {
+		return Zero, ErrSyntax
+	}
+	if err := digits(whole); err != nil {
+		return Zero, err
+	}
+	if err := digits(frac); err != nil {
+		return Zero, err
+	}
+	if len(frac) > decimals {
+		return Zero, ErrFraction
+	}
+	if len(whole)+decimals > 2*digitsMax {
+		return Zero, ErrRange
+	}
+	text := make([]byte, 0, len(whole)+decimals)
+	text = append(text, whole...)
+	text = append(text, frac...)
+	for range decimals - len(frac) {
+		text = append(text, '0')
+	}
+	for len(text) > 1 && text[0] == '0' {
+		text = text[1:]
+	}
+	return Parse(string(text))
+}
+
+func digits(s string) error {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return ErrSyntax
+		}
+	}
+	return nil
+}
+
+// String prints the amount in the form that Parse reads.
+func (a Amount) String() string { return a.n.Dec() }
+
+// Decimal prints the amount in whole tokens, without trailing zeros, in the
+// form that ParseDecimal reads.
+func (a Amount) Decimal(decimals int) string {
+	s := a.n.Dec()
+	for len(s) <= decimals {
+		s = "0" + s
+	}
+	whole, frac := s[:len(s)-decimals], s[len(s)-decimals:]
+	for len(frac) > 0 && frac[len(frac)-1] == '0' {
+		frac = frac[:len(frac)-1]
+	}
+	if frac == "" {
+		return whole
+	}
+	return whole + "." + frac
+}
+
+// IsZero tells whether there is nothing.
+func (a Amount) IsZero() bool { return a.n.IsZero() }
+
+// Cmp is -1, 0 or +1 as a is below, equal to or above b.
+func (a Amount) Cmp(b Amount) int { return a.n.Cmp(&b.n) }
+
+// Less tells whether a is below b.
+func (a Amount) Less(b Amount) bool { return a.n.Lt(&b.n) }
+
+// Add is a+b. Error: ErrRange.
+func (a Amount) Add(b Amount) (Amount, error) {
+	var n uint256.Int
+	if _, over := n.AddOverflow(&a.n, &b.n); over {
+		return Zero, ErrRange
+	}
+	return Amount{n}, nil
+}
+
+// Sub is a-b. Error: ErrNegative.
+func (a Amount) Sub(b Amount) (Amount, error) {
+	var n uint256.Int
+	if _, under := n.SubOverflow(&a.n, &b.n); under {
+		return Zero, ErrNegative
+	}
+	return Amount{n}, nil
+}
+
+// Mul is a*k. Error: ErrRange.
+func (a Amount) Mul(k uint64) (Amount, error) {
+	var n uint256.Int
+	if _, over := n.MulOverflow(&a.n, uint256.NewInt(k)); over {
+		return Zero, ErrRange
+	}
+	return Amount{n}, nil
+}
+
+// Bps is a*bps/10000, rounded down: the only rounding of units there is.
+// Error: ErrRange.
+func (a Amount) Bps(bps uint64) (Amount, error) {
+	var n uint256.Int
+	if _, over := n.MulDivOverflow(&a.n, uint256.NewInt(bps), uint256.NewInt(10_000)); over {
+		return Zero, ErrRange
+	}
+	return Amount{n}, nil
+}
+
+// Big is the amount as a new big integer.
+func (a Amount) Big() *big.Int { return a.n.ToBig() }
+
+// Uint256 is the amount as a new 256-bit integer.
+func (a Amount) Uint256() *uint256.Int { n := a.n; return &n }
+
+// Uint64 is the amount as a machine word; ok is false when it does not fit.
+func (a Amount) Uint64() (n uint64, ok bool) { return a.n.Uint64(), a.n.IsUint64() }
+
+// MarshalText prints the amount as String does.
+func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads what Parse reads.
+func (a *Amount) UnmarshalText(text []byte) error {
+	n, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*a = n
+	return nil
+}
+
+// ScanNumeric reads a PostgreSQL numeric. The server sends 1000000 as 100 with
+// exponent 4, so the exponent is applied; a fraction is refused.
+func (a *Amount) ScanNumeric(v pgtype.Numeric) error {
+	b, err := numericInt(v)
+	if err != nil {
+		return err
+	}
+	n, err := FromBig(b)
+	if err != nil {
+		return fmt.Errorf("numeric column is not an amount: %w", err)
+	}
+	*a = n
+	return nil
+}
+
+// NumericValue gives the amount to PostgreSQL.
+func (a Amount) NumericValue() (pgtype.Numeric, error) {
+	return pgtype.Numeric{Int: a.Big(), Valid: true}, nil
+}
+
+// Value gives the amount to database/sql drivers.
+func (a Amount) Value() (driver.Value, error) { return a.String(), nil }
+
+func numericInt(v pgtype.Numeric) (*big.Int, error) {
+	if !v.Valid {
+		return nil, errors.New("cannot read NULL as an amount")
+	}
+	if v.NaN || v.InfinityModifier != pgtype.Finite {
+		return nil, errors.New("cannot read NaN or infinity as an amount")
+	}
+	if v.Exp >= 0 {
+		if v.Exp > digitsMax {
+			return nil, ErrRange
+		}
+		return new(big.Int).Mul(v.Int, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(v.Exp)), nil)), nil
+	}
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(-v.Exp)), nil)
+	whole, rest := new(big.Int).QuoRem(v.Int, unit, new(big.Int))
+	if rest.Sign() != 0 {
+		return nil, errors.New("cannot read a fraction as an amount")
+	}
+	return whole, nil
+}

@@ -1,0 +1,100 @@
+package money
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+const (
+	// usdScale is the number of fraction digits that a USD keeps.
+	usdScale = 18
+	// usdWholeDigitsMax bounds what a person may type as dollars.
+	usdWholeDigitsMax = 18
+)
+
+var usdUnit = new(big.Int).Exp(big.NewInt(10), big.NewInt(usdScale), nil)
+
+// USD is a non-negative dollar value for thresholds and for display. It is
+// never posted: what moves is an Amount. The zero value is no dollars.
+type USD struct{ n Amount } // in 10^-18 dollars
+
+// ParseUSD reads a decimal dollar text such as "10000.00": no sign, no
+// exponent, at most 18 digits before and 18 after the point.
+// Errors: ErrSyntax, ErrFraction, ErrRange.
+func ParseUSD(s string) (USD, error) {
+	if whole, _, _ := strings.Cut(s, "."); len(whole) > usdWholeDigitsMax {
+		return USD{}, ErrRange
+	}
+	n, err := ParseDecimal(s, usdScale)
+	return USD{n}, err
+}
+
+// MustParseUSD is ParseUSD for constants; it panics on an error.
+func MustParseUSD(s string) USD {
+	u, err := ParseUSD(s)
+	if err != nil {
+		panic(fmt.Sprintf("money: impossible constant %q: %v", s, err))
+	}
+	return u
+}
+
+// ValueOf is what an amount is worth at a price for one whole token, rounded
+// up in the 18th digit so that a threshold is never missed by rounding.
+// Error: ErrRange.
+func ValueOf(a Amount, decimals int, price USD) (USD, error) {
+	product := new(big.Int).Mul(a.Big(), price.n.Big())
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(decimals)), nil)
+	quo, rem := new(big.Int).QuoRem(product, unit, new(big.Int))
+	if rem.Sign() != 0 {
+		quo.Add(quo, big.NewInt(1))
+	}
+	n, err := FromBig(quo)
+	return USD{n}, err
+}
+
+// Cmp is -1, 0 or +1 as u is below, equal to or above v.
+func (u USD) Cmp(v USD) int { return u.n.Cmp(v.n) }
+
+// Cents prints two fraction digits, rounded half up: the form for display.
+func (u USD) Cents() string {
+	cent := new(big.Int).Div(usdUnit, big.NewInt(100))
+	n := new(big.Int).Add(u.n.Big(), new(big.Int).Div(cent, big.NewInt(2)))
+	n.Div(n, cent)
+	s := n.String()
+	for len(s) < 3 {
+		s = "0" + s
+	}
+	return s[:len(s)-2] + "." + s[len(s)-2:]
+}
+
+// String prints the exact value.
+func (u USD) String() string { return u.n.Decimal(usdScale) }
+
+// MarshalText prints the exact value.
+func (u USD) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads what ParseUSD reads.
+func (u *USD) UnmarshalText(text []byte) error {
+	v, err := ParseUSD(string(text))
+	if err != nil {
+		return err
+	}
+	*u = v
+	return nil
+}
+
+// ScanNumeric reads a PostgreSQL numeric with up to 18 fraction digits.
+func (u *USD) ScanNumeric(v pgtype.Numeric) error {
+	if v.Valid && !v.NaN && v.InfinityModifier == pgtype.Finite {
+		v.Exp += usdScale
+	}
+	return u.n.ScanNumeric(v)
+}
+
+// NumericValue gives the value to PostgreSQL.
+func (u USD) NumericValue() (pgtype.Numeric, error) {
+	return pgtype.Numeric{Int: u.n.Big(), Exp: -usdScale, Valid: true}, nil
+}

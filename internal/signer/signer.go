@@ -1,0 +1,201 @@
+// Package signer is the port to the one place that holds keys. It derives
+// addresses, attests them, admits payments under its policy and signs exactly
+// what was admitted, and it remembers all of that in a journal of its own which
+// outlives any copy of the database.
+//
+// What never happens behind this port: a second payee in a slot, a second slot
+// for an intent, a signature before its journal entry is on disk. What a crash
+// leaves: a journal whose last entry may not be known to the caller, who asks
+// again and gets the same answer, byte for byte.
+package signer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// WalletRef names a wallet independently of its address: the key's path is
+// derived from these words, never from a counter.
+type WalletRef struct {
+	OrgID   string       `json:"orgId"`
+	Family  chain.Family `json:"family"`
+	Purpose string       `json:"purpose"` // CUSTOMER_DEPOSIT, TREASURY, …
+	Subject string       `json:"subject"` // the customer's id; "" for a treasury
+}
+
+// Issued is an address with the proof that its key is ours.
+type Issued struct {
+	WalletRef
+	Path    string        `json:"path"`
+	Address chain.Address `json:"address"`
+	Proof   []byte        `json:"proof"` // ed25519 by the signer's attestation key, see Attested
+	Entry   Entry         `json:"entry"`
+}
+
+// Purpose is what an intent is for; the policy differs by it.
+type Purpose string
+
+// The purposes of intents.
+const (
+	Payment Purpose = "PAYMENT" // to anyone, under limits
+	Sweep   Purpose = "SWEEP"   // only to the organization's own treasury
+	Gas     Purpose = "GAS"     // native coin, only to a wallet of the same organization
+)
+
+// Intent is a payment as the caller wants it, before it has a slot.
+type Intent struct {
+	ID       string        `json:"id"` // the withdrawal's, sweep's or top-up's own id; one slot for ever
+	Purpose  Purpose       `json:"purpose"`
+	Chain    chain.Name    `json:"chain"`
+	From     WalletRef     `json:"from"`
+	To       chain.Address `json:"to"`
+	ToWallet *WalletRef    `json:"toWallet,omitempty"` // for Sweep and Gas: who To is; the signer derives and compares
+	Contract chain.Address `json:"contract,omitempty"` // "" for the native coin
+	Amount   money.Amount  `json:"amount"`
+	// The memory that a restored database may lack.
+	CustomerID         string `json:"customerId,omitempty"`
+	MintID             int    `json:"mintId"`
+	IdempotencyKeyHash string `json:"idempotencyKeyHash,omitempty"` // hex SHA-256, "" without a key
+}
+
+// Slot is the place on a chain that an intent's transaction takes.
+type Slot struct {
+	Nonce uint64 `json:"nonce"`
+}
+
+// Act is what a signature is to do with a slot.
+type Act string
+
+// The acts.
+const (
+	Pay    Act = "PAY"    // the intent's payment; again with other fees to replace it
+	Cancel Act = "CANCEL" // a transfer of nothing to itself, filling the slot
+)
+
+// SignRequest asks for the signature of exactly these bytes.
+type SignRequest struct {
+	IntentID string `json:"intentId"`
+	Slot     Slot   `json:"slot"`
+	Act      Act    `json:"act"`
+	Payload  []byte `json:"payload"` // the complete unsigned transaction, as committed by the caller
+}
+
+// Signed are the bytes to send. They are the same however often they are asked for.
+type Signed struct {
+	Raw   []byte       `json:"raw"`
+	Hash  chain.TxHash `json:"hash"`
+	Entry Entry        `json:"entry"`
+}
+
+// Entry is one line of the journal. Hash covers JournalID, Seq, Prev and Body.
+type Entry struct {
+	JournalID string          `json:"journalId"`
+	Seq       uint64          `json:"seq"` // from 1, without gaps
+	Prev      string          `json:"prev"`
+	Hash      string          `json:"hash"` // hex SHA-256
+	Body      json.RawMessage `json:"body"` // a Record
+}
+
+// RecordKind tells what an entry remembers.
+type RecordKind string
+
+// The kinds of record.
+const (
+	RecordGenesis RecordKind = "GENESIS"
+	RecordIssue   RecordKind = "ISSUE"
+	RecordAdmit   RecordKind = "ADMIT"
+	RecordSign    RecordKind = "SIGN"
+)
+
+// Record is the body of an entry; one member is set by Kind.
+type Record struct {
+	Kind   RecordKind  `json:"kind"`
+	At     string      `json:"at"` // RFC 3339; never before the record above it
+	Issue  *IssueBody  `json:"issue,omitempty"`
+	Admit  *Intent     `json:"admit,omitempty"`
+	Sign   *SignBody   `json:"sign,omitempty"`
+	Adopts *AdoptsBody `json:"adopts,omitempty"` // on a GENESIS that continues a lost journal
+}
+
+// IssueBody remembers an address.
+type IssueBody struct {
+	WalletRef
+	Path    string        `json:"path"`
+	Address chain.Address `json:"address"`
+}
+
+// SignBody remembers a signature.
+type SignBody struct {
+	IntentID string       `json:"intentId"`
+	Slot     Slot         `json:"slot"`
+	Act      Act          `json:"act"`
+	Payload  []byte       `json:"payload"`
+	Digest   string       `json:"digest"` // hex SHA-256 of the payload
+	Hash     chain.TxHash `json:"hash"`
+}
+
+// AdoptsBody says which journal this one continues.
+type AdoptsBody struct {
+	JournalID string `json:"journalId"`
+	Seq       uint64 `json:"seq"`
+	Hash      string `json:"hash"`
+}
+
+// Head is where a journal stands.
+type Head struct {
+	JournalID string `json:"journalId"`
+	Seq       uint64 `json:"seq"`
+	Hash      string `json:"hash"`
+}
+
+// Refusal is the signer's "no". It comes before anything is journaled, so the
+// caller may ask again later or give up; no slot is taken.
+type Refusal struct {
+	Code    string `json:"code"` // POLICY_LIMIT, or the rule that the request breaks
+	Message string `json:"message"`
+}
+
+// PolicyLimit is the refusal that passes with time or with a higher limit.
+// Every other code means that the request contradicts itself or the journal.
+const PolicyLimit = "POLICY_LIMIT"
+
+// Error is the code and the sentence.
+func (r *Refusal) Error() string { return fmt.Sprintf("signer refuses (%s): %s", r.Code, r.Message) }
+
+// Signer is the port. Every method may be called again after any error: the
+// same request has the same answer. All are durable before they return, and
+// safe for concurrent use. An error that is not a *Refusal means "unknown".
+type Signer interface {
+	// Issue derives and attests the address of a wallet. Asking again for the
+	// same wallet gives the same address and adds nothing to the journal.
+	Issue(ctx context.Context, w WalletRef) (Issued, error)
+	// Admit checks an intent against the policy, takes its limits and journals
+	// it. The same intent again is admitted again without taking more; an
+	// intent with the same id and other words is refused.
+	Admit(ctx context.Context, i Intent) (Entry, error)
+	// Sign signs a payload of an admitted intent, after decoding it and
+	// comparing it with the intent, the slot and what the journal knows of both.
+	Sign(ctx context.Context, r SignRequest) (Signed, error)
+	// Entries are the journal's entries after a sequence number, in order.
+	Entries(ctx context.Context, after uint64, limit int) ([]Entry, error)
+	// Head is where the journal stands.
+	Head(ctx context.Context) (Head, error)
+}
+
+// attestVersion is signed with every address, so that another layout of the
+// words can never be mistaken for this one.
+const attestVersion = "coffer-address-1"
+
+// Attested are the bytes that a Proof signs: every word with its length before
+// it, so that no two wallets have the same bytes.
+func Attested(w WalletRef, path string, a chain.Address) []byte {
+	var b []byte
+	for _, s := range []string{attestVersion, w.OrgID, w.Purpose, w.Subject, string(w.Family), path, string(a)} {
+		b = fmt.Appendf(b, "%d:%s", len(s), s)
+	}
+	return b
+}
