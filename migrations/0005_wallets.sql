@@ -45,7 +45,7 @@ CREATE TABLE address_funds (
     CONSTRAINT address_funds_gas_covered CHECK (gas_reserved <= gas)
 );
 CREATE INDEX address_funds_of_mint ON address_funds (org_id, mint_id);
-SELECT coffer_tenant('address_funds', 'SELECT, INSERT, UPDATE', 'SELECT, INSERT, UPDATE');
+SELECT coffer_tenant('address_funds', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 -- The mirror of the signer's journal. A second journal with the same id and
 -- other contents collides here.
