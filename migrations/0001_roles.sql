@@ -42,20 +42,11 @@ GRANT USAGE ON SCHEMA public TO coffer_app, coffer_system, coffer_reader;
 -- The program compares the schema's version with its own before it serves.
 GRANT SELECT ON goose_db_version TO coffer_reader;
 
--- Atomic units of an asset. The bound is 2^256, the largest number a chain can mean.
-CREATE DOMAIN units AS numeric(78, 0)
-    CONSTRAINT units_fit_uint256 CHECK (
-        value >= 0
-        AND value < 115792089237316195423570985008687907853269984665640564039457584007913129639936
-    );
-
--- US dollars, for thresholds and display. Never posted to the ledger.
-CREATE DOMAIN usd AS numeric(38, 18);
-
 -- coffer_tenant puts a table with an org_id column behind row level security. The
 -- privileges are what GRANT accepts, columns included: 'SELECT, INSERT, UPDATE (state)'.
 -- An empty list grants nothing. When app.org is unset or empty no row matches, and
--- FORCE makes that true for the owner as well: a mistaken login sees nothing.
+-- FORCE makes that true for the owner as well: a mistaken login sees nothing. A row
+-- whose org_id is null belongs to the system, and no organization sees it.
 -- +goose StatementBegin
 CREATE FUNCTION coffer_tenant(tbl regclass, app_privileges text, system_privileges text)
     RETURNS void
@@ -64,10 +55,9 @@ AS $$
 BEGIN
     IF NOT EXISTS (
         SELECT FROM pg_attribute
-        WHERE attrelid = tbl AND attname = 'org_id' AND atttypid = 'text'::regtype
-            AND attnotnull AND NOT attisdropped
+        WHERE attrelid = tbl AND attname = 'org_id' AND atttypid = 'text'::regtype AND NOT attisdropped
     ) THEN
-        RAISE EXCEPTION 'table % has no column org_id text NOT NULL', tbl;
+        RAISE EXCEPTION 'table % has no column org_id of type text', tbl;
     END IF;
     EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', tbl);
     EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', tbl);

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -72,7 +73,6 @@ type DB struct {
 	pool  *pgxpool.Pool
 	conf  Config
 	clock func() time.Time
-	types []*pgtype.Type
 
 	deadlocks      atomic.Int64
 	serializations atomic.Int64
@@ -110,7 +110,7 @@ func Open(ctx context.Context, conf Config, clock func() time.Time) (*DB, error)
 	if err := checkLogin(ctx, conn); err != nil {
 		return nil, err
 	}
-	if db.types, err = checkSchema(ctx, conn); err != nil {
+	if err := checkSchema(ctx, conn); err != nil {
 		return nil, err
 	}
 
@@ -175,15 +175,15 @@ func (db *DB) poolConfig(maxConns int) (*pgxpool.Config, error) {
 		params["application_name"] = "coffer"
 	}
 	conf.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		for _, t := range db.types {
-			conn.TypeMap().RegisterType(t)
-		}
+		utc(conn)
 		return nil
 	}
 	return conf, nil
 }
 
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
+
+var errNotMigrated = errors.New("the database is not migrated: run the migrations with the owner's URL first")
 
 func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	// A pooling proxy answers with a process id of its own invention. Session locks
@@ -256,39 +256,35 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	if found < 3 {
-		return errors.New("the database is not migrated: run the migrations with the owner's URL first")
+		return errNotMigrated
 	}
 	return nil
 }
 
 // checkSchema refuses a schema older than this program (a newer one is what a rolling
-// upgrade looks like), and reads the ids of our own types, which differ per database.
-func checkSchema(ctx context.Context, conn *pgx.Conn) ([]*pgtype.Type, error) {
-	var types []*pgtype.Type
-	err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "begin read only; set local role " + roleReader}, func(tx pgx.Tx) error {
+// upgrade looks like).
+func checkSchema(ctx context.Context, conn *pgx.Conn) error {
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "begin read only; set local role " + roleReader}, func(tx pgx.Tx) error {
 		var version int64
-		if err := tx.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version); err != nil {
+		err := tx.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && (refused.Code == "42P01" || refused.Code == "42501") {
+			return errNotMigrated // No such table, or not yet granted.
+		}
+		if err != nil {
 			return fmt.Errorf("ask for the schema's version: %w", err)
 		}
 		if latest := migrations.Latest(); version < latest {
 			return fmt.Errorf("the schema is at version %d and this program needs %d: run the migrations", version, latest)
 		}
-		// Parameters and arrays of a domain carry the domain's own id, which pgx does
-		// not know. Element types must be registered before their arrays.
-		for _, name := range []string{"units", "usd"} {
-			var element, array uint32
-			if err := tx.QueryRow(ctx, `SELECT oid, typarray FROM pg_type WHERE oid = $1::text::regtype`, name).Scan(&element, &array); err != nil {
-				return fmt.Errorf("ask for the type %s: %w", name, err)
-			}
-			t := &pgtype.Type{Name: name, OID: element, Codec: pgtype.NumericCodec{}}
-			types = append(types, t, &pgtype.Type{Name: "_" + name, OID: array, Codec: &pgtype.ArrayCodec{ElementType: t}})
-		}
-		// Times come back in UTC whatever zone the machine is in.
-		utc := &pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}}
-		types = append(types, utc, &pgtype.Type{Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID, Codec: &pgtype.ArrayCodec{ElementType: utc}})
 		return nil
 	})
-	return types, err
+}
+
+// utc makes times come back in UTC whatever zone the machine is in.
+func utc(conn *pgx.Conn) {
+	times := &pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}}
+	conn.TypeMap().RegisterType(times)
+	conn.TypeMap().RegisterType(&pgtype.Type{Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID, Codec: &pgtype.ArrayCodec{ElementType: times}})
 }
 
 // orgValid keeps the organization's id harmless inside the statement that opens a

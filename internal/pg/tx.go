@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -107,10 +108,10 @@ func (db *DB) run(ctx context.Context, begin string, writes bool, fn func(contex
 func (db *DB) once(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error, again bool) {
 	tx, err := db.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err != nil {
-		// Nothing ran yet, so a connection that a restarted server had closed is no
-		// reason to fail. What the server itself refuses it will refuse again.
-		_, said := errors.AsType[*pgconn.PgError](err)
-		return fmt.Errorf("begin: %w", err), !said
+		// Nothing ran yet, so a connection that a restarting server has closed is no
+		// reason to fail (57P is its farewell). What else it refuses it will refuse again.
+		refused, said := errors.AsType[*pgconn.PgError](err)
+		return fmt.Errorf("begin: %w", err), !said || strings.HasPrefix(refused.Code, "57P")
 	}
 	ended := false
 	defer func() {
@@ -129,6 +130,10 @@ func (db *DB) once(ctx context.Context, begin string, writes bool, fn func(conte
 	}
 	if err := ctx.Err(); err != nil {
 		return err, false
+	}
+
+	if tx.Conn().IsClosed() {
+		return errors.New("commit: the connection was lost before"), false
 	}
 
 	// From here the caller's impatience must not turn a commit into a riddle.
@@ -163,12 +168,13 @@ func (db *DB) countRetry(err error) bool {
 	return false
 }
 
-// rolledBack reports that an error of COMMIT proves that nothing was committed: it was
-// never sent, or the server answered ROLLBACK, or it refused with an ordinary ERROR. A
-// FATAL may come after the commit record was written (a shutdown while waiting for a
-// standby), so it proves nothing.
+// rolledBack reports that an error of COMMIT proves that nothing was committed: the
+// server answered ROLLBACK, or it refused with an ordinary ERROR. A FATAL may come after
+// the commit record was written (a shutdown while waiting for a standby), so it proves
+// nothing. Nor does pgconn.SafeToRetry: pgx 5.12 answers true when the connection closed
+// after the statement was sent, because it notices on the second read.
 func rolledBack(err error) bool {
-	if errors.Is(err, pgx.ErrTxCommitRollback) || pgconn.SafeToRetry(err) {
+	if errors.Is(err, pgx.ErrTxCommitRollback) {
 		return true
 	}
 	refused, ok := errors.AsType[*pgconn.PgError](err)

@@ -140,6 +140,26 @@ func Owner(t testing.TB, db *pg.DB) *pgxpool.Pool {
 	return pool
 }
 
+const (
+	eventuallyMax   = 20 * time.Second
+	eventuallyEvery = 10 * time.Millisecond
+)
+
+// Eventually waits until holds does, asking again and again, and fails the test when it
+// has not for 20 seconds. The words say what was awaited.
+func Eventually(t testing.TB, holds func() bool, words string, args ...any) {
+	t.Helper()
+	deadline := time.Now().Add(eventuallyMax)
+	tick := time.NewTicker(eventuallyEvery)
+	defer tick.Stop()
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("did not come true: "+words, args...)
+		}
+		<-tick.C
+	}
+}
+
 type server struct {
 	cluster *local.Cluster
 	admin   *pgxpool.Pool
