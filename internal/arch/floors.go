@@ -65,6 +65,7 @@ var places = []place{
 	{"internal/money", words, 0},
 	{"internal/fault", words, 0},
 	{"internal/id", words, 0},
+	{"internal/page", words, 0},
 	{"internal/chain", words, 0},
 	{"internal/chain/chaintest", words, testOnly},
 	{"internal/chain/evm/evmtx", words, 0},

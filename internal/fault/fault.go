@@ -17,15 +17,15 @@ type Kind int
 // The kinds. Refusals of kind Invalid to Blocked are final for that request;
 // the last three say "not now".
 const (
-	Invalid      Kind = iota + 1 // the request itself is wrong (400)
-	Unauthorized                 // no or wrong credential (401)
-	Forbidden                    // the credential does not allow it (403)
-	NotFound                     // no such thing for this caller (404)
-	Conflict                     // the thing is in another state (409)
-	Unprocessable                // understood, and not possible now (422)
-	Blocked                      // blocked by risk screening (451)
-	Limited                      // too many requests (429)
-	Unavailable                  // something we need is down or halted (503)
+	Invalid       Kind = iota + 1 // the request itself is wrong (400)
+	Unauthorized                  // no or wrong credential (401)
+	Forbidden                     // the credential does not allow it (403)
+	NotFound                      // no such thing for this caller (404)
+	Conflict                      // the thing is in another state (409)
+	Unprocessable                 // understood, and not possible now (422)
+	Blocked                       // blocked by risk screening (451)
+	Limited                       // too many requests (429)
+	Unavailable                   // something we need is down or halted (503)
 )
 
 // Code is the stable machine-readable name of a refusal, as listed in the API

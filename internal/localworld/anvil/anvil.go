@@ -1,0 +1,315 @@
+// Package anvil starts and steers anvil, a local Ethereum chain: blocks on a
+// clock, on demand or for each transaction, reorganizations, snapshots, and a
+// faucet account that owns the local tokens.
+//
+// The node listens on a loopback port that the system chooses, and it never
+// outlives the process that started it: it ends with the context, with Stop,
+// and on Linux with the death of its parent, however that came about. What it
+// held is gone then, unless Config.State names a file for it. A process that
+// was killed may leave the node's cache folder in the system's temporary
+// directory, which nothing reads again.
+//
+// For the local world and for tests. The faucet's key is published in anvil's
+// manual; nothing here is for a chain that carries value.
+package anvil
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// FaucetKey is the private key, in hex, of the account that starts with a
+// million coins and deploys the tokens: the first of anvil's own accounts.
+const FaucetKey = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+
+// DefaultChainID is the chain id of a node whose Config names none.
+const DefaultChainID = 31337
+
+const (
+	faucetCoins    = 1_000_000
+	defaultSlots   = 2
+	startTimeout   = 30 * time.Second
+	stopTimeout    = 10 * time.Second
+	outputBytesMax = 16 << 10
+)
+
+// A Config says how the chain makes blocks. The zero value mines a block for
+// each transaction.
+type Config struct {
+	// Program is the anvil to start. Empty: the one that Find finds.
+	Program string
+	// BlockTime makes a block on a clock, whether or not there are
+	// transactions. Zero: a block as soon as there is a transaction.
+	BlockTime time.Duration
+	// Manual makes blocks only when Mine is called. BlockTime is not looked at
+	// then.
+	Manual bool
+	// SlotsInEpoch sets finality: the safe block is so many behind the latest
+	// one, the finalized block twice as many. Zero: 2.
+	SlotsInEpoch int
+	// ChainID is 31337 when it is zero.
+	ChainID uint64
+	// Port is the loopback port. Zero: a free one.
+	Port int
+	// State is a file that the chain is loaded from, when it exists, and
+	// written to on a clean stop. Empty: a fresh chain that is thrown away.
+	State string
+}
+
+// A Node is a running chain. Its methods may be called at the same time from
+// several goroutines.
+type Node struct {
+	// URL and WSURL are where the chain answers JSON-RPC.
+	URL, WSURL string
+	// ChainID is what transactions are signed for.
+	ChainID *big.Int
+	// Eth and RPC are clients of the chain, closed by Stop.
+	Eth *ethclient.Client
+	RPC *rpc.Client
+
+	faucet  *ecdsa.PrivateKey
+	sending sync.Mutex // between asking for a nonce and using it
+	process *os.Process
+	end     context.CancelFunc
+	ended   chan struct{}
+	err     error // why it ended; valid once ended is closed
+}
+
+// Start runs a chain and returns when it answers. It lives until Stop is
+// called or ctx ends. The error says what to do when there is no anvil.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	program := cfg.Program
+	if program == "" {
+		var err error
+		if program, err = Find(); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.SlotsInEpoch == 0 {
+		cfg.SlotsInEpoch = defaultSlots
+	}
+	if cfg.ChainID == 0 {
+		cfg.ChainID = DefaultChainID
+	}
+	cache, err := os.MkdirTemp("", "coffer-anvil-")
+	if err != nil {
+		return nil, fmt.Errorf("make the cache folder of anvil: %w", err)
+	}
+	args := []string{
+		"--host", "127.0.0.1",
+		"--port", strconv.Itoa(cfg.Port),
+		"--hardfork", "osaka",
+		"--chain-id", strconv.FormatUint(cfg.ChainID, 10),
+		"--slots-in-an-epoch", strconv.Itoa(cfg.SlotsInEpoch),
+		"--accounts", "1",
+		"--balance", strconv.Itoa(faucetCoins),
+		"--cache-path", cache,
+	}
+	switch {
+	case cfg.Manual:
+		args = append(args, "--no-mining")
+	case cfg.BlockTime > 0:
+		args = append(args, "--block-time", seconds(cfg.BlockTime))
+	}
+	if cfg.State != "" {
+		args = append(args, "--state", cfg.State)
+	}
+
+	run, end := context.WithCancel(ctx)
+	n := &Node{
+		ChainID: new(big.Int).SetUint64(cfg.ChainID),
+		end:     end,
+		ended:   make(chan struct{}),
+	}
+	if n.faucet, err = crypto.HexToECDSA(FaucetKey); err != nil {
+		panic("the faucet's key is not a key: " + err.Error())
+	}
+
+	out := &output{address: make(chan string, 1)}
+	cmd := exec.CommandContext(run, program, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = tied()
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTimeout // then it is killed
+
+	started := make(chan error, 1)
+	go func() {
+		defer close(n.ended)
+		defer os.RemoveAll(cache)
+		// On Linux the death signal comes when the thread that started the
+		// child ends, so one thread stays with the child for all its life.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		n.process = cmd.Process
+		started <- err
+		if err != nil {
+			n.err = err
+			return
+		}
+		err = cmd.Wait()
+		if run.Err() == nil {
+			// A chain that ends by itself is a defect that has to be seen.
+			n.err = fmt.Errorf("anvil ended by itself: %w\n%s", orClean(err), out.tail())
+		}
+	}()
+	if err := <-started; err != nil {
+		end()
+		<-n.ended
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+
+	timeout := time.NewTimer(startTimeout)
+	defer timeout.Stop()
+	var address string
+	select {
+	case address = <-out.address:
+	case <-n.ended:
+		end()
+		if n.err == nil {
+			return nil, fmt.Errorf("start anvil: %w", context.Cause(ctx))
+		}
+		return nil, fmt.Errorf("start anvil: %w", n.err)
+	case <-timeout.C:
+		end()
+		<-n.ended
+		return nil, fmt.Errorf("start anvil: no answer within %v\n%s", startTimeout, out.tail())
+	}
+	n.URL, n.WSURL = "http://"+address, "ws://"+address
+	if n.RPC, err = rpc.DialContext(ctx, n.URL); err != nil {
+		end()
+		<-n.ended
+		return nil, fmt.Errorf("connect to anvil: %w", err)
+	}
+	n.Eth = ethclient.NewClient(n.RPC)
+	return n, nil
+}
+
+// Stop ends the chain and waits until it is gone. It returns an error when the
+// chain had ended before anyone asked it to. It may be called more than once.
+func (n *Node) Stop() error {
+	n.end()
+	<-n.ended
+	n.RPC.Close()
+	return n.err
+}
+
+// Done is closed when the chain has ended, for whatever reason.
+func (n *Node) Done() <-chan struct{} { return n.ended }
+
+// PID is the process id of the chain.
+func (n *Node) PID() int { return n.process.Pid }
+
+// Faucet is the key of the account that has plenty of everything.
+func (n *Node) Faucet() *ecdsa.PrivateKey { return n.faucet }
+
+// FaucetAddress is the address of the account that has plenty of everything.
+func (n *Node) FaucetAddress() common.Address { return crypto.PubkeyToAddress(n.faucet.PublicKey) }
+
+// Find looks for the anvil program: where COFFER_ANVIL says, in the Node
+// packages of the source tree that the working directory or the running
+// program is in, then in PATH.
+func Find() (string, error) {
+	if named := os.Getenv("COFFER_ANVIL"); named != "" {
+		path, err := exec.LookPath(named)
+		if err != nil {
+			return "", fmt.Errorf("COFFER_ANVIL names %q, which is no program: %w", named, err)
+		}
+		return path, nil
+	}
+	var from []string
+	if dir, err := os.Getwd(); err == nil {
+		from = append(from, dir)
+	}
+	if program, err := os.Executable(); err == nil {
+		from = append(from, filepath.Dir(program))
+	}
+	for _, dir := range from {
+		for {
+			path := filepath.Join(dir, "localchain", "node_modules", "@foundry-rs", "anvil-linux-amd64", "bin", "anvil")
+			if path, err := exec.LookPath(path); err == nil {
+				return path, nil
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return "", fmt.Errorf("look for anvil: %w", err)
+			}
+			up := filepath.Dir(dir)
+			if up == dir {
+				break
+			}
+			dir = up
+		}
+	}
+	if path, err := exec.LookPath("anvil"); err == nil {
+		return path, nil
+	}
+	return "", errors.New("anvil, the local Ethereum chain, is not installed: run scripts/setup in the source tree, " +
+		"or install Foundry (https://getfoundry.sh) and have anvil in PATH or named by COFFER_ANVIL")
+}
+
+// seconds prints d as anvil takes it, with a fraction, exactly.
+func seconds(d time.Duration) string {
+	return fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
+}
+
+func orClean(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+// An output reads what anvil prints until it names its address, and keeps the
+// end of it for an error message. Later lines, one for each call of the RPC,
+// are dropped: nobody reads them and the pipe must not fill up.
+type output struct {
+	address chan string
+
+	mu    sync.Mutex
+	found bool
+	text  []byte
+}
+
+var listening = regexp.MustCompile(`Listening on (\S+)\s`)
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.found {
+		return len(p), nil
+	}
+	o.text = append(o.text, p...)
+	if m := listening.FindSubmatch(o.text); m != nil {
+		o.found = true
+		o.text = nil
+		o.address <- string(m[1])
+	}
+	if len(o.text) > outputBytesMax {
+		o.text = bytes.Clone(o.text[len(o.text)-outputBytesMax:])
+	}
+	return len(p), nil
+}
+
+func (o *output) tail() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(bytes.TrimSpace(o.text))
+}

@@ -1,0 +1,245 @@
+package anvil
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/params"
+
+	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+)
+
+const (
+	gasOfCreation = 4_000_000 // above what the largest contract takes
+	gasOfRefused  = 500_000   // for a call that is expected to revert
+	receiptEvery  = 10 * time.Millisecond
+)
+
+var (
+	tip    = big.NewInt(params.GWei)
+	feeCap = big.NewInt(1000 * params.GWei)
+)
+
+// Send sends a transaction of the faucet and returns its hash as soon as the
+// chain has taken it. A nil to creates a contract. value is in wei and may be
+// nil.
+func (n *Node) Send(ctx context.Context, to *common.Address, value *big.Int, data []byte) (common.Hash, error) {
+	return n.SendFrom(ctx, n.faucet, to, value, data)
+}
+
+// SendFrom is Send for the account of another key. A transaction that would
+// revert is sent all the same, so that a block holds it.
+func (n *Node) SendFrom(ctx context.Context, key *ecdsa.PrivateKey, to *common.Address, value *big.Int, data []byte) (common.Hash, error) {
+	gas := uint64(gasOfCreation)
+	if to != nil {
+		estimate, err := n.Eth.EstimateGas(ctx, ethereum.CallMsg{
+			From: crypto.PubkeyToAddress(key.PublicKey), To: to, Value: value, Data: data,
+		})
+		gas = estimate + estimate/4
+		if err != nil {
+			gas = gasOfRefused
+		}
+	}
+	return n.send(ctx, key, to, value, data, gas)
+}
+
+func (n *Node) send(ctx context.Context, key *ecdsa.PrivateKey, to *common.Address, value *big.Int, data []byte, gas uint64) (common.Hash, error) {
+	n.sending.Lock()
+	defer n.sending.Unlock()
+	nonce, err := n.Eth.PendingNonceAt(ctx, crypto.PubkeyToAddress(key.PublicKey))
+	if err != nil {
+		return common.Hash{}, fmt.Errorf("ask for the next nonce: %w", err)
+	}
+	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(n.ChainID), &types.DynamicFeeTx{
+		ChainID: n.ChainID, Nonce: nonce, GasTipCap: tip, GasFeeCap: feeCap, Gas: gas,
+		To: to, Value: value, Data: data,
+	})
+	if err != nil {
+		return common.Hash{}, fmt.Errorf("sign for the local chain: %w", err)
+	}
+	if err := n.Eth.SendTransaction(ctx, tx); err != nil {
+		return common.Hash{}, fmt.Errorf("send %v to the local chain: %w", tx.Hash(), err)
+	}
+	return tx.Hash(), nil
+}
+
+// Receipt waits until a block holds the transaction, whether it succeeded or
+// not. On a chain that mines by hand somebody has to mine meanwhile.
+func (n *Node) Receipt(ctx context.Context, hash common.Hash) (*types.Receipt, error) {
+	tick := time.NewTicker(receiptEvery)
+	defer tick.Stop()
+	for {
+		receipt, err := n.Eth.TransactionReceipt(ctx, hash)
+		if err == nil {
+			return receipt, nil
+		}
+		if !errors.Is(err, ethereum.NotFound) {
+			return nil, fmt.Errorf("read the receipt of %v: %w", hash, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for the receipt of %v: %w", hash, context.Cause(ctx))
+		case <-n.ended:
+			return nil, fmt.Errorf("wait for the receipt of %v: the chain has ended", hash)
+		case <-tick.C:
+		}
+	}
+}
+
+// Pay sends coin from the faucet and waits until a block holds the payment.
+func (n *Node) Pay(ctx context.Context, to common.Address, wei *big.Int) (*types.Receipt, error) {
+	return n.Do(ctx, to, wei, nil)
+}
+
+// PayToken sends units of a token from the faucet and waits until a block
+// holds the payment.
+func (n *Node) PayToken(ctx context.Context, token, to common.Address, units *big.Int) (*types.Receipt, error) {
+	return n.Do(ctx, token, nil, evmtoken.Token.Call("transfer", to, units))
+}
+
+// Do is Send, Receipt, and an error when the transaction has reverted.
+func (n *Node) Do(ctx context.Context, to common.Address, value *big.Int, data []byte) (*types.Receipt, error) {
+	hash, err := n.Send(ctx, &to, value, data)
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := n.Receipt(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	if receipt.Status != types.ReceiptStatusSuccessful {
+		return receipt, fmt.Errorf("transaction %v of the faucet has reverted", hash)
+	}
+	return receipt, nil
+}
+
+// Ask calls a method of a contract on the latest block, without a transaction,
+// and returns what it answers.
+func (n *Node) Ask(ctx context.Context, at common.Address, c evmtoken.Contract, method string, args ...any) ([]any, error) {
+	data, err := n.Eth.CallContract(ctx, ethereum.CallMsg{
+		From: n.FaucetAddress(), To: &at, Data: c.Call(method, args...),
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask %v for %s: %w", at, method, err)
+	}
+	return c.Answer(method, data)
+}
+
+// TokenBalance is how many units of a token an account holds in the latest
+// block.
+func (n *Node) TokenBalance(ctx context.Context, token, account common.Address) (*big.Int, error) {
+	out, err := n.Ask(ctx, token, evmtoken.Token, "balanceOf", account)
+	if err != nil {
+		return nil, err
+	}
+	return out[0].(*big.Int), nil
+}
+
+// Deploy creates a contract from the faucet and mines a block for it, however
+// the chain makes blocks otherwise.
+func (n *Node) Deploy(ctx context.Context, c evmtoken.Contract, args ...any) (common.Address, error) {
+	hash, err := n.Send(ctx, nil, nil, c.Create(args...))
+	if err != nil {
+		return common.Address{}, fmt.Errorf("deploy %s: %w", c, err)
+	}
+	if err := n.Mine(ctx, 1); err != nil {
+		return common.Address{}, fmt.Errorf("deploy %s: %w", c, err)
+	}
+	receipt, err := n.Receipt(ctx, hash)
+	if err != nil {
+		return common.Address{}, fmt.Errorf("deploy %s: %w", c, err)
+	}
+	if receipt.Status != types.ReceiptStatusSuccessful {
+		return common.Address{}, fmt.Errorf("deploy %s: the constructor has reverted", c)
+	}
+	return receipt.ContractAddress, nil
+}
+
+// A Token is a token of the local world.
+type Token struct {
+	Symbol, Name string
+	Decimals     uint8
+	Address      common.Address
+	Contract     evmtoken.Contract // the interface that the address answers to
+}
+
+// Tokens are the tokens that the local world offers. The faucet owns them: it
+// may mint and, where there is such a thing, blacklist, pause and upgrade.
+type Tokens struct{ USDC, USDT, DAI Token }
+
+// All lists the tokens, always in the same order.
+func (t Tokens) All() []Token { return []Token{t.USDC, t.USDT, t.DAI} }
+
+// tokensMinted is what the faucet gets of each token, in whole tokens.
+const tokensMinted = 1_000_000_000
+
+// DeployTokens creates the tokens in one block and mints a thousand million of
+// each to the faucet. On a fresh chain their addresses are always the same.
+func (n *Node) DeployTokens(ctx context.Context) (Tokens, error) {
+	t := Tokens{
+		USDC: Token{Symbol: "USDC", Name: "USD Coin", Decimals: 6, Contract: evmtoken.FiatToken},
+		USDT: Token{Symbol: "USDT", Name: "Tether USD", Decimals: 6, Contract: evmtoken.Tether},
+		DAI:  Token{Symbol: "DAI", Name: "Dai Stablecoin", Decimals: 18, Contract: evmtoken.Token},
+	}
+	faucet := n.FaucetAddress()
+	nonce, err := n.Eth.PendingNonceAt(ctx, faucet)
+	if err != nil {
+		return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
+	}
+	// The transactions name each other's results, so the addresses are worked
+	// out ahead and all of them wait for the same block.
+	implementation := crypto.CreateAddress(faucet, nonce)
+	t.USDC.Address = crypto.CreateAddress(faucet, nonce+1)
+	t.USDT.Address = crypto.CreateAddress(faucet, nonce+2)
+	t.DAI.Address = crypto.CreateAddress(faucet, nonce+3)
+	initialize := evmtoken.FiatToken.Call("initialize", t.USDC.Name, t.USDC.Symbol, t.USDC.Decimals, faucet)
+
+	type step struct {
+		to   *common.Address
+		data []byte
+	}
+	steps := []step{
+		{nil, evmtoken.FiatToken.Create()},
+		{nil, evmtoken.Proxy.Create(implementation, faucet, initialize)},
+		{nil, t.USDT.Contract.Create(t.USDT.Name, t.USDT.Symbol, t.USDT.Decimals)},
+		{nil, t.DAI.Contract.Create(t.DAI.Name, t.DAI.Symbol, t.DAI.Decimals)},
+	}
+	for _, token := range t.All() {
+		steps = append(steps, step{&token.Address, token.Contract.Call("mint", faucet, token.Units(tokensMinted))})
+	}
+	var hashes []common.Hash
+	for _, s := range steps {
+		hash, err := n.send(ctx, n.faucet, s.to, nil, s.data, gasOfCreation)
+		if err != nil {
+			return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
+		}
+		hashes = append(hashes, hash)
+	}
+	if err := n.Mine(ctx, 1); err != nil {
+		return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
+	}
+	for i, hash := range hashes {
+		receipt, err := n.Receipt(ctx, hash)
+		if err != nil {
+			return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
+		}
+		if receipt.Status != types.ReceiptStatusSuccessful {
+			return Tokens{}, fmt.Errorf("deploy the tokens: step %d has reverted", i)
+		}
+	}
+	return t, nil
+}
+
+// Units is an amount of whole tokens in the token's smallest unit.
+func (t Token) Units(whole int64) *big.Int {
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(t.Decimals)), nil)
+	return unit.Mul(unit, big.NewInt(whole))
+}

@@ -1,0 +1,173 @@
+// Package page walks lists. Every list is sorted by (created at, id), which
+// never changes for a row, so a page starts after a place and not after a
+// count: what is added or leaves meanwhile neither repeats nor hides a row.
+//
+// A cursor is opaque to callers and carries a MAC over the place and over the
+// list it was made for. What never happens here: I/O, a place taken from a
+// caller unchecked.
+package page
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/fault"
+)
+
+// How many items a page has.
+const (
+	LimitDefault = 50
+	LimitMax     = 200
+)
+
+const (
+	version        = 1
+	headBytes      = 1 + 8 // version, microseconds since 1970
+	macBytes       = 16
+	idBytesMax     = 256
+	cursorBytesMax = (headBytes + idBytesMax + macBytes + 2) / 3 * 4
+)
+
+// Cursor is a place in a list: the row that the last page ended with.
+type Cursor struct {
+	At time.Time // to the microsecond, as PostgreSQL keeps it
+	ID string
+}
+
+// Page asks for the items after a place.
+type Page struct {
+	Limit  int     // 1 to LimitMax; anything else means LimitDefault
+	Cursor *Cursor // nil: from the beginning
+	Desc   bool    // newest first
+}
+
+// Result is one page. Next is nil when nothing follows.
+type Result[T any] struct {
+	Items []T
+	Next  *Cursor
+}
+
+func (p Page) limit() int {
+	if p.Limit < 1 || p.Limit > LimitMax {
+		return LimitDefault
+	}
+	return p.Limit
+}
+
+// Query is a SELECT with its WHERE that grows by the filters a caller gave.
+// Each ? in its text is a parameter; text never comes from outside.
+type Query struct {
+	sql  strings.Builder
+	args []any
+}
+
+// Select opens a query with everything up to its first conditions, such as
+// SELECT … FROM deposits WHERE org_id = ?
+func Select(sql string, args ...any) *Query {
+	q := &Query{}
+	q.add(sql, args)
+	return q
+}
+
+// And adds a condition.
+func (q *Query) And(condition string, args ...any) *Query {
+	q.sql.WriteString(" AND (")
+	q.add(condition, args)
+	q.sql.WriteString(")")
+	return q
+}
+
+// Sorted ends the query with the page's place, order and limit. It asks for one
+// row more than the page has, by which Cut knows that something follows. The
+// arguments after the page name the two columns of the order.
+func (q *Query) Sorted(p Page, at, id string) (sql string, args []any) {
+	than, order := ">", "ASC"
+	if p.Desc {
+		than, order = "<", "DESC"
+	}
+	if p.Cursor != nil {
+		// A row comparison, so that an index on both columns is entered at the place.
+		q.And("("+at+", "+id+") "+than+" (?, ?)", p.Cursor.At, p.Cursor.ID)
+	}
+	q.add(" ORDER BY "+at+" "+order+", "+id+" "+order+" LIMIT ?", []any{p.limit() + 1})
+	return q.sql.String(), q.args
+}
+
+func (q *Query) add(sql string, args []any) {
+	parts := strings.Split(sql, "?")
+	if len(parts)-1 != len(args) {
+		panic(fmt.Sprintf("page: %q has %d places for %d arguments", sql, len(parts)-1, len(args)))
+	}
+	for i, part := range parts {
+		q.sql.WriteString(part)
+		if i < len(args) {
+			q.args = append(q.args, args[i])
+			q.sql.WriteString("$" + strconv.Itoa(len(q.args)))
+		}
+	}
+}
+
+// Cut makes a page of the rows that a Sorted query gave; place tells where an
+// item stands.
+func Cut[T any](p Page, rows []T, place func(T) Cursor) Result[T] {
+	if len(rows) <= p.limit() {
+		return Result[T]{Items: rows}
+	}
+	rows = rows[:p.limit()]
+	next := place(rows[len(rows)-1])
+	return Result[T]{Items: rows, Next: &next}
+}
+
+// Encode writes a cursor for a caller. The scope names the list: organization,
+// resource, order and every filter, so that a cursor continues only the list it
+// came from.
+func Encode(c Cursor, key []byte, scope ...string) string {
+	b := make([]byte, headBytes, headBytes+len(c.ID)+macBytes)
+	b[0] = version
+	binary.BigEndian.PutUint64(b[1:], uint64(c.At.UnixMicro()))
+	b = append(b, c.ID...)
+	return base64.RawURLEncoding.EncodeToString(append(b, mac(b, key, scope)...))
+}
+
+// Decode reads what Encode wrote with the same key and scope. Everything else
+// is the same refusal, INVALID_CURSOR.
+func Decode(s string, key []byte, scope ...string) (Cursor, error) {
+	refused := fault.New(fault.Invalid, fault.InvalidCursor,
+		"This cursor does not belong to this list: start again without a cursor, and keep filters and order the same between pages.").On("cursor")
+	if len(s) > cursorBytesMax {
+		return Cursor{}, refused
+	}
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	// The decoder passes over line breaks and loose last bits; a cursor has one spelling.
+	if err != nil || base64.RawURLEncoding.EncodeToString(b) != s || len(b) < headBytes+macBytes || b[0] != version {
+		return Cursor{}, refused
+	}
+	b, sum := b[:len(b)-macBytes], b[len(b)-macBytes:]
+	if !hmac.Equal(sum, mac(b, key, scope)) {
+		return Cursor{}, refused
+	}
+	return Cursor{
+		At: time.UnixMicro(int64(binary.BigEndian.Uint64(b[1:headBytes]))).UTC(),
+		ID: string(b[headBytes:]),
+	}, nil
+}
+
+func mac(b, key []byte, scope []string) []byte {
+	if len(key) == 0 {
+		panic("page: cursors need a key")
+	}
+	h := hmac.New(sha256.New, key)
+	// Every word with its length before it: no two scopes have the same bytes.
+	for _, s := range scope {
+		fmt.Fprintf(h, "%d:%s", len(s), s)
+	}
+	fmt.Fprintf(h, "|%d:", len(b))
+	h.Write(b)
+	return h.Sum(nil)[:macBytes]
+}

@@ -1,0 +1,98 @@
+package page
+
+import (
+	"encoding/base64"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/fault"
+)
+
+var (
+	key   = []byte("a key of this test and of nothing else")
+	place = Cursor{At: time.Date(2026, 1, 31, 12, 0, 0, 123456000, time.UTC), ID: "user 42 – ünïcode"}
+)
+
+func TestCursorComesBack(t *testing.T) {
+	t.Parallel()
+	got, err := Decode(Encode(place, key, "org_1", "deposits"), key, "org_1", "deposits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != place {
+		t.Errorf("got %v, want %v", got, place)
+	}
+}
+
+func TestTamperedCursorIsRefused(t *testing.T) {
+	t.Parallel()
+	good := Encode(place, key, "org_1", "deposits")
+	raw, _ := base64.RawURLEncoding.DecodeString(good)
+	for i := range raw {
+		for bit := range 8 {
+			bad := append([]byte(nil), raw...)
+			bad[i] ^= 1 << bit
+			if _, err := Decode(base64.RawURLEncoding.EncodeToString(bad), key, "org_1", "deposits"); !fault.Is(err, fault.InvalidCursor) {
+				t.Fatalf("bit %d of byte %d flipped: got %v, want %v", bit, i, err, fault.InvalidCursor)
+			}
+		}
+	}
+	for name, bad := range map[string]string{
+		"empty": "", "short": good[:4], "cut": good[:len(good)-1], "longer": good + "A", "padded": good + "=",
+		"not base64": "!" + good[1:], "line break": good[:4] + "\n" + good[4:], "endless": strings.Repeat("A", 1<<20),
+	} {
+		if _, err := Decode(bad, key, "org_1", "deposits"); !fault.Is(err, fault.InvalidCursor) {
+			t.Errorf("%s: got %v, want %v", name, err, fault.InvalidCursor)
+		}
+	}
+}
+
+func TestCursorContinuesOnlyItsOwnList(t *testing.T) {
+	t.Parallel()
+	good := Encode(place, key, "org_1", "deposits")
+	for _, scope := range [][]string{{"org_2", "deposits"}, {"org_1", "withdrawals"}, {"org_1"}, {"org_1deposits"}, {"org_1", "deposits", ""}, nil} {
+		if _, err := Decode(good, key, scope...); !fault.Is(err, fault.InvalidCursor) {
+			t.Errorf("scope %q: got %v, want %v", scope, err, fault.InvalidCursor)
+		}
+	}
+	if _, err := Decode(good, []byte("another key"), "org_1", "deposits"); !fault.Is(err, fault.InvalidCursor) {
+		t.Errorf("another key: got %v, want %v", err, fault.InvalidCursor)
+	}
+}
+
+func TestQueryNumbersItsParameters(t *testing.T) {
+	t.Parallel()
+	sql, args := Select("SELECT a FROM t WHERE org_id = ?", "o").And("s = ?", "S").
+		Sorted(Page{Limit: 2, Cursor: &place, Desc: true}, "created_at", "a")
+	wantSQL := "SELECT a FROM t WHERE org_id = $1 AND (s = $2) AND ((created_at, a) < ($3, $4)) ORDER BY created_at DESC, a DESC LIMIT $5"
+	if sql != wantSQL {
+		t.Errorf("got %v, want %v", sql, wantSQL)
+	}
+	if want := []any{"o", "S", place.At, place.ID, 3}; !reflect.DeepEqual(args, want) {
+		t.Errorf("got %v, want %v", args, want)
+	}
+}
+
+func TestCutKnowsWhetherMoreFollows(t *testing.T) {
+	t.Parallel()
+	at := func(s string) Cursor { return Cursor{ID: s} }
+	if got := Cut(Page{Limit: 2}, []string{"a", "b"}, at); got.Next != nil || len(got.Items) != 2 {
+		t.Errorf("got %v, want two items and no more", got)
+	}
+	got := Cut(Page{Limit: 2}, []string{"a", "b", "c"}, at)
+	if got.Next == nil || got.Next.ID != "b" || len(got.Items) != 2 {
+		t.Errorf("got %v, want two items and the place of b", got)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(Encode(place, key))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, s string) {
+		if c, err := Decode(s, key); err == nil && Encode(c, key) != s {
+			t.Errorf("%q was taken for %v, which is written otherwise", s, c)
+		}
+	})
+}

@@ -1,0 +1,18 @@
+// Package webhook is what a receiver of Coffer's webhooks imports: the payloads,
+// and the check that a request really comes from the installation that it claims to
+// come from.
+//
+// A receiver reads the raw body, calls Verify with it and the request's headers, and
+// only then decodes the Envelope and, by its Type, the Data. It answers 2xx within 15
+// seconds and remembers the envelope's ID: delivery is at least once, so the same
+// event may come again, always with the same ID and the same bytes. Events of one
+// deposit or withdrawal come in their order; across resources the only order is
+// Sequence, which has no gaps, so that a receiver can prove that it missed nothing.
+//
+// The structs print and read exactly the JSON of the API. A field that is shown as
+// null is always present; unknown keys and unknown values of an open enumeration are
+// to be ignored, because additions are no breaking change.
+//
+// What never happens here: I/O, a dependency outside the standard library, a
+// comparison of secrets whose time tells something.
+package webhook

@@ -1,0 +1,268 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Type names what an event tells. Types are added without notice.
+type Type string
+
+// The events of the interface. An endpoint that names none receives exactly these.
+const (
+	CustomerDeposit                  Type = "CUSTOMER_DEPOSIT"                    // Deposit: credited, or held with IsFlagged
+	CustomerDepositApproved          Type = "CUSTOMER_DEPOSIT_APPROVED"           // Deposit with Resolution: now credited
+	CustomerDepositRejected          Type = "CUSTOMER_DEPOSIT_REJECTED"           // Deposit with Resolution: sent back, final on the chain
+	CustomerDepositRedirected        Type = "CUSTOMER_DEPOSIT_REDIRECTED"         // Deposit with Resolution: sent elsewhere, final on the chain
+	CustomerWithdrawAwaitingApproval Type = "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" // Withdrawal: held until a person decides
+	CustomerWithdraw                 Type = "CUSTOMER_WITHDRAW"                   // Withdrawal: broadcast, TxHash set
+	CustomerSwapFailed               Type = "CUSTOMER_SWAP_FAILED"                // SwapFailed
+)
+
+// Extension events. Only an endpoint that names them receives them.
+const (
+	CustomerDepositReversed   Type = "CUSTOMER_DEPOSIT_REVERSED"   // Deposit: finality itself broke
+	CustomerWithdrawBlocked   Type = "CUSTOMER_WITHDRAW_BLOCKED"   // Withdrawal: refused by risk screening
+	CustomerWithdrawApproved  Type = "CUSTOMER_WITHDRAW_APPROVED"  // Withdrawal: a person approved it
+	CustomerWithdrawRejected  Type = "CUSTOMER_WITHDRAW_REJECTED"  // Withdrawal: a person removed it
+	CustomerWithdrawCancelled Type = "CUSTOMER_WITHDRAW_CANCELLED" // Withdrawal: taken back before it was approved
+	CustomerWithdrawFailed    Type = "CUSTOMER_WITHDRAW_FAILED"    // Withdrawal: will never be paid; the money is back
+	CustomerWithdrawCompleted Type = "CUSTOMER_WITHDRAW_COMPLETED" // Withdrawal: final on the chain
+)
+
+// Envelope is the body of every webhook.
+type Envelope struct {
+	ID             string          `json:"id"` // evt_…; the same over all attempts: a receiver drops what it has seen
+	Type           Type            `json:"type"`
+	Timestamp      Time            `json:"timestamp"`      // when the change happened, not when it was sent
+	APIVersion     string          `json:"apiVersion"`     // the date of the version that Data follows
+	Environment    string          `json:"environment"`    // LIVE or TEST
+	OrganizationID string          `json:"organizationId"` // org_…
+	Sequence       int64           `json:"sequence"`       // 1, 2, … within the organization, without gaps
+	Data           json.RawMessage `json:"data"`           // decode by Type
+}
+
+// The environments of an envelope. TEST is everything that moves no money of the main
+// networks: a test network, the local world, a sample that was asked for.
+const (
+	Live = "LIVE"
+	Test = "TEST"
+)
+
+// Mint is a token on a chain, as it is embedded in other objects.
+type Mint struct {
+	ID              int     `json:"id"`
+	Symbol          string  `json:"symbol"`
+	Name            string  `json:"name"`
+	Chain           string  `json:"chain"`
+	Decimals        int     `json:"decimals"`
+	ContractAddress *string `json:"contractAddress"` // null for a chain's native coin
+}
+
+// Deposit is a transfer to one of the organization's deposit addresses.
+//
+// Credit a user on CUSTOMER_DEPOSIT with IsFlagged false, or on
+// CUSTOMER_DEPOSIT_APPROVED; never on both. IsFlagged stays true after an approval: it
+// is history, Status says what the books say.
+type Deposit struct {
+	DepositID     string  `json:"depositId"`
+	CustomerID    string  `json:"customerId"`
+	CustomerEmail *string `json:"customerEmail"`
+	MintID        *int    `json:"mintId"` // null when the token is not in the catalogue
+	Mint          *Mint   `json:"mint"`   // likewise
+	Chain         string  `json:"chain"`
+	Amount        string  `json:"amount"`        // atomic units
+	AmountDecimal *string `json:"amountDecimal"` // whole tokens; null when the decimals are not known
+	USDValue      *string `json:"usdValue"`      // for display
+	Address       string  `json:"address"`
+	Memo          *string `json:"memo"`
+
+	FromAddresses         List[string] `json:"fromAddresses"`
+	TxHash                string       `json:"txHash"`
+	LogIndex              *int64       `json:"logIndex"` // null for a transfer of the native coin
+	BlockNumber           *int64       `json:"blockNumber"`
+	Confirmations         int64        `json:"confirmations"`
+	ConfirmationsRequired int64        `json:"confirmationsRequired"`
+
+	Source      string `json:"source"`      // EXTERNAL, CUSTOMER_SWAP, DEPOSIT_SWAP, INTERNAL, CHECKOUT
+	Status      string `json:"status"`      // what the books say
+	ChainStatus string `json:"chainStatus"` // what the chain says: PENDING, INCLUDED, FINALIZED, REORGED
+
+	IsFlagged          bool                    `json:"isFlagged"`
+	RiskOfFunds        *string                 `json:"riskOfFunds"` // the severity that flagged it
+	Screening          Screening               `json:"screening"`
+	FlagReason         *FlagReason             `json:"flagReason"`
+	Resolution         *Resolution             `json:"resolution"`
+	ResolutionAttempts List[ResolutionAttempt] `json:"resolutionAttempts"`
+
+	Swap          *SwapSummary `json:"swap"` // the customer swap that this credit completes
+	DepositSwapID *string      `json:"depositSwapId"`
+	SweepTxHash   *string      `json:"sweepTxHash"`
+
+	// These two are present only for a token that is not in the catalogue.
+	ContractAddress   *string `json:"contractAddress,omitempty"`
+	UnsupportedReason *string `json:"unsupportedReason,omitempty"`
+
+	DetectedAt  *Time `json:"detectedAt"`
+	ConfirmedAt *Time `json:"confirmedAt"`
+	CreditedAt  *Time `json:"creditedAt"`
+	CreatedAt   Time  `json:"createdAt"`
+}
+
+// Screening is what risk screening said about where a deposit came from.
+type Screening struct {
+	Status     string  `json:"status"` // NOT_CONFIGURED, PENDING, PASSED, …
+	Provider   *string `json:"provider"`
+	Severity   *string `json:"severity"`
+	Score      *int    `json:"score"`
+	ScreenedAt *Time   `json:"screenedAt"`
+	Reference  *string `json:"reference"`
+}
+
+// FlagReason is why a deposit is held.
+type FlagReason struct {
+	Code       string       `json:"code"`
+	Score      *int         `json:"score"`
+	Severity   *string      `json:"severity"`
+	Entity     *string      `json:"entity"`
+	Categories List[string] `json:"categories"`
+	Provider   *string      `json:"provider"`
+}
+
+// Resolution is how a held deposit was decided, and the transfer that carried it out.
+type Resolution struct {
+	Decision   string  `json:"decision"` // APPROVED, REJECTED, REDIRECTED
+	Reason     *string `json:"reason"`
+	Reference  *string `json:"reference"`
+	Note       *string `json:"note"`
+	DecidedAt  Time    `json:"decidedAt"`
+	DecidedBy  Actor   `json:"decidedBy"`
+	ToAddress  *string `json:"toAddress"`
+	TxHash     *string `json:"txHash"`
+	Amount     *string `json:"amount"`
+	NetworkFee *string `json:"networkFee"`
+}
+
+// Actor is who decided.
+type Actor struct {
+	Type string  `json:"type"` // USER, API_KEY, OPERATOR, SYSTEM
+	ID   string  `json:"id"`
+	Name *string `json:"name"`
+}
+
+// ResolutionAttempt is an attempt that failed before anything reached the chain.
+type ResolutionAttempt struct {
+	At      Time   `json:"at"`
+	Action  string `json:"action"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Withdrawal is a payment from a customer's balance to an address.
+type Withdrawal struct {
+	WithdrawalID   string  `json:"withdrawalId"`
+	IdempotencyKey *string `json:"idempotencyKey"`
+	CustomerID     string  `json:"customerId"`
+	MintID         int     `json:"mintId"`
+	Mint           Mint    `json:"mint"`
+	Amount         string  `json:"amount"` // atomic units: what the customer pays and the destination receives
+	AmountDecimal  string  `json:"amountDecimal"`
+	USDValue       *string `json:"usdValue"` // for display
+	ToAddress      string  `json:"toAddress"`
+	Memo           *string `json:"memo"`
+
+	NetworkFee       *string `json:"networkFee"`       // atomic units of NetworkFeeMintID; null until it is final
+	NetworkFeeMintID *int    `json:"networkFeeMintId"` // the chain's native coin
+	FeeMode          string  `json:"feeMode"`
+
+	Status           string              `json:"status"`      // what the books say
+	ChainStatus      string              `json:"chainStatus"` // what the chain says
+	RequiresApproval bool                `json:"requiresApproval"`
+	ApprovalReasons  List[string]        `json:"approvalReasons"`
+	Approvals        Approvals           `json:"approvals"`
+	Screening        WithdrawalScreening `json:"screening"`
+
+	TxHash           *string      `json:"txHash"`
+	ReplacedTxHashes List[string] `json:"replacedTxHashes"` // earlier versions in the same slot: at most one of all of them pays
+	ExplorerURL      *string      `json:"explorerUrl"`
+	FailureReason    *string      `json:"failureReason"`
+	RejectedReason   *string      `json:"rejectedReason"`
+
+	// What the caller gave along, to find its own record before it has stored our id.
+	Reference *string  `json:"reference"`
+	Metadata  Metadata `json:"metadata"`
+
+	CreatedAt   Time  `json:"createdAt"`
+	ApprovedAt  *Time `json:"approvedAt"`
+	BroadcastAt *Time `json:"broadcastAt"`
+	CompletedAt *Time `json:"completedAt"`
+}
+
+// Approvals is how far the approval of a withdrawal has come.
+type Approvals struct {
+	Required  int   `json:"required"`
+	Received  int   `json:"received"`
+	ExpiresAt *Time `json:"expiresAt"`
+}
+
+// WithdrawalScreening is what risk screening said about a destination.
+type WithdrawalScreening struct {
+	Status   string  `json:"status"`
+	Severity *string `json:"severity"`
+	Provider *string `json:"provider"`
+}
+
+// SwapSummary is a customer swap as events carry it. It has neither a status nor a
+// failure reason, in contrast to the object of the API: the event's type says both.
+type SwapSummary struct {
+	CustomerSwapID     string  `json:"customerSwapId"`
+	IdempotencyKey     string  `json:"idempotencyKey"`
+	FromMint           Mint    `json:"fromMint"`
+	ToMint             Mint    `json:"toMint"`
+	AmountIn           string  `json:"amountIn"`
+	EstimatedAmountOut string  `json:"estimatedAmountOut"`
+	AmountOut          *string `json:"amountOut"`
+	OriginTxHash       *string `json:"originTxHash"`
+	DestinationTxHash  *string `json:"destinationTxHash"`
+	CreatedAt          Time    `json:"createdAt"`
+}
+
+// SwapFailed is the data of CUSTOMER_SWAP_FAILED.
+type SwapFailed struct {
+	CustomerID     string      `json:"customerId"`
+	Swap           SwapSummary `json:"swap"`
+	RefundedAmount *string     `json:"refundedAmount"` // null when nothing had come back yet
+}
+
+// List is a slice that prints as [] and never as null.
+type List[T any] []T
+
+// MarshalJSON prints the list.
+func (l List[T]) MarshalJSON() ([]byte, error) {
+	if len(l) == 0 {
+		return []byte("[]"), nil
+	}
+	return plain([]T(l))
+}
+
+// Metadata is the caller's own keys and values. It prints as {} and never as null.
+type Metadata map[string]string
+
+// MarshalJSON prints the keys in their order.
+func (m Metadata) MarshalJSON() ([]byte, error) {
+	if len(m) == 0 {
+		return []byte("{}"), nil
+	}
+	return plain(map[string]string(m))
+}
+
+// plain prints v as it is: &, < and > are no danger in a webhook, and a person reads it.
+func plain(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
