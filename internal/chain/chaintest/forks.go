@@ -1,0 +1,88 @@
+package chaintest
+
+import (
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+var forkPromises = []promise{
+	{"AForkKeepsTheIdentityOfWhatIsMinedAgain", func(t *testing.T, b bench) {
+		start := b.heads(t).Final.Height
+		// The first payment shifts whatever a block counts, and does not come
+		// back; the second does, elsewhere.
+		for _, k := range b.Kinds() {
+			a := b.Account(t)
+			b.Pay(t, k, a, units(5))
+			kept := b.Pay(t, k, a, units(6))
+			b.Mine(t, 2)
+			h := b.heads(t).Latest
+			was := arrived([]chain.Contents{b.recent(t, h.Height-1)}, a)
+			if k == chain.Internal && len(was) == 0 {
+				continue // not traced
+			}
+			if len(was) != 2 {
+				t.Fatalf("%s before the fork: got %v, want two", k, was)
+			}
+			b.Fork(t, 2, kept)
+			b.Finalize(t)
+			is := arrived(b.finals(t, start), a)
+			if len(is) != 1 {
+				t.Fatalf("%s after the fork: got %v, want one", k, is)
+			}
+			if got, want := identityOf(is[0]), identityOf(was[1]); got != want {
+				t.Errorf("%s: got identity %v, want %v", k, got, want)
+			}
+			if is[0].Amount != was[1].Amount || is[0].From != was[1].From {
+				t.Errorf("%s: got %+v, want what %+v moved", k, is[0], was[1])
+			}
+			start = b.heads(t).Final.Height
+		}
+	}},
+	{"WhatAForkRemovedIsGone", func(t *testing.T, b bench) {
+		start := b.heads(t).Final.Height
+		a := b.Account(t)
+		b.Pay(t, chain.Native, a, units(11))
+		b.Mine(t, 1)
+		old := b.heads(t).Latest
+		if got := arrived([]chain.Contents{b.recent(t, old.Height)}, a); len(got) != 1 {
+			t.Fatalf("before the fork: got %v, want the payment", got)
+		}
+		b.Fork(t, 1)
+		now := b.recent(t, old.Height)
+		if now.Hash == old.Hash || now.Parent != old.Parent {
+			t.Errorf("block %d: got %s on %s, want another block on %s", old.Height, now.Hash, now.Parent, old.Parent)
+		}
+		b.Finalize(t)
+		if got := arrived(b.finals(t, start), a); len(got) != 0 {
+			t.Errorf("after the fork: got %v, want nothing", got)
+		}
+		if got := b.balance(t, b.heads(t).Latest, a, ""); !got.IsZero() {
+			t.Errorf("balance after the fork: got %v, want 0", got)
+		}
+	}},
+	{"AForkTakesAnOutcomeBack", func(t *testing.T, b bench) {
+		p := b.payment(t, chain.Native, 1234)
+		sent := b.send(t, p, 0)
+		b.Mine(t, 1)
+		first := b.outcome(t, p, sent)
+		if first == nil || !first.Paid {
+			t.Fatalf("before the fork: got %+v, want it paid", first)
+		}
+		b.Fork(t, 1)
+		if got := b.outcome(t, p, sent); got != nil {
+			t.Errorf("after the fork: got %+v, want nothing", got)
+		}
+		if got := b.account(t, p.From); got.Latest != 0 {
+			t.Errorf("account after the fork: got nonce %d, want 0", got.Latest)
+		}
+		if a, said := b.Chain().Sender.Send(t.Context(), sent.raw); a == chain.Unknown {
+			t.Errorf("the same bytes again: got %v %q, want them taken", a, said)
+		}
+		b.Mine(t, 1)
+		b.Finalize(t)
+		if got := b.outcome(t, p, sent); got == nil || !got.Paid || got.Tx != sent.tx {
+			t.Errorf("sent again: got %+v, want it paid", got)
+		}
+	}},
+}

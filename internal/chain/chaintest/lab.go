@@ -1,0 +1,178 @@
+// Package chaintest is the conformance suite of the ports Reader, Sender and
+// Grammar: what package chain promises in prose, proven for one chain. An
+// adapter's tests implement Lab and call Run; a chain that does not pass is not
+// wired.
+//
+// Nothing here knows one chain from another. It never waits for time to pass:
+// the laboratory makes every block. A run leaves nothing behind but what the
+// laboratory started.
+package chaintest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// Lab is a chain whose blocks, finality and forks a test holds in its hand. No
+// block is made but by its methods. A method that cannot do what it says ends
+// the test.
+type Lab interface {
+	// Chain is the adapter under test, reading and writing this laboratory's chain.
+	Chain() chain.Chain
+	// FeeCap is the most per unit of gas that the adapter was configured to pay.
+	FeeCap() money.Amount
+	// Kinds are the ways in which value moves on this chain.
+	Kinds() []chain.Kind
+	// Token is the contract of a token with nothing unusual about it; it is
+	// asked for only when Kinds has chain.Token.
+	Token() chain.Address
+
+	// Account makes a new address that holds nothing, whose key the laboratory has.
+	Account(t testing.TB) chain.Address
+	// Give puts an amount of contract ("" for the native coin) on an address.
+	// It is there in the latest block when Give returns.
+	Give(t testing.TB, to, contract chain.Address, amount money.Amount)
+	// Pay sends a payment from a stranger with enough of everything. It waits
+	// for the next block. Payments of one test are mined in the order of Pay.
+	Pay(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash
+	// PayInVain is Pay, but the movement is undone by the chain: the
+	// transaction fails, or it succeeds and an inner call of it was reverted.
+	PayInVain(t testing.TB, kind chain.Kind, to chain.Address, amount money.Amount) chain.TxHash
+	// Refuse makes the token refuse every payment to an address from the next
+	// block on, which Refuse makes itself or which the next Mine makes, before
+	// any payment that waits.
+	Refuse(t testing.TB, to chain.Address)
+	// Sign signs what Build made, with the key of an address of Account.
+	Sign(t testing.TB, from chain.Address, payload []byte) (raw []byte, tx chain.TxHash)
+
+	// Mine adds blocks; what waits goes into the first.
+	Mine(t testing.TB, blocks int)
+	// Finalize adds blocks until the block that is the latest now is final.
+	Finalize(t testing.TB)
+	// Fork takes the last depth blocks away and puts at least as many others in
+	// their place. Of the transactions that went, those in keep are in the last
+	// block of the new branch and the others are nowhere.
+	Fork(t testing.TB, depth int, keep ...chain.TxHash)
+}
+
+// Run proves the promises, each in a laboratory of its own.
+func Run(t *testing.T, open func(t *testing.T) Lab) {
+	for _, p := range promises {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			p.prove(t, bench{open(t)})
+		})
+	}
+}
+
+// A promise is a sentence of package chain and its proof.
+type promise struct {
+	name  string
+	prove func(*testing.T, bench)
+}
+
+var promises = slices.Concat(grammarPromises, readerPromises, forkPromises, senderPromises)
+
+// bench is a laboratory with the moves that proofs share.
+type bench struct{ Lab }
+
+func (b bench) has(k chain.Kind) bool { return slices.Contains(b.Kinds(), k) }
+
+func (b bench) heads(t *testing.T) chain.Heads {
+	t.Helper()
+	h, err := b.Chain().Reader.Heads(t.Context())
+	if err != nil {
+		t.Fatalf("Heads: got %v, want the tips", err)
+	}
+	return h
+}
+
+func (b bench) final(t *testing.T, height uint64) chain.Contents {
+	t.Helper()
+	c, err := b.Chain().Reader.Final(t.Context(), height)
+	if err != nil {
+		t.Fatalf("Final(%d): got %v, want the block", height, err)
+	}
+	return c
+}
+
+func (b bench) recent(t *testing.T, height uint64) chain.Contents {
+	t.Helper()
+	c, err := b.Chain().Reader.Recent(t.Context(), height)
+	if err != nil {
+		t.Fatalf("Recent(%d): got %v, want the block", height, err)
+	}
+	return c
+}
+
+// finals are the final blocks above a height, oldest first.
+func (b bench) finals(t *testing.T, above uint64) []chain.Contents {
+	t.Helper()
+	var all []chain.Contents
+	for h := above + 1; h <= b.heads(t).Final.Height; h++ {
+		all = append(all, b.final(t, h))
+	}
+	return all
+}
+
+func (b bench) balance(t *testing.T, at chain.Block, a, contract chain.Address) money.Amount {
+	t.Helper()
+	got, err := b.Chain().Reader.Balances(t.Context(), at, []chain.Holding{{Address: a, Contract: contract}})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("Balances at %d: got %v, %v, want one amount", at.Height, got, err)
+	}
+	return got[0]
+}
+
+// arrived are the transfers to an address.
+func arrived(blocks []chain.Contents, to chain.Address) []chain.Transfer {
+	var in []chain.Transfer
+	for _, c := range blocks {
+		for _, tr := range c.Transfers {
+			if tr.To == to {
+				in = append(in, tr)
+			}
+		}
+	}
+	return in
+}
+
+// identity is what names a transfer for ever.
+type identity struct {
+	tx       chain.TxHash
+	kind     chain.Kind
+	position string
+}
+
+func identityOf(tr chain.Transfer) identity { return identity{tr.Tx, tr.Kind, tr.Position} }
+
+// contract is what a kind of movement moves.
+func (b bench) contract(k chain.Kind) chain.Address {
+	if k == chain.Token {
+		return b.Token()
+	}
+	return ""
+}
+
+func units(n uint64) money.Amount { return money.Units(n) }
+
+func minus(t *testing.T, a, b money.Amount) money.Amount {
+	t.Helper()
+	d, err := a.Sub(b)
+	if err != nil {
+		t.Fatalf("%v less %v: got %v, want no less than zero", a, b, err)
+	}
+	return d
+}
+
+func plus(t *testing.T, a, b money.Amount) money.Amount {
+	t.Helper()
+	s, err := a.Add(b)
+	if err != nil {
+		t.Fatalf("%v and %v: got %v, want a sum", a, b, err)
+	}
+	return s
+}

@@ -1,0 +1,203 @@
+package chaintest
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+var readerPromises = []promise{
+	{"EveryKindOfMovementIsFoundOnce", func(t *testing.T, b bench) {
+		start := b.heads(t).Final.Height
+		type paid struct {
+			kind chain.Kind
+			tx   chain.TxHash
+		}
+		to := map[chain.Address]paid{}
+		for i, k := range b.Kinds() {
+			a := b.Account(t)
+			to[a] = paid{k, b.Pay(t, k, a, units(uint64(1000+i)))}
+		}
+		b.Mine(t, 1)
+		b.Finalize(t)
+		blocks := b.finals(t, start)
+		for a, p := range to {
+			in := arrived(blocks, a)
+			if p.kind == chain.Internal && !traced(blocks) {
+				if len(in) != 0 {
+					t.Errorf("INTERNAL untraced: got %v, want nothing", in)
+				}
+				continue
+			}
+			if len(in) != 1 {
+				t.Errorf("%s: got %v, want one transfer", p.kind, in)
+				continue
+			}
+			got := in[0]
+			if got.Kind != p.kind || got.Tx != p.tx || got.Contract != b.contract(p.kind) {
+				t.Errorf("%s: got %+v, want it in %s", p.kind, got, p.tx)
+			}
+			if (got.Kind == chain.Native) != (got.Position == "") {
+				t.Errorf("%s: got position %q, want one unless NATIVE", got.Kind, got.Position)
+			}
+			if got.From == "" || got.Amount.IsZero() {
+				t.Errorf("%s: got %+v, want a sender and an amount", p.kind, got)
+			}
+		}
+	}},
+	{"WhatTheChainUndidIsNotSeen", func(t *testing.T, b bench) {
+		start := b.heads(t).Final.Height
+		var to []chain.Address
+		for _, k := range b.Kinds() {
+			a := b.Account(t)
+			b.PayInVain(t, k, a, units(1000))
+			to = append(to, a)
+		}
+		b.Mine(t, 1)
+		latest := b.heads(t).Latest
+		b.Finalize(t)
+		blocks := b.finals(t, start)
+		for i, a := range to {
+			if in := arrived(blocks, a); len(in) != 0 {
+				t.Errorf("%s: got %v, want nothing", b.Kinds()[i], in)
+			}
+			if got := b.balance(t, latest, a, b.contract(b.Kinds()[i])); !got.IsZero() {
+				t.Errorf("%s: got a balance of %v, want 0", b.Kinds()[i], got)
+			}
+		}
+	}},
+	{"NothingOfNothingIsSeen", func(t *testing.T, b bench) {
+		start := b.heads(t).Final.Height
+		a := b.Account(t)
+		for _, k := range b.Kinds() {
+			b.Pay(t, k, a, units(0))
+		}
+		b.Mine(t, 1)
+		b.Finalize(t)
+		if in := arrived(b.finals(t, start), a); len(in) != 0 {
+			t.Errorf("got %v, want no transfer of zero", in)
+		}
+	}},
+	{"FinalBlocksAreAChainAndStayAsTheyWere", func(t *testing.T, b bench) {
+		start := b.heads(t).Final.Height
+		b.Pay(t, chain.Native, b.Account(t), units(7))
+		b.Mine(t, 3)
+		b.Finalize(t)
+		before := b.finals(t, start)
+		for i, c := range before {
+			if c.Height != start+1+uint64(i) || c.Hash == "" || c.Verified == "" || c.Providers < 1 || c.Time.IsZero() {
+				t.Errorf("block %d: got %+v, want it named and verified", start+1+uint64(i), c.Block)
+			}
+			if i > 0 && c.Parent != before[i-1].Hash {
+				t.Errorf("block %d: got parent %s, want %s", c.Height, c.Parent, before[i-1].Hash)
+			}
+		}
+		b.Mine(t, 2)
+		for _, want := range before {
+			if got := b.final(t, want.Height); !reflect.DeepEqual(got, want) {
+				t.Errorf("block %d again: got %+v, want %+v", want.Height, got, want)
+			}
+		}
+	}},
+	{"FinalShowsNothingThatIsNotFinal", func(t *testing.T, b bench) {
+		a := b.Account(t)
+		b.Pay(t, chain.Native, a, units(9))
+		b.Mine(t, 1)
+		h := b.heads(t)
+		if h.Final.Height >= h.Latest.Height {
+			t.Fatalf("heads: got final %d of %d, want finality behind the head", h.Final.Height, h.Latest.Height)
+		}
+		for height := h.Final.Height + 1; height <= h.Latest.Height+2; height++ {
+			if c, err := b.Chain().Reader.Final(t.Context(), height); !errors.Is(err, chain.ErrNotYet) {
+				t.Errorf("Final(%d) of %d: got %+v, %v, want ErrNotYet", height, h.Final.Height, c, err)
+			}
+		}
+		if c, err := b.Chain().Reader.Recent(t.Context(), h.Latest.Height+1); !errors.Is(err, chain.ErrNotYet) {
+			t.Errorf("Recent beyond the head: got %+v, %v, want ErrNotYet", c, err)
+		}
+		if got := arrived([]chain.Contents{b.recent(t, h.Latest.Height)}, a); len(got) != 1 {
+			t.Errorf("Recent(%d): got %v, want the payment", h.Latest.Height, got)
+		}
+	}},
+	{"FinalityNeverGoesBack", func(t *testing.T, b bench) {
+		last := b.heads(t)
+		for range 6 {
+			b.Mine(t, 1)
+			now := b.heads(t)
+			if now.Final.Height < last.Final.Height || now.Latest.Height <= last.Latest.Height {
+				t.Errorf("heads: got %d/%d after %d/%d, want them to move on",
+					now.Final.Height, now.Latest.Height, last.Final.Height, last.Latest.Height)
+			}
+			if c := b.final(t, last.Final.Height); c.Hash != last.Final.Hash {
+				t.Errorf("Final(%d): got %s, want %s", last.Final.Height, c.Hash, last.Final.Hash)
+			}
+			last = now
+		}
+	}},
+	{"BalancesAreThoseOfTheNamedBlock", func(t *testing.T, b bench) {
+		for _, k := range b.Kinds() {
+			if k == chain.Internal {
+				continue
+			}
+			a, contract := b.Account(t), b.contract(k)
+			before := b.heads(t).Latest
+			b.Pay(t, k, a, units(400))
+			b.Mine(t, 1)
+			between := b.heads(t).Latest
+			b.Pay(t, k, a, units(30))
+			b.Mine(t, 1)
+			after := b.heads(t).Latest
+			for _, c := range []struct {
+				at   chain.Block
+				want uint64
+			}{{before, 0}, {between, 400}, {after, 430}} {
+				if got := b.balance(t, c.at, a, contract); got != units(c.want) {
+					t.Errorf("%s at %d: got %v, want %d", k, c.at.Height, got, c.want)
+				}
+			}
+		}
+	}},
+	{"BalancesComeInTheOrderAsked", func(t *testing.T, b bench) {
+		var of []chain.Holding
+		for i := range 5 {
+			a := b.Account(t)
+			if i > 0 {
+				b.Give(t, a, "", units(uint64(i)))
+			}
+			of = append(of, chain.Holding{Address: a})
+		}
+		got, err := b.Chain().Reader.Balances(t.Context(), b.heads(t).Latest, of)
+		if err != nil || len(got) != len(of) {
+			t.Fatalf("got %v, %v, want %d amounts", got, err, len(of))
+		}
+		for i := range got {
+			if got[i] != units(uint64(i)) {
+				t.Errorf("balance %d: got %v, want %d", i, got[i], i)
+			}
+		}
+		if got, err := b.Chain().Reader.Balances(t.Context(), b.heads(t).Latest, nil); err != nil || len(got) != 0 {
+			t.Errorf("of nobody: got %v, %v, want nothing", got, err)
+		}
+	}},
+	{"ABalanceInABlockThatIsNowhereIsAnError", func(t *testing.T, b bench) {
+		a := b.Account(t)
+		b.Mine(t, 1)
+		gone := b.heads(t).Latest
+		b.Fork(t, 1)
+		got, err := b.Chain().Reader.Balances(t.Context(), gone, []chain.Holding{{Address: a}})
+		if err == nil {
+			t.Errorf("got %v, want an error", got)
+		}
+	}},
+}
+
+func traced(blocks []chain.Contents) bool {
+	for _, c := range blocks {
+		if !c.Traced {
+			return false
+		}
+	}
+	return len(blocks) > 0
+}

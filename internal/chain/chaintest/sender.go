@@ -1,0 +1,346 @@
+package chaintest
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// coins is enough native coin for any number of fees here: 10^18 units.
+var coins = money.MustParse("1000000000000000000")
+
+// payment is one from a new account that can afford it to a new account.
+func (b bench) payment(t *testing.T, k chain.Kind, amount uint64) chain.Payment {
+	t.Helper()
+	p := chain.Payment{From: b.Account(t), To: b.Account(t), Contract: b.contract(k), Amount: units(amount)}
+	b.Give(t, p.From, "", coins)
+	if k == chain.Token {
+		b.Give(t, p.From, p.Contract, units(10*amount))
+	}
+	return p
+}
+
+// kinds are those that a payment of ours can have.
+func (b bench) kinds() []chain.Kind {
+	if b.has(chain.Token) {
+		return []chain.Kind{chain.Native, chain.Token}
+	}
+	return []chain.Kind{chain.Native}
+}
+
+type sent struct {
+	raw  []byte
+	tx   chain.TxHash
+	fees chain.Fees
+}
+
+func (b bench) quote(t *testing.T, p chain.Payment) chain.Fees {
+	t.Helper()
+	f, err := b.Chain().Sender.Quote(t.Context(), p)
+	if err != nil {
+		t.Fatalf("Quote(%+v): got %v, want fees", p, err)
+	}
+	return f
+}
+
+func (b bench) build(t *testing.T, from chain.Address, p *chain.Payment, nonce uint64, f chain.Fees) []byte {
+	t.Helper()
+	payload, err := b.Chain().Sender.Build(from, p, nonce, f)
+	if err != nil {
+		t.Fatalf("Build(%+v): got %v, want a payload", p, err)
+	}
+	return payload
+}
+
+// dispatch builds, signs and sends; p is nil for a cancel.
+func (b bench) dispatch(t *testing.T, from chain.Address, p *chain.Payment, nonce uint64, f chain.Fees) sent {
+	t.Helper()
+	raw, tx := b.Sign(t, from, b.build(t, from, p, nonce, f))
+	if a, said := b.Chain().Sender.Send(t.Context(), raw); a != chain.Accepted {
+		t.Fatalf("Send: got %v %q, want Accepted", a, said)
+	}
+	return sent{raw, tx, f}
+}
+
+func (b bench) send(t *testing.T, p chain.Payment, nonce uint64) sent {
+	t.Helper()
+	return b.dispatch(t, p.From, &p, nonce, b.quote(t, p))
+}
+
+func (b bench) lookFor(t *testing.T, p *chain.Payment, of ...sent) *chain.Outcome {
+	t.Helper()
+	var txs []chain.TxHash
+	for _, s := range of {
+		txs = append(txs, s.tx)
+	}
+	o, err := b.Chain().Sender.Outcome(t.Context(), txs, p)
+	if err != nil {
+		t.Fatalf("Outcome(%v): got %v, want an answer", txs, err)
+	}
+	return o
+}
+
+func (b bench) outcome(t *testing.T, p chain.Payment, of ...sent) *chain.Outcome {
+	t.Helper()
+	return b.lookFor(t, &p, of...)
+}
+
+func (b bench) account(t *testing.T, a chain.Address) chain.Account {
+	t.Helper()
+	acc, err := b.Chain().Sender.Account(t.Context(), a)
+	if err != nil {
+		t.Fatalf("Account(%s): got %v, want nonces", a, err)
+	}
+	return acc
+}
+
+var senderPromises = []promise{
+	{"APaymentArrivesOnceAndItsOutcomeSaysSo", func(t *testing.T, b bench) {
+		for _, k := range b.kinds() {
+			start := b.heads(t).Final.Height
+			p := b.payment(t, k, 12345)
+			s := b.send(t, p, 0)
+			if got := b.outcome(t, p, s); got != nil {
+				t.Fatalf("%s before a block: got %+v, want nothing", k, got)
+			}
+			before := b.heads(t).Latest
+			b.Mine(t, 1)
+			after := b.heads(t).Latest
+			o := b.outcome(t, p, s)
+			if o == nil || !o.Succeeded || !o.Paid || o.Tx != s.tx || o.Fee.IsZero() {
+				t.Fatalf("%s: got %+v, want it paid in %s for a fee", k, o, s.tx)
+			}
+			if o.Block.Height != after.Height || o.Block.Hash != after.Hash {
+				t.Errorf("%s: got block %+v, want %+v", k, o.Block, after)
+			}
+			if most, err := s.fees.Max(); err != nil || most.Less(o.Fee) {
+				t.Errorf("%s: got a fee of %v, want at most %v", k, o.Fee, most)
+			}
+			spent := minus(t, b.balance(t, before, p.From, ""), b.balance(t, after, p.From, ""))
+			want := o.Fee
+			if k == chain.Native {
+				want = plus(t, want, p.Amount)
+			}
+			if spent != want {
+				t.Errorf("%s: got %v spent, want %v", k, spent, want)
+			}
+			if got := b.balance(t, after, p.To, p.Contract); got != p.Amount {
+				t.Errorf("%s: got a balance of %v, want %v", k, got, p.Amount)
+			}
+			b.Finalize(t)
+			blocks := b.finals(t, start)
+			if in := arrived(blocks, p.To); len(in) != 1 || in[0].Tx != s.tx || in[0].From != p.From || in[0].Amount != p.Amount {
+				t.Errorf("%s: got %v, want the one payment", k, in)
+			}
+			if got := feesOf(t, blocks, p.From); got != o.Fee {
+				t.Errorf("%s: got fees of %v in the blocks, want %v", k, got, o.Fee)
+			}
+		}
+	}},
+	{"APaymentThatFailedCostAFeeAndPaidNothing", func(t *testing.T, b bench) {
+		if !b.has(chain.Token) {
+			return
+		}
+		start := b.heads(t).Final.Height
+		p := b.payment(t, chain.Token, 500)
+		fees := b.quote(t, p)
+		b.Refuse(t, p.To)
+		s := b.dispatch(t, p.From, &p, 0, fees)
+		b.Mine(t, 1)
+		o := b.outcome(t, p, s)
+		if o == nil || o.Succeeded || o.Paid || o.Fee.IsZero() {
+			t.Fatalf("got %+v, want it failed for a fee", o)
+		}
+		b.Finalize(t)
+		blocks := b.finals(t, start)
+		if in := arrived(blocks, p.To); len(in) != 0 {
+			t.Errorf("got %v, want no transfer", in)
+		}
+		if got := feesOf(t, blocks, p.From); got != o.Fee {
+			t.Errorf("got fees of %v in the blocks, want %v", got, o.Fee)
+		}
+	}},
+	{"AHopelessPaymentIsRefusedBeforeItIsSent", func(t *testing.T, b bench) {
+		for _, k := range b.kinds() {
+			p := b.payment(t, k, 100)
+			p.Amount = plus(t, coins, coins)
+			b.refused(t, p)
+		}
+		if b.has(chain.Token) {
+			p := b.payment(t, chain.Token, 100)
+			b.Refuse(t, p.To)
+			b.Mine(t, 1)
+			b.refused(t, p)
+		}
+	}},
+	{"FeesStayWithinTheCap", func(t *testing.T, b bench) {
+		p := b.payment(t, chain.Native, 100)
+		f := b.quote(t, p)
+		for bumps := 0; ; bumps++ {
+			if b.FeeCap().Less(f.FeeCap) || f.FeeCap.Less(f.TipCap) || f.FeeCap.IsZero() || f.GasLimit == 0 {
+				t.Fatalf("after %d bumps: got %+v, want at most %v", bumps, f, b.FeeCap())
+			}
+			next, ok, err := b.Chain().Sender.Bump(t.Context(), f)
+			if err != nil {
+				t.Fatalf("Bump(%+v): got %v, want fees", f, err)
+			}
+			if !ok {
+				break
+			}
+			if !f.FeeCap.Less(next.FeeCap) || !f.TipCap.Less(next.TipCap) || next.GasLimit != f.GasLimit {
+				t.Fatalf("Bump(%+v): got %+v, want more for the same gas", f, next)
+			}
+			if f = next; bumps > 1000 {
+				t.Fatal("got a thousand bumps, want the cap to end them")
+			}
+		}
+	}},
+	{"TheSameInputBuildsTheSameBytes", func(t *testing.T, b bench) {
+		for _, k := range b.kinds() {
+			p := b.payment(t, k, 100)
+			f := b.quote(t, p)
+			first := b.build(t, p.From, &p, 3, f)
+			if again := b.build(t, p.From, &p, 3, f); !bytes.Equal(first, again) {
+				t.Errorf("%s: got %x, want %x", k, again, first)
+			}
+			if other := b.build(t, p.From, &p, 4, f); bytes.Equal(first, other) {
+				t.Errorf("%s: got the same bytes for another nonce", k)
+			}
+			if cancel := b.build(t, p.From, nil, 3, f); bytes.Equal(first, cancel) {
+				t.Errorf("%s: got the same bytes for a cancel", k)
+			}
+			if _, err := b.Chain().Sender.Build(p.To, &p, 3, f); err == nil {
+				t.Errorf("%s: got a payload from another account than the payment's, want an error", k)
+			}
+		}
+	}},
+	{"SendingTheSameBytesAgainIsHarmless", func(t *testing.T, b bench) {
+		p := b.payment(t, chain.Native, 77)
+		s := b.send(t, p, 0)
+		if a, said := b.Chain().Sender.Send(t.Context(), s.raw); a == chain.Unknown {
+			t.Errorf("while it waits: got %v %q, want Known or Accepted", a, said)
+		}
+		b.Mine(t, 1)
+		// Mined, a node may say what it likes: the answer is never a refusal.
+		b.Chain().Sender.Send(t.Context(), s.raw)
+		b.Mine(t, 1)
+		if got := b.balance(t, b.heads(t).Latest, p.To, ""); got != p.Amount {
+			t.Errorf("got a balance of %v, want %v", got, p.Amount)
+		}
+		if got := b.account(t, p.From); got.Latest != 1 {
+			t.Errorf("got nonce %d, want 1", got.Latest)
+		}
+	}},
+	{"BytesThatNobodyTakesAreUnknown", func(t *testing.T, b bench) {
+		if a, said := b.Chain().Sender.Send(t.Context(), []byte("no transaction")); a != chain.Unknown || said == "" {
+			t.Errorf("got %v %q, want Unknown and what was said", a, said)
+		}
+	}},
+	{"AReplacementTakesTheSlot", func(t *testing.T, b bench) {
+		for _, k := range b.kinds() {
+			p := b.payment(t, k, 55)
+			first := b.send(t, p, 0)
+			fees, ok, err := b.Chain().Sender.Bump(t.Context(), first.fees)
+			if err != nil || !ok {
+				t.Fatalf("Bump(%+v): got %v, %v, want fees below the cap", first.fees, ok, err)
+			}
+			second := b.dispatch(t, p.From, &p, 0, fees)
+			b.Mine(t, 1)
+			o := b.outcome(t, p, first, second)
+			if o == nil || !o.Paid || o.Tx != second.tx {
+				t.Errorf("%s: got %+v, want %s to have paid", k, o, second.tx)
+			}
+			if got := b.balance(t, b.heads(t).Latest, p.To, p.Contract); got != p.Amount {
+				t.Errorf("%s: got a balance of %v, want %v", k, got, p.Amount)
+			}
+		}
+	}},
+	{"ACancelFillsTheSlotAndPaysNothing", func(t *testing.T, b bench) {
+		for _, k := range b.kinds() {
+			p := b.payment(t, k, 66)
+			pay := b.send(t, p, 0)
+			fees, ok, err := b.Chain().Sender.Bump(t.Context(), pay.fees)
+			if err != nil || !ok {
+				t.Fatalf("Bump(%+v): got %v, %v, want fees below the cap", pay.fees, ok, err)
+			}
+			cancel := b.dispatch(t, p.From, nil, 0, fees)
+			b.Mine(t, 1)
+			if o := b.outcome(t, p, pay, cancel); o == nil || o.Tx != cancel.tx || !o.Succeeded || o.Paid || o.Fee.IsZero() {
+				t.Errorf("%s: got %+v, want the cancel, unpaid", k, o)
+			}
+			if o := b.lookFor(t, nil, cancel); o == nil || !o.Succeeded || o.Paid {
+				t.Errorf("%s: got %+v, want the cancel to have succeeded", k, o)
+			}
+			if got := b.balance(t, b.heads(t).Latest, p.To, p.Contract); !got.IsZero() {
+				t.Errorf("%s: got a balance of %v, want 0", k, got)
+			}
+			if got := b.account(t, p.From); got.Latest != 1 {
+				t.Errorf("%s: got nonce %d, want 1", k, got.Latest)
+			}
+		}
+	}},
+	{"AnotherPaymentIsNotTheOneAskedFor", func(t *testing.T, b bench) {
+		for _, k := range b.kinds() {
+			p := b.payment(t, k, 88)
+			s := b.send(t, p, 0)
+			b.Mine(t, 1)
+			more, elsewhere := p, p
+			more.Amount = units(89)
+			elsewhere.To = b.Account(t)
+			for _, q := range []chain.Payment{more, elsewhere} {
+				if o := b.outcome(t, q, s); o == nil || !o.Succeeded || o.Paid {
+					t.Errorf("%s of %v to %s: got %+v, want it unpaid", k, q.Amount, q.To, o)
+				}
+			}
+		}
+	}},
+	{"AnAccountCountsWhatIsMinedThenWhatIsFinal", func(t *testing.T, b bench) {
+		p := b.payment(t, chain.Native, 5)
+		if got := b.account(t, p.From); got != (chain.Account{}) {
+			t.Errorf("new: got %+v, want nothing", got)
+		}
+		b.send(t, p, 0)
+		if got := b.account(t, p.From); got.Latest != 0 {
+			t.Errorf("waiting: got %+v, want nothing", got)
+		}
+		b.Mine(t, 1)
+		if got := b.account(t, p.From); got != (chain.Account{Latest: 1, Final: 0}) {
+			t.Errorf("mined: got %+v, want 1 and 0", got)
+		}
+		b.Finalize(t)
+		if got := b.account(t, p.From); got != (chain.Account{Latest: 1, Final: 1}) {
+			t.Errorf("final: got %+v, want 1 and 1", got)
+		}
+	}},
+}
+
+func (b bench) refused(t *testing.T, p chain.Payment) {
+	t.Helper()
+	f, err := b.Chain().Sender.Quote(t.Context(), p)
+	var reverted *chain.RevertedError
+	if !errors.As(err, &reverted) || reverted.Reason == "" {
+		t.Errorf("Quote(%+v): got %+v, %v, want it refused with a reason", p, f, err)
+	}
+}
+
+// feesOf is what an account paid in blocks, where each names it at most once.
+func feesOf(t *testing.T, blocks []chain.Contents, payer chain.Address) money.Amount {
+	t.Helper()
+	sum := money.Zero
+	for _, c := range blocks {
+		lines := 0
+		for _, f := range c.Fees {
+			if f.Payer == payer {
+				sum = plus(t, sum, f.Amount)
+				lines++
+			}
+		}
+		if lines > 1 {
+			t.Errorf("block %d: got %d fees of one payer, want one", c.Height, lines)
+		}
+	}
+	return sum
+}
