@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +56,7 @@ func TestFeaturesDoNotKnowHTTP(t *testing.T)      { t.Parallel(); check(t, house
 func TestKeysStayWithTheSigner(t *testing.T)      { t.Parallel(); check(t, house.keys) }
 func TestIDsCannotBeGuessed(t *testing.T)         { t.Parallel(); check(t, house.random) }
 func TestTestsNeitherSkipNorSleep(t *testing.T)   { t.Parallel(); check(t, house.honest) }
+func TestNothingIsPutOff(t *testing.T)            { t.Parallel(); check(t, house.unfinished) }
 func TestEveryPackageSaysWhatItIs(t *testing.T)   { t.Parallel(); check(t, house.documented) }
 
 func TestRulesAndTestsNameEachOther(t *testing.T) {
@@ -72,12 +72,14 @@ func TestRulesAndTestsNameEachOther(t *testing.T) {
 	check(t, func(h house) []string { return h.citations(string(rules)) })
 }
 
-func TestMigrationsSayWhy(t *testing.T) {
+// Each migration opens with its reason, and each table has one writer.
+func TestTablesHaveAReasonAndOneWriter(t *testing.T) {
 	t.Parallel()
 	names, err := fs.Glob(os.DirFS(root), "migrations/*.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
+	var all strings.Builder
 	for _, name := range names {
 		text, err := os.ReadFile(root + "/" + name)
 		if err != nil {
@@ -86,8 +88,7 @@ func TestMigrationsSayWhy(t *testing.T) {
 		if !strings.HasPrefix(string(text), "-- Why: ") {
 			t.Errorf("%s: got a first line without the reason, want it to open with %q", name, "-- Why: ")
 		}
+		all.Write(text)
 	}
-	if !slices.IsSorted(names) {
-		t.Errorf("migrations: got %v, want them in order", names)
-	}
+	check(t, func(h house) []string { return h.writers(all.String()) })
 }

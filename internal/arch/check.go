@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -292,6 +293,66 @@ func (h house) honest() []string {
 	}
 	return c.list()
 }
+
+// unfinished finds comments that put work off.
+func (h house) unfinished() []string {
+	c := complaints{}
+	for _, s := range h.sources {
+		for _, group := range s.file.Comments {
+			for _, comment := range group.List {
+				if m := putOff.FindString(comment.Text); m != "" && s.dir != "internal/arch" {
+					c.add("%s: %s: finish it, or write an issue", s.at(comment), m)
+				}
+			}
+		}
+	}
+	return c.list()
+}
+
+var putOff = regexp.MustCompile(`\b(TODO|FIXME|XXX)\b`)
+
+// writers finds tables that more than one package writes. The one that owns a
+// table keeps its invariants; another that needs a change asks it for a verb.
+// Tests may write what they need.
+func (h house) writers(migrations string) []string {
+	tables := map[string]bool{}
+	for _, m := range tableMade.FindAllStringSubmatch(migrations, -1) {
+		tables[m[1]] = true
+	}
+	written := map[string]complaints{} // by table, the folders that write it
+	for _, s := range h.sources {
+		if p, _ := h.place(s.dir); s.test || p.may&testOnly != 0 || s.dir == "migrations" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			for _, m := range tableWritten.FindAllStringSubmatch(lit.Value, -1) {
+				if table := strings.ToLower(m[1]); tables[table] {
+					if written[table] == nil {
+						written[table] = complaints{}
+					}
+					written[table].add("%s", s.dir)
+				}
+			}
+			return true
+		})
+	}
+	c := complaints{}
+	for table, dirs := range written {
+		if len(dirs) > 1 {
+			c.add("table %s: written by %s: only the package that owns a table writes it", table, strings.Join(dirs.list(), " and "))
+		}
+	}
+	return c.list()
+}
+
+var (
+	tableMade    = regexp.MustCompile(`(?i)\bCREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)`)
+	tableWritten = regexp.MustCompile(`(?i)\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(?:ONLY\s+)?([a-z_]+)`)
+)
 
 // documented finds packages without a package comment.
 func (h house) documented() []string {

@@ -90,6 +90,8 @@ func TestChecksFindWhatIsPlanted(t *testing.T) {
 		{"sleep", "internal/money/a_test.go", "package money\nimport \"time\"\nfunc f() { time.Sleep(1) }", house.honest, "deadline"},
 		{"sleep in code", "internal/money/a.go", "package money\nimport \"time\"\nfunc f() { time.Sleep(1) }", house.honest, ""},
 
+		{"put off", "internal/money/a.go", "package money\n\n// TO" + "DO later.\nvar x = 1", house.unfinished, "finish it"},
+
 		{"no comment", "internal/money/a.go", "package money", house.documented, "no package comment"},
 		{"comment", "internal/money/a.go", "// Package money counts.\npackage money", house.documented, ""},
 	} {
@@ -141,6 +143,20 @@ func TestChecksFindStaleEntries(t *testing.T) {
 		if strings.Contains(complaint, "chain/evm") || strings.Contains(complaint, "never meet") {
 			t.Errorf("got %q, want a planned package and an open door to pass", complaint)
 		}
+	}
+}
+
+func TestTablesHaveOneWriter(t *testing.T) {
+	t.Parallel()
+	h := small(t, map[string]string{
+		"internal/deposit/a.go":      "package deposit\nconst a = `INSERT INTO deposits (x)`\nconst b = `SELECT 1 FROM sweeps FOR UPDATE`",
+		"internal/sweep/a.go":        "package sweep\nconst a = `update\n\tdeposits SET x = 1`\nconst b = `DELETE FROM sweeps`",
+		"internal/deposit/a_test.go": "package deposit\nconst c = `DELETE FROM sweeps`",
+	})
+	got := h.writers("CREATE TABLE deposits (\n);\nCREATE TABLE sweeps (")
+	want := []string{"table deposits: written by internal/deposit and internal/sweep: only the package that owns a table writes it"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
