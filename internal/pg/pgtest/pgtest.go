@@ -1,6 +1,7 @@
 // Package pgtest gives every test a PostgreSQL database of its own, migrated and empty.
 //
-// One server runs per test binary, started by the first test that asks. It is a copy
+// One server runs per test binary, started by the first test that asks (tests that kill
+// a server start their own, see Cluster). It is a copy
 // of a cluster that was initialized and migrated once per state of the migrations, so
 // that starting costs a copy of files; each test then clones a template database. The
 // settings are the durable ones of a real server, which is why a test may also start
@@ -41,6 +42,7 @@ import (
 
 const (
 	templateDatabase = "coffer_template"
+	templateForm     = "2" // raised when what furnish does changes
 	templateAgeMax   = 24 * time.Hour
 	memoryBytesMin   = 1 << 30 // below this a directory in memory is not used
 	connsPerTest     = 8
@@ -184,13 +186,37 @@ func shared(t testing.TB) *server {
 }
 
 func start() (*server, error) {
-	ctx := context.Background()
-	template, err := template(ctx)
+	cluster, err := launch(nil)
 	if err != nil {
-		return nil, fmt.Errorf("prepare the template: %w", err)
+		return nil, err
 	}
-	defer template.unlock()
+	admin, err := pgxpool.New(context.Background(), cluster.SuperURL("postgres"))
+	if err != nil {
+		return nil, errors.Join(err, cluster.Stop())
+	}
+	return &server{cluster: cluster, admin: admin}, nil
+}
 
+// Cluster starts a server of the test's own, for tests that kill it or need other
+// settings. Its database local.Database is migrated and empty. It costs a copy of
+// files and a start; New is cheaper.
+func Cluster(t testing.TB, settings map[string]string) *local.Cluster {
+	t.Helper()
+	cluster, err := launch(settings)
+	if err != nil {
+		t.Fatalf("start a PostgreSQL for this test: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Errorf("stop the test's PostgreSQL: %v", err)
+		}
+	})
+	return cluster
+}
+
+// launch starts a copy of the template.
+func launch(settings map[string]string) (*local.Cluster, error) {
+	ctx := context.Background()
 	home, err := workplace()
 	if err != nil {
 		return nil, err
@@ -200,19 +226,31 @@ func start() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The copy takes over owners and modes: the files belong to the server's user.
-	if output, err := exec.Command("cp", "-Rp", template.dir+"/.", dir).CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("copy the template: %w: %s", err, output), os.RemoveAll(dir))
+	if err := copyTemplate(ctx, dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	cluster, err := local.Start(ctx, options(dir))
+	opts := options(dir)
+	for name, value := range settings {
+		opts.Settings[name] = value
+	}
+	cluster, err := local.Start(ctx, opts)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	admin, err := pgxpool.New(ctx, cluster.SuperURL("postgres"))
+	return cluster, nil
+}
+
+func copyTemplate(ctx context.Context, dir string) error {
+	template, err := template(ctx)
 	if err != nil {
-		return nil, errors.Join(err, cluster.Stop())
+		return fmt.Errorf("prepare the template: %w", err)
 	}
-	return &server{cluster: cluster, admin: admin}, nil
+	defer template.unlock()
+	// The copy takes over owners and modes: the files belong to the server's user.
+	if output, err := exec.Command("cp", "-Rp", template.dir+"/.", dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the template: %w: %s", err, output)
+	}
+	return nil
 }
 
 func options(dir string) local.Options {
@@ -291,7 +329,7 @@ func template(ctx context.Context) (lockedTemplate, error) {
 		}
 		return -1
 	}, strings.SplitN(string(output), "(Debian", 2)[0])
-	name := "template-" + migrations.Digest() + "-" + version
+	name := "template-" + templateForm + "-" + migrations.Digest() + "-" + version
 
 	file, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -359,8 +397,10 @@ func furnish(ctx context.Context, cluster *local.Cluster) error {
 	if _, err := admin.Exec(ctx, "CREATE DATABASE "+templateDatabase+" OWNER "+local.Owner); err != nil {
 		return fmt.Errorf("create the template database: %w", err)
 	}
-	if err := pg.Migrate(ctx, pg.Config{URL: cluster.URL(templateDatabase), OwnerURL: cluster.OwnerURL(templateDatabase)}); err != nil {
-		return err
+	for _, name := range []string{templateDatabase, local.Database} {
+		if err := pg.Migrate(ctx, pg.Config{URL: cluster.URL(name), OwnerURL: cluster.OwnerURL(name)}); err != nil {
+			return err
+		}
 	}
 	if _, err := admin.Exec(ctx, "ALTER DATABASE "+templateDatabase+" ALLOW_CONNECTIONS false"); err != nil {
 		return fmt.Errorf("close the template database: %w", err)
