@@ -83,6 +83,7 @@ CREATE TABLE dispatch_orders (
     key_hash      text NOT NULL DEFAULT '',    -- hex SHA-256 of the caller's idempotency key
     status        text NOT NULL,
     waiting_for   text,                        -- FUNDS, GAS, FREEZE, SIMULATION, CHAIN, SIGNER: why it is still queued
+    short_by      numeric(78,0),               -- how much is missing, for FUNDS and GAS
     last_error    text,
     attempt_after timestamptz NOT NULL,
     created_at    timestamptz NOT NULL,

@@ -67,6 +67,7 @@ var places = []place{
 	{"internal/id", words, 0},
 	{"internal/page", words, 0},
 	{"internal/chain", words, 0},
+	{"internal/crash", words, 0},
 	{"internal/chain/chaintest", words, testOnly},
 	{"internal/chain/evm/evmtx", words, 0},
 

@@ -213,6 +213,9 @@ type Sender interface {
 	// Quote simulates a payment and proposes its fees, within the configured
 	// cap. Errors: *RevertedError when the chain refuses it as things stand.
 	Quote(ctx context.Context, p Payment) (Fees, error)
+	// TransferFees are the fees of a usual token transfer as things stand,
+	// without simulating one: for deciding whether a transfer is worth it.
+	TransferFees(ctx context.Context) (Fees, error)
 	// Bump proposes fees for a replacement of a transaction that is not mined,
 	// high enough for every node to take it, within the configured cap; ok is
 	// false when the cap forbids it.
