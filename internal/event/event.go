@@ -1,0 +1,139 @@
+// Package event keeps what organizations are told. Record writes an event in the
+// transaction of the change that it tells of, with its data frozen; the Sequencer
+// numbers committed events afterwards and freezes the body that is signed and sent;
+// Feed reads the same bytes back.
+//
+// What never happens here: an event without its change or a change without its event
+// (they are one transaction), a body that changes once it has a sequence (the table
+// refuses it), a gap in an organization's sequence (the number, the counter and the
+// deliveries are one transaction), a writer that waits for another organization's or
+// resource's writer.
+//
+// What a crash leaves: events without a sequence, which the next step of any process
+// numbers.
+package event
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// APIVersion is the date of the version that payloads follow.
+const APIVersion = "2026-01-31"
+
+// Type names what an event tells.
+type Type = webhook.Type
+
+// The events of the interface, and the extensions.
+const (
+	CustomerDeposit                  = webhook.CustomerDeposit
+	CustomerDepositApproved          = webhook.CustomerDepositApproved
+	CustomerDepositRejected          = webhook.CustomerDepositRejected
+	CustomerDepositRedirected        = webhook.CustomerDepositRedirected
+	CustomerWithdrawAwaitingApproval = webhook.CustomerWithdrawAwaitingApproval
+	CustomerWithdraw                 = webhook.CustomerWithdraw
+	CustomerSwapFailed               = webhook.CustomerSwapFailed
+
+	CustomerDepositReversed   = webhook.CustomerDepositReversed
+	CustomerWithdrawBlocked   = webhook.CustomerWithdrawBlocked
+	CustomerWithdrawApproved  = webhook.CustomerWithdrawApproved
+	CustomerWithdrawRejected  = webhook.CustomerWithdrawRejected
+	CustomerWithdrawCancelled = webhook.CustomerWithdrawCancelled
+	CustomerWithdrawFailed    = webhook.CustomerWithdrawFailed
+	CustomerWithdrawCompleted = webhook.CustomerWithdrawCompleted
+)
+
+// extension tells of every known type whether it is an extension.
+var extension = map[Type]bool{
+	CustomerDeposit: false, CustomerDepositApproved: false, CustomerDepositRejected: false,
+	CustomerDepositRedirected: false, CustomerWithdrawAwaitingApproval: false,
+	CustomerWithdraw: false, CustomerSwapFailed: false,
+
+	CustomerDepositReversed: true, CustomerWithdrawBlocked: true, CustomerWithdrawApproved: true,
+	CustomerWithdrawRejected: true, CustomerWithdrawCancelled: true, CustomerWithdrawFailed: true,
+	CustomerWithdrawCompleted: true,
+}
+
+// Types lists every type, sorted.
+func Types() []Type {
+	types := make([]Type, 0, len(extension))
+	for t := range extension {
+		types = append(types, t)
+	}
+	slices.Sort(types)
+	return types
+}
+
+// Known tells whether there is such a type.
+func Known(t Type) bool {
+	_, ok := extension[t]
+	return ok
+}
+
+// Extension tells whether only a receiver that names the type gets it.
+func Extension(t Type) bool { return extension[t] }
+
+// Wanted tells whether a receiver that named these types gets t. One that named none
+// gets the events of the interface, so that no receiver ever meets an extension that
+// it did not ask for.
+func Wanted(named []Type, t Type) bool {
+	if len(named) == 0 {
+		return !Extension(t)
+	}
+	return slices.Contains(named, t)
+}
+
+// Event is what is to be told of a resource.
+type Event struct {
+	OrgID        string
+	Type         Type
+	ResourceKind string // deposit, withdrawal
+	ResourceID   string
+	CustomerID   string // "" when none is concerned
+	Chain        string // likewise
+	Data         any    // one of the objects of package webhook
+}
+
+// Record writes the event in the caller's transaction and returns its id.
+//
+// The caller holds the lock of the resource's row, or has just inserted it: that lock
+// is what gives the event its place among the events of its resource. Call it once the
+// change is complete, with the object as it will read after the commit.
+func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
+	if !Known(e.Type) {
+		return "", fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
+	}
+	data, err := encode(e.Data)
+	if err != nil {
+		return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+	}
+	eventID := id.New("evt", tx.Now)
+	_, err = tx.Exec(ctx, `
+		INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq,
+		                    customer_id, chain, data, created_at)
+		SELECT $1, $2, $3, $4, $5, coalesce(max(resource_seq), 0) + 1, nullif($6, ''), nullif($7, ''), $8, $9
+		FROM events WHERE org_id = $2 AND resource_id = $5`,
+		eventID, e.OrgID, string(e.Type), e.ResourceKind, e.ResourceID, e.CustomerID, e.Chain, data, tx.Now)
+	if err != nil {
+		return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+	}
+	return eventID, nil
+}
+
+// encode prints JSON as it is sent: compact, and with &, < and > as they are.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}

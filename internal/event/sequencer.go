@@ -1,0 +1,268 @@
+package event
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	batchMax  = 1000                   // events that one step starts from
+	idlePause = 100 * time.Millisecond // between two looks when there was nothing to do
+	sickPause = 2 * time.Second        // after an error
+)
+
+// Sequenced is an event with its number and the body that is sent.
+type Sequenced struct {
+	EventID     string
+	OrgID       string
+	Type        Type
+	ResourceID  string
+	ResourceSeq int // 1, 2, … within the resource
+	CustomerID  string
+	Chain       string
+	Sequence    int64 // 1, 2, … within the organization
+	Body        []byte
+}
+
+// Listener hears of events in the transaction that numbers them, those of one resource
+// in their order. It writes to that transaction alone and may be called again with the
+// same events when the transaction is run again.
+type Listener interface {
+	Sequenced(ctx context.Context, tx pg.Tx, events []Sequenced) error
+}
+
+// Sequencer gives each organization's events their numbers: 1, 2, … without a gap.
+//
+// Numbers follow the order of commits only roughly, because an event with a smaller id
+// may be committed later. What is promised is that no number is missing and that the
+// events of one resource are numbered in their order.
+//
+// Any number of processes may run one. An advisory lock keeps them from doing the same
+// work; what keeps them right is the compare-and-swap of the counter and of each
+// event's empty sequence, and the unique key on (organization, sequence).
+type Sequencer struct {
+	DB          *pg.DB
+	Environment string // webhook.Live or webhook.Test
+	Listener    Listener
+	Log         *slog.Logger // nil means the default
+
+	unlocked bool // a test takes the economy away to see the safety
+	batch    int  // a test makes batches small; 0 means batchMax
+}
+
+// errLost says that another sequencer was quicker. Nothing was written.
+var errLost = errors.New("another sequencer was quicker")
+
+// Run numbers events until ctx ends.
+func (s *Sequencer) Run(ctx context.Context) error {
+	log := s.Log
+	if log == nil {
+		log = slog.Default()
+	}
+	for {
+		n, err := s.Step(ctx)
+		pause := time.Duration(0)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			log.LogAttrs(ctx, slog.LevelError, "events could not be sequenced", slog.Any("error", err))
+			pause = sickPause
+		case n == 0:
+			pause = idlePause
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Step numbers one batch and returns how many events it held: 0 when there is nothing
+// to do or when another process is at it.
+func (s *Sequencer) Step(ctx context.Context) (int, error) {
+	n := 0
+	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		n = 0
+		if !s.unlocked {
+			var ours bool
+			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).Scan(&ours)
+			if err != nil {
+				return fmt.Errorf("ask for the sequencer's lock: %w", err)
+			}
+			if !ours {
+				return nil
+			}
+		}
+		batch, err := waiting(ctx, tx, cmp.Or(s.batch, batchMax))
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		if err := s.number(ctx, tx, batch); err != nil {
+			return err
+		}
+		n = len(batch)
+		events := make([]Sequenced, len(batch))
+		for i := range batch {
+			events[i] = batch[i].Sequenced
+		}
+		return s.Listener.Sequenced(ctx, tx, events)
+	})
+	if errors.Is(err, errLost) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("sequence events: %w", err)
+	}
+	return n, nil
+}
+
+type unnumbered struct {
+	Sequenced
+	data      []byte
+	createdAt time.Time
+}
+
+// waiting reads events without a number in the order in which they are to be numbered.
+// A resource that is in the batch is in it with all its waiting events: a snapshot that
+// shows an event shows the earlier ones of its resource, since each was written under
+// the lock of the resource's row after the one before it was committed, so the batch
+// never numbers an event ahead of an earlier one.
+func waiting(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, error) {
+	rows, err := tx.Query(ctx, `
+		WITH picked AS MATERIALIZED (
+			SELECT event_id, org_id, resource_id, resource_seq FROM events
+			WHERE sequence IS NULL ORDER BY event_id LIMIT $1
+		), earlier AS MATERIALIZED (
+			SELECT e.event_id
+			FROM (SELECT org_id, resource_id, max(resource_seq) AS last FROM picked GROUP BY 1, 2) p
+			JOIN events e ON e.org_id = p.org_id AND e.resource_id = p.resource_id AND e.resource_seq < p.last
+			WHERE e.sequence IS NULL
+			UNION SELECT event_id FROM picked
+		)
+		SELECT e.event_id, e.org_id, e.type, e.resource_id, e.resource_seq,
+		       coalesce(e.customer_id, ''), coalesce(e.chain, ''), e.data, e.created_at
+		FROM earlier JOIN events e USING (event_id)
+		ORDER BY e.org_id, e.event_id`, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read events without a sequence: %w", err)
+	}
+	batch, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (unnumbered, error) {
+		var e unnumbered
+		err := row.Scan(&e.EventID, &e.OrgID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.data, &e.createdAt)
+		return e, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read events without a sequence: %w", err)
+	}
+	return inOrder(batch), nil
+}
+
+// inOrder keeps the places that a resource's events have by id and fills them in the
+// order of the resource. Ids carry the writer's clock, and two writers' clocks differ.
+func inOrder(batch []unnumbered) []unnumbered {
+	type resource struct{ org, id string }
+	of := map[resource][]unnumbered{}
+	for _, e := range batch {
+		r := resource{e.OrgID, e.ResourceID}
+		of[r] = append(of[r], e)
+	}
+	for _, events := range of {
+		slices.SortFunc(events, func(a, b unnumbered) int { return cmp.Compare(a.ResourceSeq, b.ResourceSeq) })
+	}
+	ordered := make([]unnumbered, len(batch))
+	for i, e := range batch {
+		r := resource{e.OrgID, e.ResourceID}
+		ordered[i], of[r] = of[r][0], of[r][1:]
+	}
+	return ordered
+}
+
+// number takes the next numbers of each organization and freezes the bodies.
+func (s *Sequencer) number(ctx context.Context, tx pg.Tx, batch []unnumbered) error {
+	counts := map[string]int64{}
+	for _, e := range batch {
+		counts[e.OrgID]++
+	}
+	orgs := make([]string, 0, len(counts))
+	for org := range counts {
+		orgs = append(orgs, org)
+	}
+	slices.Sort(orgs)
+
+	if _, err := tx.Exec(ctx, `
+		INSERT INTO event_sequences (org_id, last) SELECT unnest($1::text[]), 0
+		ON CONFLICT (org_id) DO NOTHING`, orgs); err != nil {
+		return fmt.Errorf("open sequences: %w", err)
+	}
+	rows, err := tx.Query(ctx, `SELECT org_id, last FROM event_sequences WHERE org_id = ANY ($1)`, orgs)
+	if err != nil {
+		return fmt.Errorf("read sequences: %w", err)
+	}
+	last := map[string]int64{}
+	var org string
+	var at int64
+	if _, err := pgx.ForEachRow(rows, []any{&org, &at}, func() error { last[org] = at; return nil }); err != nil {
+		return fmt.Errorf("read sequences: %w", err)
+	}
+	from, to := make([]int64, len(orgs)), make([]int64, len(orgs))
+	for i, org := range orgs {
+		from[i], to[i] = last[org], last[org]+counts[org]
+	}
+
+	ids, numbers, bodies := make([]string, len(batch)), make([]int64, len(batch)), make([][]byte, len(batch))
+	for i := range batch {
+		e := &batch[i]
+		last[e.OrgID]++
+		e.Sequence = last[e.OrgID]
+		e.Body, err = encode(webhook.Envelope{
+			ID: e.EventID, Type: e.Type, Timestamp: webhook.At(e.createdAt), APIVersion: APIVersion,
+			Environment: s.Environment, OrganizationID: e.OrgID, Sequence: e.Sequence, Data: e.data,
+		})
+		if err != nil {
+			return fmt.Errorf("print event %s: %w", e.EventID, err)
+		}
+		ids[i], numbers[i], bodies[i] = e.EventID, e.Sequence, e.Body
+	}
+
+	// The counters in one statement and in id order, so that two sequencers that do
+	// meet cannot lock each other out.
+	tag, err := tx.Exec(ctx, `
+		UPDATE event_sequences s SET last = n.to_last
+		FROM (SELECT l.org_id, w.from_last, w.to_last
+		      FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (org_id, from_last, to_last)
+		      JOIN event_sequences l USING (org_id)
+		      ORDER BY l.org_id FOR UPDATE OF l) n
+		WHERE s.org_id = n.org_id AND s.last = n.from_last`, orgs, from, to)
+	if err != nil {
+		return fmt.Errorf("move sequences: %w", err)
+	}
+	if tag.RowsAffected() != int64(len(orgs)) {
+		return errLost
+	}
+	tag, err = tx.Exec(ctx, `
+		UPDATE events e SET sequence = n.sequence, body = n.body
+		FROM unnest($1::text[], $2::bigint[], $3::bytea[]) AS n (event_id, sequence, body)
+		WHERE e.event_id = n.event_id AND e.sequence IS NULL`, ids, numbers, bodies)
+	if pg.Violates(err, "events_sequence_unique") {
+		return errLost
+	}
+	if err != nil {
+		return fmt.Errorf("number events: %w", err)
+	}
+	if tag.RowsAffected() != int64(len(batch)) {
+		return errLost
+	}
+	return nil
+}
