@@ -1,0 +1,242 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// tipPerGas is what a quote offers the block's maker.
+const tipPerGas = 1_000_000_000
+
+// Quote implements chain.Sender.
+func (c *Chain) Quote(ctx context.Context, p chain.Payment) (chain.Fees, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return chain.Fees{}, err
+	}
+	if _, err := c.answering(); err != nil {
+		return chain.Fees{}, fmt.Errorf("quote a payment of %s: %w", p.From, err)
+	}
+	m := Move{Kind: chain.Native, Contract: p.Contract, From: p.From, To: p.To, Amount: p.Amount}
+	if err := c.tip().state.copy().apply(m); err != nil {
+		return chain.Fees{}, err
+	}
+	t := tx{moves: []Move{m}}
+	return c.offer(t.gas())
+}
+
+// TransferFees implements chain.Sender.
+func (c *Chain) TransferFees(ctx context.Context) (chain.Fees, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return chain.Fees{}, err
+	}
+	if _, err := c.answering(); err != nil {
+		return chain.Fees{}, fmt.Errorf("fees of a transfer: %w", err)
+	}
+	return c.offer(tokenGas)
+}
+
+// offer is fees that the next blocks take, within the cap.
+func (c *Chain) offer(gas uint64) (chain.Fees, error) {
+	most := money.Units(c.conf.FeeCap)
+	tip := money.Units(min(tipPerGas, c.conf.FeeCap))
+	perGas, err := money.Units(2 * c.baseFee).Add(tip)
+	if err != nil {
+		return chain.Fees{}, err
+	}
+	if most.Less(perGas) {
+		perGas = most
+	}
+	return chain.Fees{GasLimit: gas, TipCap: tip, FeeCap: perGas}, nil
+}
+
+// Bump implements chain.Sender.
+func (c *Chain) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return chain.Fees{}, false, err
+	}
+	tip, err := raised(last.TipCap, 13)
+	if err != nil {
+		return chain.Fees{}, false, err
+	}
+	perGas, err := raised(last.FeeCap, 13)
+	if err != nil {
+		return chain.Fees{}, false, err
+	}
+	if money.Units(c.conf.FeeCap).Less(perGas) {
+		return chain.Fees{}, false, nil
+	}
+	return chain.Fees{GasLimit: last.GasLimit, TipCap: tip, FeeCap: perGas}, true, nil
+}
+
+// Build implements chain.Sender.
+func (c *Chain) Build(from chain.Address, p *chain.Payment, nonce uint64, f chain.Fees) ([]byte, error) {
+	return encode(c.conf.ChainID, from, p, nonce, f)
+}
+
+// Send implements chain.Sender. The best of the providers' answers counts.
+func (c *Chain) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return chain.Unknown, err.Error()
+	}
+	best, said := chain.Unknown, ""
+	for _, p := range c.providers {
+		answer, words := p.send(raw)
+		if said == "" || best == chain.Unknown && answer != chain.Unknown {
+			best, said = answer, words
+		}
+	}
+	return best, said
+}
+
+func (p *Provider) send(raw []byte) (chain.Answer, string) {
+	c := p.c
+	if p.down != nil {
+		return chain.Unknown, p.down.Error()
+	}
+	t, err := decode(c.conf.ChainID, raw)
+	if err != nil {
+		return chain.Unknown, err.Error()
+	}
+	switch {
+	case p.refusing != "":
+		return chain.Unknown, p.refusing
+	case p.swallow:
+		c.swallowed[t.hash] = t
+		return chain.Accepted, "accepted"
+	case c.knows(t.hash):
+		return chain.Known, "already known"
+	}
+	if err := c.accept(t); err != nil {
+		return chain.Unknown, err.Error()
+	}
+	if p.lose {
+		return chain.Unknown, "unexpected EOF"
+	}
+	return chain.Accepted, "accepted"
+}
+
+func (c *Chain) knows(h chain.TxHash) bool {
+	return slices.ContainsFunc(c.pool, func(t *tx) bool { return t.hash == h })
+}
+
+// accept puts a transaction into the pool by the rules of real nodes.
+func (c *Chain) accept(t *tx) error {
+	if t.nonce < c.tip().state.nonces[t.from] {
+		return errors.New("nonce too low")
+	}
+	for i, waiting := range c.pool {
+		if waiting.from != t.from || waiting.nonce != t.nonce {
+			continue
+		}
+		if waiting.hash == t.hash {
+			return nil
+		}
+		tip, err := raised(waiting.tip, 10)
+		if err != nil {
+			return err
+		}
+		perGas, err := raised(waiting.cap, 10)
+		if err != nil {
+			return err
+		}
+		if t.tip.Less(tip) || t.cap.Less(perGas) {
+			return errors.New("replacement transaction underpriced")
+		}
+		c.pool = slices.Delete(c.pool, i, i+1)
+		break
+	}
+	need, err := t.cap.Mul(t.gasLimit)
+	if err != nil {
+		return err
+	}
+	if c.tip().state.balances[chain.Holding{Address: t.from}].Less(need) {
+		return errors.New("insufficient funds for gas * price + value")
+	}
+	c.pool = append(c.pool, t)
+	return nil
+}
+
+// answering is the providers that are up, at least one.
+func (c *Chain) answering() ([]*Provider, error) {
+	var up []*Provider
+	var problem error
+	for _, p := range c.providers {
+		if p.down != nil {
+			problem = errors.Join(problem, p.down)
+			continue
+		}
+		up = append(up, p)
+	}
+	if len(up) == 0 {
+		return nil, problem
+	}
+	return up, nil
+}
+
+// Account implements chain.Sender.
+func (c *Chain) Account(ctx context.Context, a chain.Address) (chain.Account, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return chain.Account{}, err
+	}
+	up, err := c.answering()
+	if err != nil {
+		return chain.Account{}, fmt.Errorf("account %s: %w", a, err)
+	}
+	var acc chain.Account
+	for i, p := range up {
+		latest, final := c.blocks[p.latest()].state.nonces[a], c.blocks[p.final()].state.nonces[a]
+		if i == 0 || latest < acc.Latest {
+			acc.Latest = latest
+		}
+		if i == 0 || final < acc.Final {
+			acc.Final = final
+		}
+	}
+	return acc, nil
+}
+
+// Outcome implements chain.Sender.
+func (c *Chain) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	up, err := c.answering()
+	if err != nil {
+		return nil, fmt.Errorf("outcome of %v: %w", txs, err)
+	}
+	seen := uint64(0)
+	for _, provider := range up {
+		seen = max(seen, provider.latest())
+	}
+	for _, b := range c.blocks[:seen+1] {
+		for _, h := range txs {
+			r, ok := b.receipts[h]
+			if !ok {
+				continue
+			}
+			o := &chain.Outcome{Tx: h, Block: b.Block, Succeeded: r.succeeded, Fee: r.fee}
+			for _, moved := range r.transfers {
+				if p != nil && moved.From == p.From && moved.To == p.To && moved.Contract == p.Contract && moved.Amount == p.Amount {
+					o.Paid = true
+				}
+			}
+			return o, nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,415 @@
+// Package sim is a chain that lives in memory and does what a script tells it:
+// it mines, forks, drops and re-includes transactions, and its providers lag,
+// lie, lose answers and refuse. It implements the ports of package chain with
+// accounts, nonces, tokens and real signed bytes, so that everything above the
+// ports can be driven through the worst days of a chain without a network.
+//
+// What never happens here: a clock that runs by itself, a goroutine, a random
+// choice. The same script gives the same hashes. Nothing is durable.
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// Config says what kind of chain it is. Zero values mean what stands behind them.
+type Config struct {
+	Name      chain.Name    // ETHEREUM; any chain of the EVM family
+	ChainID   uint64        // 31337
+	Behind    uint64        // blocks from the latest to the final one; 3
+	BlockTime time.Duration // 1 s of virtual time
+	Start     time.Time     // time of block 0; 2026-01-01
+	Providers int           // 1
+	Agree     int           // providers that must agree on a final block; all of them
+	BaseFee   uint64        // per gas; 1,000,000,000
+	FeeCap    uint64        // most that is paid per gas; 100,000,000,000
+	Untraced  bool          // internal movements are not looked for
+}
+
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = chain.Ethereum
+	}
+	if c.ChainID == 0 {
+		c.ChainID = 31337
+	}
+	if c.Behind == 0 {
+		c.Behind = 3
+	}
+	if c.BlockTime == 0 {
+		c.BlockTime = time.Second
+	}
+	if c.Start.IsZero() {
+		c.Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	if c.Providers == 0 {
+		c.Providers = 1
+	}
+	if c.Agree == 0 {
+		c.Agree = c.Providers
+	}
+	if c.BaseFee == 0 {
+		c.BaseFee = 1_000_000_000
+	}
+	if c.FeeCap == 0 {
+		c.FeeCap = 100_000_000_000
+	}
+	return c
+}
+
+// Chain is one simulated chain. Safe for concurrent use.
+type Chain struct {
+	conf Config
+
+	mu        sync.Mutex
+	blocks    []*block          // the canonical chain, by height
+	byHash    map[string]*block // every block that ever was
+	pool      []*tx             // in the order of arrival
+	swallowed map[chain.TxHash]*tx
+	providers []*Provider
+	baseFee   uint64
+	forks     uint64 // makes the blocks of another fork other blocks
+	scripted  uint64 // makes scripted transactions differ
+
+	undecodable map[uint64]bool
+	balanceLies map[chain.Holding]money.Amount
+}
+
+// block is a block with the whole state after it: small chains can afford it,
+// and a fork is then nothing but a shorter slice.
+type block struct {
+	chain.Contents
+	txs      []*tx
+	receipts map[chain.TxHash]*receipt
+	state    *state
+}
+
+type receipt struct {
+	succeeded bool
+	fee       money.Amount
+	transfers []chain.Transfer
+}
+
+type state struct {
+	nonces   map[chain.Address]uint64
+	balances map[chain.Holding]money.Amount
+	refuses  map[chain.Holding]string // a token that will not pay this address, and why
+}
+
+func (s *state) copy() *state {
+	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refuses: maps.Clone(s.refuses)}
+}
+
+func (s *state) add(h chain.Holding, a money.Amount) error {
+	sum, err := s.balances[h].Add(a)
+	if err == nil {
+		s.balances[h] = sum
+	}
+	return err
+}
+
+func (s *state) sub(h chain.Holding, a money.Amount) error {
+	rest, err := s.balances[h].Sub(a)
+	if err == nil {
+		s.balances[h] = rest
+	}
+	return err
+}
+
+// New makes a chain with its block 0.
+func New(conf Config) *Chain {
+	c := &Chain{
+		conf: conf.withDefaults(), byHash: map[string]*block{}, swallowed: map[chain.TxHash]*tx{},
+		undecodable: map[uint64]bool{}, balanceLies: map[chain.Holding]money.Amount{},
+	}
+	c.baseFee = c.conf.BaseFee
+	for i := range c.conf.Providers {
+		c.providers = append(c.providers, &Provider{c: c, index: i})
+	}
+	genesis := &block{state: &state{
+		nonces: map[chain.Address]uint64{}, balances: map[chain.Holding]money.Amount{}, refuses: map[chain.Holding]string{},
+	}, receipts: map[chain.TxHash]*receipt{}}
+	genesis.Block = chain.Block{Hash: digest("genesis", c.conf.ChainID), Parent: digest("nothing"), Time: c.conf.Start}
+	c.blocks = []*block{genesis}
+	c.byHash[genesis.Hash] = genesis
+	return c
+}
+
+// Configured is the chain as the program configures one.
+func (c *Chain) Configured() chain.Chain {
+	return chain.Chain{
+		Name: c.conf.Name, Network: chain.Local, CAIP2: fmt.Sprintf("eip155:%d", c.conf.ChainID),
+		SignerID: fmt.Sprint(c.conf.ChainID), Grammar: c.Grammar(), Reader: c, Sender: c,
+	}
+}
+
+// Address is an address that belongs to a name: somebody outside, or a contract.
+func Address(name string) chain.Address {
+	sum := sha256.Sum256([]byte("sim address " + name))
+	return chain.Address(common.BytesToAddress(sum[:20]).Hex())
+}
+
+// Mint gives an address units of a token ("" for the native coin) that it then
+// has had since the first block, so that no block explains or lacks them and no
+// fork takes them away.
+func (c *Chain) Mint(to, contract chain.Address, units money.Amount) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.byHash {
+		if err := b.state.add(chain.Holding{Address: to, Contract: contract}, units); err != nil {
+			panic(fmt.Sprintf("sim: mint for %s: %v", to, err))
+		}
+	}
+}
+
+// Refuse makes a token revert every transfer to an address from the next block
+// on, as a blacklist does; an empty reason lets it be paid again.
+func (c *Chain) Refuse(contract, to chain.Address, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := chain.Holding{Address: to, Contract: contract}
+	if reason == "" {
+		delete(c.tip().state.refuses, h)
+		return
+	}
+	c.tip().state.refuses[h] = reason
+}
+
+// Move is one movement inside a scripted transaction.
+type Move struct {
+	Kind     chain.Kind // "" means Token with a contract and Native without
+	Contract chain.Address
+	From, To chain.Address // From "" is the sender of the transaction
+	Amount   money.Amount  // what the chain's event or trace says
+	// Moves is what really moves, when the token lies; nil means Amount.
+	Moves *money.Amount
+	// Silent moves without an event: a rebase.
+	Silent bool
+	// Undone says that the call reverted inside a transaction that went on.
+	Undone bool
+}
+
+// Do puts a transaction of an account into the pool: in its next free nonce,
+// signed by nobody the caller has to know, free of fees.
+func (c *Chain) Do(from chain.Address, moves ...Move) chain.TxHash {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	nonce := c.tip().state.nonces[from]
+	for _, t := range c.pool {
+		if t.from == from && t.nonce >= nonce {
+			nonce = t.nonce + 1
+		}
+	}
+	return c.script(from, nonce, false, moves)
+}
+
+// Fail is Do for a transaction that reverts as a whole.
+func (c *Chain) Fail(from chain.Address, moves ...Move) chain.TxHash {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.script(from, c.tip().state.nonces[from], true, moves)
+}
+
+// Foreign puts a transaction into the next nonce of an account as somebody who
+// stole its key would: whatever waited in that nonce is thrown out of the pool.
+func (c *Chain) Foreign(from chain.Address, moves ...Move) chain.TxHash {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	nonce := c.tip().state.nonces[from]
+	c.pool = slices.DeleteFunc(c.pool, func(t *tx) bool { return t.from == from && t.nonce == nonce })
+	return c.script(from, nonce, false, moves)
+}
+
+func (c *Chain) script(from chain.Address, nonce uint64, fails bool, moves []Move) chain.TxHash {
+	c.scripted++
+	t := &tx{from: from, nonce: nonce, fails: fails, scripted: true, moves: slices.Clone(moves)}
+	t.hash = chain.TxHash(digest("scripted", string(from), nonce, c.scripted))
+	for i := range t.moves {
+		m := &t.moves[i]
+		if m.From == "" {
+			m.From = from
+		}
+		if m.Kind == "" {
+			m.Kind = chain.Native
+			if m.Contract != "" {
+				m.Kind = chain.Token
+			}
+		}
+	}
+	c.pool = append(c.pool, t)
+	return t.hash
+}
+
+// Pay is Do with one movement.
+func (c *Chain) Pay(from, to, contract chain.Address, units uint64) chain.TxHash {
+	return c.Do(from, Move{Contract: contract, To: to, Amount: money.Units(units)})
+}
+
+// Mine makes n blocks; the first takes all of the pool that can run.
+func (c *Chain) Mine(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range n {
+		c.mine(c.pool)
+	}
+}
+
+// MineOnly makes one block of these transactions of the pool, in this order.
+func (c *Chain) MineOnly(hashes ...chain.TxHash) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var txs []*tx
+	for _, h := range hashes {
+		i := slices.IndexFunc(c.pool, func(t *tx) bool { return t.hash == h })
+		if i < 0 {
+			panic(fmt.Sprintf("sim: %s is not in the pool", h))
+		}
+		txs = append(txs, c.pool[i])
+	}
+	c.mine(txs)
+}
+
+// MineEmpty makes n blocks with nothing in them.
+func (c *Chain) MineEmpty(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range n {
+		c.mine(nil)
+	}
+}
+
+// Fork takes the last n blocks away. Their transactions are in the pool again,
+// except those that are dropped. What is mined next are other blocks. Nothing
+// stops a script from forking below the final block.
+func (c *Chain) Fork(n int, dropped ...chain.TxHash) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n >= len(c.blocks) {
+		panic("sim: fork below the first block")
+	}
+	c.forks++
+	var back []*tx
+	for _, b := range c.blocks[len(c.blocks)-n:] {
+		for _, t := range b.txs {
+			if !slices.Contains(dropped, t.hash) {
+				back = append(back, t)
+			}
+		}
+	}
+	c.blocks = c.blocks[:len(c.blocks)-n]
+	// A waiting transaction with the same nonce loses against the one that was mined.
+	c.pool = slices.DeleteFunc(c.pool, func(t *tx) bool {
+		return slices.ContainsFunc(back, func(b *tx) bool { return b.from == t.from && b.nonce == t.nonce })
+	})
+	c.pool = append(back, c.pool...)
+}
+
+// Forget throws a transaction out of the pool.
+func (c *Chain) Forget(h chain.TxHash) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pool = slices.DeleteFunc(c.pool, func(t *tx) bool { return t.hash == h })
+}
+
+// Deliver lets a transaction that a provider swallowed reach the pool after all.
+func (c *Chain) Deliver(h chain.TxHash) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t, ok := c.swallowed[h]
+	if ok {
+		delete(c.swallowed, h)
+		_ = c.accept(t)
+	}
+	return ok
+}
+
+// Pool is what waits, in the order of arrival.
+func (c *Chain) Pool() []chain.TxHash {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var hashes []chain.TxHash
+	for _, t := range c.pool {
+		hashes = append(hashes, t.hash)
+	}
+	return hashes
+}
+
+// SetBaseFee sets the base fee per gas of the blocks to come.
+func (c *Chain) SetBaseFee(perGas uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.baseFee = perGas
+}
+
+// SetUndecodable makes the block at a height one that cannot be understood, or mends it.
+func (c *Chain) SetUndecodable(height uint64, broken bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.undecodable[height] = broken
+}
+
+// Latest is the last block.
+func (c *Chain) Latest() chain.Block {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tip().Block
+}
+
+// Balance is what an address has after the last block.
+func (c *Chain) Balance(a, contract chain.Address) money.Amount {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tip().state.balances[chain.Holding{Address: a, Contract: contract}]
+}
+
+// Received is the sum of all successful movements of a token to an address on
+// the canonical chain, as a witness that shares nothing with the books.
+func (c *Chain) Received(a, contract chain.Address) money.Amount {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sum := money.Zero
+	for _, b := range c.blocks {
+		for _, t := range b.Transfers {
+			if t.To == a && t.Contract == contract {
+				if more, err := sum.Add(t.Amount); err == nil {
+					sum = more
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// Provider is one of the chain's providers, to be told how to misbehave.
+func (c *Chain) Provider(i int) *Provider { return c.providers[i] }
+
+func (c *Chain) tip() *block { return c.blocks[len(c.blocks)-1] }
+
+// digest is a hash in the form of the family.
+func digest(words ...any) string {
+	h := sha256.New()
+	for _, w := range words {
+		switch w := w.(type) {
+		case string:
+			h.Write(binary.AppendUvarint(nil, uint64(len(w))))
+			h.Write([]byte(w))
+		case uint64:
+			h.Write(binary.BigEndian.AppendUint64(nil, w))
+		default:
+			panic("sim: cannot digest this")
+		}
+	}
+	return "0x" + hex.EncodeToString(h.Sum(nil))
+}
