@@ -75,6 +75,7 @@ var places = []place{
 	{"internal/pg", foundations, mayRand},
 	{"internal/pg/local", foundations, 0},
 	{"internal/pg/pgtest", foundations, testOnly},
+	{"internal/states", foundations, testOnly},
 	{"internal/jobs", foundations, 0},
 	{"internal/seal", foundations, 0},
 	{"internal/localworld/anvil", foundations, mayHTTP | mayKeys},
