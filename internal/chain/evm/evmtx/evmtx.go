@@ -1,0 +1,192 @@
+// Package evmtx reads and writes what an EVM transaction of ours is made of:
+// addresses, the unsigned EIP-1559 payload, the call of a token's transfer, and
+// the signed bytes. The adapter builds with it and the signer takes apart with
+// it what it is asked to sign.
+//
+// It is pure: no network, no key, no clock. It knows one form of payment and
+// takes everything else for an error: an access list, a contract creation,
+// bytes left over, another call than transfer, coin sent along with a call.
+// Same input, same bytes, so a crash leaves nothing to remember.
+package evmtx
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
+	"github.com/holiman/uint256"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// payloadBytesMax is above what any payment of ours takes, signed or not.
+const payloadBytesMax = 512
+
+// emptyList is RLP's list of nothing, the only access list that we have.
+var emptyList = rlp.RawValue{0xc0}
+
+// Tx is an unsigned EIP-1559 transaction without an access list.
+type Tx struct {
+	ChainID uint64
+	Nonce   uint64
+	To      chain.Address
+	Value   money.Amount // wei
+	Data    []byte
+	Gas     uint64       // limit
+	TipCap  money.Amount // wei per gas
+	FeeCap  money.Amount // wei per gas, tip included
+}
+
+// fields is the order in which a transaction is encoded.
+type fields struct {
+	ChainID    uint64
+	Nonce      uint64
+	TipCap     *uint256.Int
+	FeeCap     *uint256.Int
+	Gas        uint64
+	To         []byte
+	Value      *uint256.Int
+	Data       []byte
+	AccessList rlp.RawValue
+}
+
+type signedFields struct {
+	ChainID    uint64
+	Nonce      uint64
+	TipCap     *uint256.Int
+	FeeCap     *uint256.Int
+	Gas        uint64
+	To         []byte
+	Value      *uint256.Int
+	Data       []byte
+	AccessList rlp.RawValue
+	YParity    uint64
+	R, S       *uint256.Int
+}
+
+func (f fields) signed(parity uint64, r, s *uint256.Int) signedFields {
+	return signedFields{
+		f.ChainID, f.Nonce, f.TipCap, f.FeeCap, f.Gas, f.To, f.Value, f.Data, f.AccessList,
+		parity, r, s,
+	}
+}
+
+func (f signedFields) unsigned() fields {
+	return fields{f.ChainID, f.Nonce, f.TipCap, f.FeeCap, f.Gas, f.To, f.Value, f.Data, f.AccessList}
+}
+
+// check holds for every transaction that is written or read here.
+func (t Tx) check() error {
+	switch {
+	case t.ChainID == 0:
+		return errors.New("transaction without a chain id could be replayed anywhere")
+	case t.Nonce == math.MaxUint64:
+		return errors.New("nonce is past the last one")
+	case t.Gas == 0:
+		return errors.New("gas limit is zero")
+	case t.FeeCap.Less(t.TipCap):
+		return fmt.Errorf("fee cap %v is below the tip %v", t.FeeCap, t.TipCap)
+	}
+	return nil
+}
+
+func (t Tx) fields() (fields, error) {
+	to, err := Bytes(t.To)
+	if err != nil {
+		return fields{}, fmt.Errorf("receiver: %w", err)
+	}
+	if err := t.check(); err != nil {
+		return fields{}, err
+	}
+	return fields{
+		t.ChainID, t.Nonce, t.TipCap.Uint256(), t.FeeCap.Uint256(), t.Gas,
+		to.Bytes(), t.Value.Uint256(), t.Data, emptyList,
+	}, nil
+}
+
+// Payload encodes the transaction as it is hashed for signing: the type byte,
+// then the list of its fields.
+func (t Tx) Payload() ([]byte, error) {
+	f, err := t.fields()
+	if err != nil {
+		return nil, err
+	}
+	return encode(f)
+}
+
+func encode(list any) ([]byte, error) {
+	body, err := rlp.EncodeToBytes(list)
+	if err != nil {
+		return nil, fmt.Errorf("encode transaction: %w", err)
+	}
+	if len(body) >= payloadBytesMax {
+		return nil, fmt.Errorf("transaction has %d bytes, more than any payment", len(body)+1)
+	}
+	return append([]byte{types.DynamicFeeTxType}, body...), nil
+}
+
+// Decode reads a payload. Every payload that it reads is what Payload would
+// write of the result; anything unusual is an error.
+func Decode(payload []byte) (Tx, error) {
+	var f fields
+	if err := decode(payload, &f); err != nil {
+		return Tx{}, err
+	}
+	return f.tx(payload)
+}
+
+func decode(data []byte, list any) error {
+	if len(data) == 0 || data[0] != types.DynamicFeeTxType {
+		return errors.New("not a transaction of type 2 (EIP-1559)")
+	}
+	if len(data) > payloadBytesMax {
+		return fmt.Errorf("transaction has %d bytes, more than any payment", len(data))
+	}
+	if err := rlp.DecodeBytes(data[1:], list); err != nil {
+		return fmt.Errorf("decode transaction: %w", err)
+	}
+	return nil
+}
+
+// tx makes a transaction of decoded fields that were written as payload.
+func (f fields) tx(payload []byte) (Tx, error) {
+	if len(f.To) == 0 {
+		return Tx{}, errors.New("transaction creates a contract")
+	}
+	if len(f.To) != common.AddressLength {
+		return Tx{}, fmt.Errorf("receiver has %d bytes", len(f.To))
+	}
+	if !bytes.Equal(f.AccessList, emptyList) {
+		return Tx{}, errors.New("transaction has an access list")
+	}
+	t := Tx{
+		ChainID: f.ChainID,
+		Nonce:   f.Nonce,
+		To:      Canonical(common.BytesToAddress(f.To)),
+		Value:   money.FromUint256(f.Value),
+		Data:    f.Data,
+		Gas:     f.Gas,
+		TipCap:  money.FromUint256(f.TipCap),
+		FeeCap:  money.FromUint256(f.FeeCap),
+	}
+	again, err := t.Payload()
+	if err != nil {
+		return Tx{}, err
+	}
+	if !bytes.Equal(again, payload) {
+		return Tx{}, errors.New("transaction is not in the canonical encoding")
+	}
+	return t, nil
+}
+
+// Digest is what a key signs for a payload.
+func Digest(payload []byte) [32]byte { return crypto.Keccak256Hash(payload) }
+
+// HashOf is the hash of signed bytes in canonical text.
+func HashOf(raw []byte) chain.TxHash { return chain.TxHash(crypto.Keccak256Hash(raw).Hex()) }
