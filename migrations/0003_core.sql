@@ -128,7 +128,10 @@ CREATE TABLE freezes (
     CONSTRAINT freezes_source_known CHECK (source IN ('ORGANIZATION', 'OPERATOR', 'VERIFY', 'FINALITY', 'DISPATCH', 'SIGNER')),
     CONSTRAINT freezes_lift_named CHECK ((lifted_at IS NULL) = (lifted_by IS NULL))
 );
-CREATE INDEX freezes_standing ON freezes (scope) WHERE lifted_at IS NULL;
+-- One of each source at a time, so that putting it again adds nothing.
+CREATE UNIQUE INDEX freezes_one_standing ON freezes
+    (scope, source, coalesce(org_id, ''), coalesce(customer_id, ''), coalesce(chain, ''), coalesce(wallet_id, ''))
+    WHERE lifted_at IS NULL;
 SELECT coffer_shared('freezes', 'SELECT, INSERT', 'SELECT, INSERT, UPDATE');
 -- A tenant sees the freezes that concern it: its own and those without an organization.
 ALTER TABLE freezes ENABLE ROW LEVEL SECURITY;

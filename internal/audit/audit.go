@@ -1,0 +1,131 @@
+// Package audit remembers who did what to which resource, in the transaction
+// that did it, so that no change of state stands without its row.
+//
+// It is not the log: nothing here is ever edited or dropped, which the table
+// itself enforces, and no secret belongs in a detail. A crash leaves a row
+// exactly when it leaves the change.
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Actor is who did it.
+type Actor struct {
+	Kind string // API_KEY, USER, OPERATOR or SYSTEM
+	ID   string // the organization of the key, the person, or the part of the program
+}
+
+// APIKey is an organization's own program.
+func APIKey(org string) Actor { return Actor{"API_KEY", org} }
+
+// User is a person of the organization, by user id.
+func User(id string) Actor { return Actor{"USER", id} }
+
+// Operator is a person who runs the service.
+func Operator(id string) Actor { return Actor{"OPERATOR", id} }
+
+// System is a part of this program that acts by itself, such as "scan".
+func System(part string) Actor { return Actor{"SYSTEM", part} }
+
+// Entry is one act.
+type Entry struct {
+	OrgID        string // "" for what concerns no single organization
+	Actor        Actor
+	Action       string // resource and verb: "withdrawal.approved"
+	ResourceKind string // such as WITHDRAWAL
+	ResourceID   string
+	Detail       any // marshalled as JSON; nil for none; never a secret
+}
+
+// Record writes entries, in the order given. It is the last statement of a
+// transaction: nothing waits for it and it waits for nobody.
+func Record(ctx context.Context, tx pg.Tx, entries ...Entry) error {
+	n := len(entries)
+	orgs, kinds, actors := make([]*string, n), make([]string, n), make([]string, n)
+	actions, resourceKinds, resources, details := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	for i, e := range entries {
+		if e.OrgID != "" {
+			orgs[i] = &e.OrgID
+		}
+		detail := []byte("{}")
+		if e.Detail != nil {
+			var err error
+			if detail, err = json.Marshal(e.Detail); err != nil {
+				return fmt.Errorf("write the detail of %s of %s: %w", e.Action, e.ResourceID, err)
+			}
+		}
+		kinds[i], actors[i], actions[i] = e.Actor.Kind, e.Actor.ID, e.Action
+		resourceKinds[i], resources[i], details[i] = e.ResourceKind, e.ResourceID, string(detail)
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id, detail)
+		SELECT e.org_id, $1, e.actor_kind, e.actor_id, e.action, e.resource_kind, e.resource_id, e.detail::jsonb
+		FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[]) WITH ORDINALITY
+			AS e (org_id, actor_kind, actor_id, action, resource_kind, resource_id, detail, nth)
+		ORDER BY e.nth`,
+		tx.Now, orgs, kinds, actors, actions, resourceKinds, resources, details)
+	if err != nil {
+		return fmt.Errorf("record %d audit rows: %w", n, err)
+	}
+	return nil
+}
+
+// Row is an entry as it was recorded.
+type Row struct {
+	ID           int64
+	OrgID        string
+	At           time.Time
+	Actor        Actor
+	Action       string
+	ResourceKind string
+	ResourceID   string
+	Detail       json.RawMessage
+}
+
+// Filter narrows a list; zero members do not.
+type Filter struct {
+	OrgID      string
+	ResourceID string
+	Action     string
+}
+
+// List reads what was recorded, one page in the order of (at, id).
+func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Row], error) {
+	q := page.Select(`
+		SELECT audit_id, coalesce(org_id, ''), at, actor_kind, actor_id, action, resource_kind, resource_id, detail
+		FROM audit_log WHERE true`)
+	if f.OrgID != "" {
+		q.And(`org_id = ?`, f.OrgID)
+	}
+	if f.ResourceID != "" {
+		q.And(`resource_id = ?`, f.ResourceID)
+	}
+	if f.Action != "" {
+		q.And(`action = ?`, f.Action)
+	}
+	sql, args := q.Sorted(p, "at", "audit_id")
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return page.Result[Row]{}, fmt.Errorf("list the audit log: %w", err)
+	}
+	var found []Row
+	var r Row
+	for rows.Next() {
+		r.Detail = nil
+		if err := rows.Scan(&r.ID, &r.OrgID, &r.At, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID, &r.Detail); err != nil {
+			return page.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
+		}
+		found = append(found, r)
+	}
+	if err := rows.Err(); err != nil {
+		return page.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
+	}
+	return page.Cut(p, found, func(r Row) page.Cursor { return page.Cursor{At: r.At, ID: fmt.Sprint(r.ID)} }), nil
+}

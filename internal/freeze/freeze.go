@@ -1,0 +1,185 @@
+// Package freeze is what is stopped, by whom and why. Whoever is about to let
+// money out asks here, in the transaction that decides and again before each
+// signature and each send.
+//
+// What never happens here: a freeze that is deleted or that lifts itself. Each
+// source has a freeze of its own, so that lifting one leaves the others. What a
+// crash leaves: a freeze that stands or was never put; putting it again adds
+// nothing.
+package freeze
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Scope is how much a freeze stops.
+type Scope string
+
+// The scopes, widest first.
+const (
+	All          Scope = "ALL"
+	Chain        Scope = "CHAIN"
+	Organization Scope = "ORGANIZATION"
+	Customer     Scope = "CUSTOMER"
+	Wallet       Scope = "WALLET" // one wallet on one chain
+)
+
+// Source is who stopped it, and thereby who may lift it.
+type Source string
+
+// The sources. The last four are this program, which lifts nothing.
+const (
+	ByOrganization Source = "ORGANIZATION"
+	ByOperator     Source = "OPERATOR"
+	ByVerify       Source = "VERIFY"
+	ByFinality     Source = "FINALITY"
+	ByDispatch     Source = "DISPATCH"
+	BySigner       Source = "SIGNER"
+)
+
+// Freeze is one stop. The members that its scope does not name are empty.
+type Freeze struct {
+	ID         string // given by Put
+	Scope      Scope
+	OrgID      string // ORGANIZATION, CUSTOMER; also of a WALLET
+	CustomerID string
+	Chain      chain.Name // CHAIN, WALLET
+	WalletID   string
+	Source     Source
+	Reason     string      // a sentence for the operator
+	By         audit.Actor // who; needed for ORGANIZATION and OPERATOR
+	CreatedAt  time.Time
+	LiftedAt   *time.Time
+	LiftedBy   string
+}
+
+// Of is what somebody is about to touch; empty members are not touched.
+type Of struct {
+	OrgID      string
+	CustomerID string // of OrgID
+	Chain      chain.Name
+	WalletID   string
+}
+
+const columns = `freeze_id, scope, coalesce(org_id, ''), coalesce(customer_id, ''), coalesce(chain, ''), coalesce(wallet_id, ''),
+	source, reason, created_at, lifted_at, coalesce(lifted_by, '')`
+
+func read(row pgx.CollectableRow) (f Freeze, err error) {
+	err = row.Scan(&f.ID, &f.Scope, &f.OrgID, &f.CustomerID, &f.Chain, &f.WalletID,
+		&f.Source, &f.Reason, &f.CreatedAt, &f.LiftedAt, &f.LiftedBy)
+	return f, err
+}
+
+// Standing is the widest freeze that stops what somebody is about to touch, or
+// nil when nothing does.
+func Standing(ctx context.Context, tx pg.Tx, of Of) (*Freeze, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT `+columns+` FROM freezes
+		WHERE lifted_at IS NULL AND (
+			scope = 'ALL'
+			OR scope = 'CHAIN' AND chain = $3
+			OR scope = 'ORGANIZATION' AND org_id = $1
+			OR scope = 'CUSTOMER' AND org_id = $1 AND customer_id = $2
+			OR scope = 'WALLET' AND wallet_id = $4 AND ($3 = '' OR chain = $3))
+		ORDER BY array_position(ARRAY['ALL', 'CHAIN', 'ORGANIZATION', 'CUSTOMER', 'WALLET'], scope), created_at
+		LIMIT 1`, of.OrgID, of.CustomerID, string(of.Chain), of.WalletID)
+	if err != nil {
+		return nil, fmt.Errorf("look for freezes: %w", err)
+	}
+	f, err := pgx.CollectExactlyOneRow(rows, read)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for freezes: %w", err)
+	}
+	return &f, nil
+}
+
+// List are the freezes that stand, oldest first.
+func List(ctx context.Context, tx pg.Tx) ([]Freeze, error) {
+	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM freezes WHERE lifted_at IS NULL ORDER BY created_at, freeze_id`)
+	if err != nil {
+		return nil, fmt.Errorf("list the freezes: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, read)
+	if err != nil {
+		return nil, fmt.Errorf("list the freezes: %w", err)
+	}
+	return found, nil
+}
+
+// Put stops something. While a freeze of the same scope, target and source
+// stands, it changes nothing: the first reason stays.
+func Put(ctx context.Context, tx pg.Tx, f Freeze) error {
+	f.ID = id.New("frz", tx.Now)
+	by := f.By
+	if by == (audit.Actor{}) {
+		by = audit.System(strings.ToLower(string(f.Source)))
+	}
+	null := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO freezes (freeze_id, scope, org_id, customer_id, chain, wallet_id, source, reason, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		ON CONFLICT (scope, source, coalesce(org_id, ''), coalesce(customer_id, ''), coalesce(chain, ''), coalesce(wallet_id, ''))
+			WHERE lifted_at IS NULL DO NOTHING`,
+		f.ID, string(f.Scope), null(f.OrgID), null(f.CustomerID), null(string(f.Chain)), null(f.WalletID),
+		string(f.Source), f.Reason, tx.Now)
+	if err != nil {
+		return fmt.Errorf("put a freeze of scope %s: %w", f.Scope, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return nil
+	}
+	return audit.Record(ctx, tx, audit.Entry{
+		OrgID: f.OrgID, Actor: by, Action: "freeze.put", ResourceKind: "FREEZE", ResourceID: f.ID,
+		Detail: map[string]string{
+			"scope": string(f.Scope), "customerId": f.CustomerID, "chain": string(f.Chain), "walletId": f.WalletID,
+			"source": string(f.Source), "reason": f.Reason,
+		},
+	})
+}
+
+// Lift ends a freeze, in a transaction of the system. Who may lift which is the
+// caller's to check. Errors: NOT_FOUND when it never was, INVALID_STATE when it
+// was lifted before.
+func Lift(ctx context.Context, tx pg.Tx, freezeID string, by audit.Actor) error {
+	var org string
+	err := tx.QueryRow(ctx, `
+		UPDATE freezes SET lifted_at = $2, lifted_by = $3
+		WHERE freeze_id = $1 AND lifted_at IS NULL
+		RETURNING coalesce(org_id, '')`, freezeID, tx.Now, by.Kind+" "+by.ID).Scan(&org)
+	if errors.Is(err, pgx.ErrNoRows) {
+		var known bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM freezes WHERE freeze_id = $1)`, freezeID).Scan(&known); err != nil {
+			return fmt.Errorf("look for freeze %s: %w", freezeID, err)
+		}
+		if known {
+			return fault.New(fault.Conflict, fault.InvalidState, "Freeze %s was lifted before; nothing was changed.", freezeID)
+		}
+		return fault.New(fault.NotFound, fault.CodeNotFound, "There is no freeze %s.", freezeID)
+	}
+	if err != nil {
+		return fmt.Errorf("lift freeze %s: %w", freezeID, err)
+	}
+	return audit.Record(ctx, tx, audit.Entry{
+		OrgID: org, Actor: by, Action: "freeze.lifted", ResourceKind: "FREEZE", ResourceID: freezeID,
+	})
+}

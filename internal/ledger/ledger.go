@@ -1,0 +1,310 @@
+// Package ledger is the books: what every customer is owed, what is held for
+// their withdrawals, what our addresses hold for all of them, and which event
+// in the world caused each unit to move.
+//
+// A row is a transfer of an amount of one mint from one account to another, so
+// an entry that does not balance cannot be written down. A cause posts once:
+// the settlement and the release of a hold are the same cause, so a hold cannot
+// end twice. Balances with a floor are kept by the database itself, in the
+// transaction of the transfer; the program's roles may insert transfers and
+// cannot touch a balance, edit a transfer or delete one. A mistake is corrected
+// by another transfer.
+//
+// What never happens here: a negative balance of an account with a floor, an
+// edit, a posting without a cause. What a crash leaves: a posting whole or not
+// at all; asking again with the same cause gives ErrPosted.
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Kind is what an account is for.
+type Kind string
+
+// The kinds with a floor: what we owe, or may spend for fees. A credit raises
+// the balance and nothing takes it below zero.
+const (
+	Customer    Kind = "CUSTOMER"    // what a customer may spend; the subject is the customer's id
+	Withdrawing Kind = "WITHDRAWING" // held for a customer's withdrawals; the subject is the customer's id
+	Product     Kind = "PRODUCT"     // the organization's own; the subject is the product
+	Gas         Kind = "GAS"         // native coin that the operator put in for network fees
+	Suspense    Kind = "SUSPENSE"    // arrived or restored, and whose it is has to be settled
+)
+
+// The kinds without a floor: what we own, are due or lost. Nothing hot locks
+// them; they are sums over their transfers.
+const (
+	Custody    Kind = "CUSTODY"     // what the organization's addresses hold on chain
+	FeesDue    Kind = "FEES_DUE"    // network fees that the organization owes the operator
+	FeesBilled Kind = "FEES_BILLED" // the other side of FEES_DUE
+	ReorgLoss  Kind = "REORG_LOSS"  // credited, then taken back by the chain
+)
+
+// Floored tells whether accounts of the kind have a balance that cannot fall
+// below zero.
+func (k Kind) Floored() bool {
+	switch k {
+	case Customer, Withdrawing, Product, Gas, Suspense:
+		return true
+	}
+	return false
+}
+
+// Account names a place in the books. It is opened by its first posting.
+type Account struct {
+	OrgID   string
+	MintID  int
+	Kind    Kind
+	Subject string // the customer's id or the product; "" for the other kinds
+}
+
+// String names the account for errors and for people.
+func (a Account) String() string {
+	s := fmt.Sprintf("%s of %s in mint %d", a.Kind, a.OrgID, a.MintID)
+	if a.Subject != "" {
+		s += fmt.Sprintf(" for %q", a.Subject)
+	}
+	return s
+}
+
+// Leg moves an amount from the debited to the credited account. Both are of one
+// organization and one mint.
+type Leg struct {
+	Debit, Credit Account
+	Amount        money.Amount
+}
+
+// CauseKind is what kind of event moves money.
+type CauseKind string
+
+// The causes, and what the id of each names.
+const (
+	Deposit         CauseKind = "DEPOSIT"          // the deposit
+	DepositReversal CauseKind = "DEPOSIT_REVERSAL" // the deposit that the chain took back
+	WithdrawalHold  CauseKind = "WITHDRAWAL_HOLD"  // the withdrawal
+	WithdrawalEnd   CauseKind = "WITHDRAWAL_END"   // the withdrawal, settled or released
+	NetworkFee      CauseKind = "NETWORK_FEE"      // the dispatch order
+	Restore         CauseKind = "RESTORE"          // the entry of the signer's journal
+)
+
+// Cause is the one event that a posting follows from.
+type Cause struct {
+	Kind CauseKind
+	ID   string
+}
+
+// Posting is all that one cause moves.
+type Posting struct {
+	Cause Cause
+	Legs  []Leg
+}
+
+var (
+	// ErrOverdraft says that an account with a floor holds less than the
+	// postings take from it. Nothing was posted, and the transaction is over.
+	ErrOverdraft = errors.New("account would be overdrawn")
+	// ErrPosted says that one of the causes has posted before. Nothing was
+	// posted, and the transaction is over.
+	ErrPosted = errors.New("cause has posted before")
+)
+
+// Post writes postings, all or none, and moves the balances they touch. The
+// accounts that do not exist are opened.
+//
+// A transaction calls Post once, with everything it has to post, after it has
+// locked its resources: the balances are locked in the order of their ids
+// within one call, so two transactions never wait for each other in a circle.
+// Errors: ErrOverdraft, ErrPosted; after any error the transaction can only be
+// rolled back.
+func Post(ctx context.Context, tx pg.Tx, postings ...Posting) error {
+	if len(postings) == 0 {
+		return nil
+	}
+	c, err := columnsOf(postings)
+	if err != nil {
+		return err
+	}
+	// One round trip. The second statement has a snapshot of its own, so it sees
+	// an account that another transaction was just opening when the first waited.
+	b := &pgx.Batch{}
+	b.Queue(`
+		INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, created_at)
+		SELECT w.org_id, w.mint_id, w.kind, w.subject, $5
+		FROM unnest($1::text[], $2::int[], $3::text[], $4::text[]) AS w (org_id, mint_id, kind, subject)
+		WHERE NOT EXISTS (
+			SELECT FROM ledger_accounts a
+			WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = w.kind AND a.subject = w.subject)
+		ORDER BY w.org_id, w.mint_id, w.kind, w.subject
+		ON CONFLICT ON CONSTRAINT ledger_accounts_unique DO NOTHING`,
+		c.wanted.orgs, c.wanted.mints, c.wanted.kinds, c.wanted.subjects, tx.Now)
+	b.Queue(`
+		INSERT INTO ledger_transfers
+			(org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+		SELECT l.org_id, l.mint_id, d.account_id, c.account_id, l.amount, l.cause_kind, l.cause_id, l.leg, $11
+		FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[],
+			$7::numeric[], $8::text[], $9::text[], $10::smallint[])
+			AS l (org_id, mint_id, debit_kind, debit_subject, credit_kind, credit_subject, amount, cause_kind, cause_id, leg)
+		JOIN ledger_accounts d ON d.org_id = l.org_id AND d.mint_id = l.mint_id AND d.kind = l.debit_kind AND d.subject = l.debit_subject
+		JOIN ledger_accounts c ON c.org_id = l.org_id AND c.mint_id = l.mint_id AND c.kind = l.credit_kind AND c.subject = l.credit_subject
+		ORDER BY l.cause_kind, l.cause_id, l.leg`,
+		c.orgs, c.mints, c.debitKinds, c.debitSubjects, c.creditKinds, c.creditSubjects,
+		c.amounts, c.causeKinds, c.causes, c.legs, tx.Now)
+
+	sent := tx.SendBatch(ctx, b)
+	_, openErr := sent.Exec()
+	tag, postErr := sent.Exec()
+	closeErr := sent.Close()
+	switch err := errors.Join(openErr, postErr, closeErr); {
+	case pg.Violates(err, "ledger_balances_not_overdrawn"):
+		return fmt.Errorf("post %s: %w", name(postings), ErrOverdraft)
+	case pg.Violates(err, "ledger_transfers_cause_once"):
+		return fmt.Errorf("post %s: %w", name(postings), ErrPosted)
+	case openErr != nil:
+		return fmt.Errorf("open the accounts of %s: %w", name(postings), openErr)
+	case err != nil:
+		return fmt.Errorf("post %s: %w", name(postings), err)
+	case tag.RowsAffected() != int64(len(c.legs)):
+		// Row level security hides accounts of another organization.
+		return fmt.Errorf("post %s: %d of %d legs found their accounts", name(postings), tag.RowsAffected(), len(c.legs))
+	}
+	return nil
+}
+
+func name(postings []Posting) string {
+	s := fmt.Sprintf("%s %s", postings[0].Cause.Kind, postings[0].Cause.ID)
+	if len(postings) > 1 {
+		s += fmt.Sprintf(" and %d more", len(postings)-1)
+	}
+	return s
+}
+
+// columns are postings as the arrays that the statements take.
+type columns struct {
+	wanted struct {
+		orgs, kinds, subjects []string
+		mints                 []int
+	}
+	orgs, debitKinds, debitSubjects, creditKinds, creditSubjects, causeKinds, causes []string
+
+	mints   []int
+	amounts []money.Amount
+	legs    []int16
+}
+
+func columnsOf(postings []Posting) (columns, error) {
+	var c columns
+	var wanted []Account
+	for _, p := range postings {
+		if p.Cause.ID == "" || len(p.Legs) == 0 {
+			return c, fmt.Errorf("post %s %q: a posting has a cause and at least one leg", p.Cause.Kind, p.Cause.ID)
+		}
+		for i, l := range p.Legs {
+			switch {
+			case l.Debit.OrgID != l.Credit.OrgID || l.Debit.MintID != l.Credit.MintID:
+				return c, fmt.Errorf("post %s %s: %v and %v are not of one organization and mint", p.Cause.Kind, p.Cause.ID, l.Debit, l.Credit)
+			case l.Debit == l.Credit:
+				return c, fmt.Errorf("post %s %s: %v to itself", p.Cause.Kind, p.Cause.ID, l.Debit)
+			case l.Amount.IsZero():
+				return c, fmt.Errorf("post %s %s: nothing from %v", p.Cause.Kind, p.Cause.ID, l.Debit)
+			}
+			wanted = append(wanted, l.Debit, l.Credit)
+			c.orgs, c.mints = append(c.orgs, l.Debit.OrgID), append(c.mints, l.Debit.MintID)
+			c.debitKinds, c.debitSubjects = append(c.debitKinds, string(l.Debit.Kind)), append(c.debitSubjects, l.Debit.Subject)
+			c.creditKinds, c.creditSubjects = append(c.creditKinds, string(l.Credit.Kind)), append(c.creditSubjects, l.Credit.Subject)
+			c.amounts = append(c.amounts, l.Amount)
+			c.causeKinds, c.causes = append(c.causeKinds, string(p.Cause.Kind)), append(c.causes, p.Cause.ID)
+			c.legs = append(c.legs, int16(i))
+		}
+	}
+	slices.SortFunc(wanted, func(a, b Account) int {
+		return cmp.Or(cmp.Compare(a.OrgID, b.OrgID), cmp.Compare(a.MintID, b.MintID),
+			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject))
+	})
+	for _, a := range slices.Compact(wanted) {
+		c.wanted.orgs, c.wanted.mints = append(c.wanted.orgs, a.OrgID), append(c.wanted.mints, a.MintID)
+		c.wanted.kinds, c.wanted.subjects = append(c.wanted.kinds, string(a.Kind)), append(c.wanted.subjects, a.Subject)
+	}
+	return c, nil
+}
+
+// Balance is what an account with a floor holds, in atomic units; zero for one
+// that was never opened. It locks nothing: only a posting decides whether the
+// balance suffices. Asking for an account without a floor panics; see Sum.
+func Balance(ctx context.Context, tx pg.Tx, a Account) (money.Amount, error) {
+	if !a.Kind.Floored() {
+		panic(fmt.Sprintf("ledger: %v has no balance row", a))
+	}
+	var balance money.Amount
+	err := tx.QueryRow(ctx, `
+		SELECT b.balance
+		FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+		WHERE a.org_id = $1 AND a.mint_id = $2 AND a.kind = $3 AND a.subject = $4`,
+		a.OrgID, a.MintID, string(a.Kind), a.Subject).Scan(&balance)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return money.Zero, fmt.Errorf("read the balance of %v: %w", a, err)
+	}
+	return balance, nil
+}
+
+// Sum is credits minus debits of any account, summed over all its transfers:
+// for reports and checks, not for hot paths. What we own is negative here.
+func Sum(ctx context.Context, tx pg.Tx, a Account) (*big.Int, error) {
+	var n pgtype.Numeric
+	err := tx.QueryRow(ctx, `
+		SELECT coalesce(sum(delta), 0)
+		FROM (
+			SELECT t.amount AS delta FROM ledger_transfers t JOIN ledger_accounts a ON a.account_id = t.credit_account
+			WHERE a.org_id = $1 AND a.mint_id = $2 AND a.kind = $3 AND a.subject = $4
+			UNION ALL
+			SELECT -t.amount FROM ledger_transfers t JOIN ledger_accounts a ON a.account_id = t.debit_account
+			WHERE a.org_id = $1 AND a.mint_id = $2 AND a.kind = $3 AND a.subject = $4
+		) moved`,
+		a.OrgID, a.MintID, string(a.Kind), a.Subject).Scan(&n)
+	if err != nil {
+		return nil, fmt.Errorf("sum the transfers of %v: %w", a, err)
+	}
+	if n.NaN || n.Exp < 0 {
+		panic(fmt.Sprintf("ledger: the sum of %v is no whole number", a))
+	}
+	return new(big.Int).Mul(n.Int, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n.Exp)), nil)), nil
+}
+
+// Held is the balance of one account with a floor.
+type Held struct {
+	Account
+	Balance money.Amount
+}
+
+// Balances are the balances of customers, both what they may spend and what is
+// held for their withdrawals, by customer, mint and kind. A mint appears once
+// anything has touched it.
+func Balances(ctx context.Context, tx pg.Tx, org string, customers ...string) ([]Held, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT a.org_id, a.mint_id, a.kind, a.subject, b.balance
+		FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+		WHERE a.org_id = $1 AND a.subject = ANY ($2) AND a.kind IN ('CUSTOMER', 'WITHDRAWING')
+		ORDER BY a.subject, a.mint_id, a.kind`, org, customers)
+	if err != nil {
+		return nil, fmt.Errorf("read the balances of %d customers of %s: %w", len(customers), org, err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Held, err error) {
+		err = row.Scan(&h.OrgID, &h.MintID, &h.Kind, &h.Subject, &h.Balance)
+		return h, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the balances of %d customers of %s: %w", len(customers), org, err)
+	}
+	return found, nil
+}

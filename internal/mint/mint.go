@@ -1,0 +1,260 @@
+// Package mint is the catalogue: which tokens on which chains are money here.
+// A token counts by its chain and contract alone; its symbol and name are for
+// people and decide nothing.
+//
+// What never happens here: a mint that becomes another token. Its id stands in
+// every row of the books, so what identifies it is fixed once it is written.
+// What a crash leaves: a catalogue synced whole or not at all.
+package mint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Kind tells a chain's own coin from a token.
+type Kind string
+
+// The kinds.
+const (
+	Native Kind = "NATIVE"
+	Token  Kind = "TOKEN"
+)
+
+// Mint is a token on a chain.
+type Mint struct {
+	ID                    int // above 0, given by configuration, for ever
+	Chain                 chain.Name
+	Network               chain.Network
+	Kind                  Kind
+	Contract              chain.Address // "" for the native coin
+	Symbol, Name          string
+	Decimals              int
+	LogoURL               string // or ""
+	DepositEnabled        bool   // whether new addresses are given out; what arrives is credited all the same
+	WithdrawEnabled       bool
+	MinDeposit            money.Amount // atomic units, above 0; less is recorded and not credited
+	MinWithdraw           money.Amount // atomic units, above 0
+	ConfirmationsRequired int          // shown to people; finality decides
+	Finality              string       // shown to people, such as FINALIZED
+	Quarantined           bool         // its events and its balances differed; nothing of it is credited
+}
+
+// Swappable tells whether the mint can be swapped: customer swaps are off.
+func (m Mint) Swappable() bool { return false }
+
+// Object is the mint as it is embedded in what organizations are shown.
+func (m Mint) Object() webhook.Mint {
+	o := webhook.Mint{ID: m.ID, Symbol: m.Symbol, Name: m.Name, Chain: string(m.Chain), Decimals: m.Decimals}
+	if m.Kind == Token {
+		contract := string(m.Contract)
+		o.ContractAddress = &contract
+	}
+	return o
+}
+
+const decimalsMax = 36
+
+func (m Mint) check() error {
+	var errs []error
+	want := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("mint %d: "+format, append([]any{m.ID}, args...)...))
+		}
+	}
+	want(m.ID > 0, "the id must be above 0")
+	want(m.Chain != "", "chain is missing")
+	want(m.Network == chain.Mainnet || m.Network == chain.Testnet || m.Network == chain.Local, "network %q is unknown: use MAINNET, TESTNET or LOCAL", m.Network)
+	want(m.Kind == Native && m.Contract == "" || m.Kind == Token && m.Contract != "",
+		"kind %q with contract %q: a NATIVE mint has no contract, a TOKEN has one", m.Kind, m.Contract)
+	want(m.Symbol != "" && m.Name != "", "symbol or name is missing")
+	want(m.Decimals >= 0 && m.Decimals <= decimalsMax, "%d decimals: 0 to %d are possible", m.Decimals, decimalsMax)
+	want(!m.MinDeposit.IsZero() && !m.MinWithdraw.IsZero(), "the minimums must be above 0")
+	want(m.ConfirmationsRequired >= 0, "confirmations below 0")
+	return errors.Join(errs...)
+}
+
+// Sync writes the configured mints: new ones are added, known ones take the
+// new limits and names. It refuses the whole list when a mint is malformed or
+// when its id belongs to another token, naming every mint at fault. A mint that
+// is no longer configured stays as it was, for its money is still in the books.
+func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
+	var errs []error
+	ids, contracts := map[int]bool{}, map[[2]string]int{}
+	for _, m := range mints {
+		errs = append(errs, m.check())
+		place := [2]string{string(m.Chain), string(m.Contract)}
+		if ids[m.ID] {
+			errs = append(errs, fmt.Errorf("mint %d stands twice in the list", m.ID))
+		} else if other, twice := contracts[place]; twice {
+			errs = append(errs, fmt.Errorf("mints %d and %d are the same token", other, m.ID))
+		}
+		ids[m.ID], contracts[place] = true, m.ID
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	mints = slices.Clone(mints)
+	slices.SortFunc(mints, func(a, b Mint) int { return a.ID - b.ID })
+	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		for _, m := range mints {
+			var logo *string
+			if m.LogoURL != "" {
+				logo = &m.LogoURL
+			}
+			_, err := tx.Exec(ctx, `
+				INSERT INTO mints (mint_id, chain, network, kind, contract, symbol, name, decimals, logo_url,
+					deposit_enabled, withdraw_enabled, min_deposit, min_withdraw, confirmations_required, finality)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+				ON CONFLICT (mint_id) DO UPDATE SET
+					chain = excluded.chain, network = excluded.network, kind = excluded.kind,
+					contract = excluded.contract, decimals = excluded.decimals,
+					symbol = excluded.symbol, name = excluded.name, logo_url = excluded.logo_url,
+					deposit_enabled = excluded.deposit_enabled, withdraw_enabled = excluded.withdraw_enabled,
+					min_deposit = excluded.min_deposit, min_withdraw = excluded.min_withdraw,
+					confirmations_required = excluded.confirmations_required, finality = excluded.finality`,
+				m.ID, string(m.Chain), string(m.Network), string(m.Kind), string(m.Contract), m.Symbol, m.Name, m.Decimals, logo,
+				m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw, m.ConfirmationsRequired, m.Finality)
+			switch {
+			case pg.Violates(err, "mints_identity_fixed"):
+				return fmt.Errorf("mint %d is another token in the database: chain, network, contract and decimals of an id never change; give the new token a new id", m.ID)
+			case pg.Violates(err, "mints_contract_unique"):
+				return fmt.Errorf("mint %d: contract %q on %s has another id in the database", m.ID, m.Contract, m.Chain)
+			case err != nil:
+				return fmt.Errorf("sync mint %d: %w", m.ID, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Catalogue is all mints as of one transaction.
+type Catalogue struct {
+	mints      []Mint // by id
+	byContract map[contractKey]int
+}
+
+type contractKey struct {
+	chain    chain.Name
+	contract chain.Address
+}
+
+// All reads the catalogue.
+func All(ctx context.Context, tx pg.Tx) (Catalogue, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT mint_id, chain, network, kind, contract, symbol, name, decimals, coalesce(logo_url, ''),
+			deposit_enabled, withdraw_enabled, min_deposit, min_withdraw, confirmations_required, finality,
+			quarantined_at IS NOT NULL
+		FROM mints ORDER BY mint_id`)
+	if err != nil {
+		return Catalogue{}, fmt.Errorf("read the mints: %w", err)
+	}
+	mints, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m Mint, err error) {
+		err = row.Scan(&m.ID, &m.Chain, &m.Network, &m.Kind, &m.Contract, &m.Symbol, &m.Name, &m.Decimals, &m.LogoURL,
+			&m.DepositEnabled, &m.WithdrawEnabled, &m.MinDeposit, &m.MinWithdraw, &m.ConfirmationsRequired, &m.Finality,
+			&m.Quarantined)
+		return m, err
+	})
+	if err != nil {
+		return Catalogue{}, fmt.Errorf("read the mints: %w", err)
+	}
+	return Of(mints...), nil
+}
+
+// Of makes a catalogue of mints that are at hand.
+func Of(mints ...Mint) Catalogue {
+	c := Catalogue{mints: slices.Clone(mints), byContract: map[contractKey]int{}}
+	slices.SortFunc(c.mints, func(a, b Mint) int { return a.ID - b.ID })
+	for i, m := range c.mints {
+		c.byContract[contractKey{m.Chain, m.Contract}] = i
+	}
+	return c
+}
+
+// ByID finds a mint.
+func (c Catalogue) ByID(id int) (Mint, bool) {
+	i, ok := slices.BinarySearchFunc(c.mints, id, func(m Mint, id int) int { return m.ID - id })
+	if !ok {
+		return Mint{}, false
+	}
+	return c.mints[i], true
+}
+
+// ByContract finds the mint of a contract in its canonical form; "" is the
+// chain's native coin.
+func (c Catalogue) ByContract(on chain.Name, contract chain.Address) (Mint, bool) {
+	i, ok := c.byContract[contractKey{on, contract}]
+	if !ok {
+		return Mint{}, false
+	}
+	return c.mints[i], true
+}
+
+// Native is a chain's own coin.
+func (c Catalogue) Native(on chain.Name) (Mint, bool) { return c.ByContract(on, "") }
+
+// Filter narrows a list; nil and "" do not.
+type Filter struct {
+	Chain          chain.Name
+	Symbol         string // exactly
+	Swappable      *bool
+	DepositEnabled *bool
+}
+
+// List are the mints that the filter leaves, by id.
+func (c Catalogue) List(f Filter) []Mint {
+	var found []Mint
+	for _, m := range c.mints {
+		if (f.Chain == "" || m.Chain == f.Chain) &&
+			(f.Symbol == "" || m.Symbol == f.Symbol) &&
+			(f.Swappable == nil || m.Swappable() == *f.Swappable) &&
+			(f.DepositEnabled == nil || m.DepositEnabled == *f.DepositEnabled) {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// Quarantine stops credits of a mint whose events and balances differ. The
+// first reason stays. A person releases it.
+func Quarantine(ctx context.Context, tx pg.Tx, id int, reason string) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE mints SET quarantined_at = $2, quarantine_reason = $3
+		WHERE mint_id = $1 AND quarantined_at IS NULL`, id, tx.Now, reason)
+	if err != nil {
+		return fmt.Errorf("quarantine mint %d: %w", id, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return nil
+	}
+	return audit.Record(ctx, tx, audit.Entry{
+		Actor: audit.System("mint"), Action: "mint.quarantined",
+		ResourceKind: "MINT", ResourceID: fmt.Sprint(id), Detail: map[string]string{"reason": reason},
+	})
+}
+
+// Release ends a quarantine after a person has looked at it.
+func Release(ctx context.Context, tx pg.Tx, id int, by audit.Actor) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE mints SET quarantined_at = NULL, quarantine_reason = NULL
+		WHERE mint_id = $1 AND quarantined_at IS NOT NULL`, id)
+	if err != nil {
+		return fmt.Errorf("release mint %d: %w", id, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return nil
+	}
+	return audit.Record(ctx, tx, audit.Entry{
+		Actor: by, Action: "mint.released", ResourceKind: "MINT", ResourceID: fmt.Sprint(id),
+	})
+}
