@@ -48,6 +48,7 @@ const (
 	startMax      = 60 * time.Second // crash recovery included
 	stopMax       = 60 * time.Second // fast shutdown, its checkpoint included
 	stopHarderMax = 10 * time.Second // after each escalation
+	noticeMax     = 2 * time.Second  // for a server to notice that its program has died
 	portTries     = 5
 	socketPathMax = 90 // bytes; the kernel allows 107 on Linux and 103 on macOS, and the name is appended
 	configName    = "coffer.json"
@@ -210,13 +211,18 @@ func Binaries() (string, error) {
 			return filepath.Dir(real), nil
 		}
 	}
-	var found []string
-	for _, pattern := range []string{
+	return binariesIn(
 		"/usr/lib/postgresql/*/bin",
 		"/usr/pgsql-*/bin",
 		"/opt/homebrew/opt/postgresql@*/bin",
 		"/usr/local/opt/postgresql@*/bin",
-	} {
+	)
+}
+
+// binariesIn finds the newest version among the directories that match.
+func binariesIn(patterns ...string) (string, error) {
+	var found []string
+	for _, pattern := range patterns {
 		matches, _ := filepath.Glob(pattern) // The patterns are well formed.
 		found = append(found, matches...)
 	}
@@ -241,17 +247,12 @@ func usable(dir string) bool {
 	return true
 }
 
-// versionIn reads the first number of a path such as /usr/lib/postgresql/15/bin.
+// versionIn reads the last number of a path such as /usr/lib/postgresql/15/bin.
 func versionIn(path string) int {
-	start := strings.IndexFunc(path, func(r rune) bool { return r >= '0' && r <= '9' })
-	if start < 0 {
-		return 0
-	}
-	end := start
-	for end < len(path) && path[end] >= '0' && path[end] <= '9' {
-		end++
-	}
-	n, _ := strconv.Atoi(path[start:end]) // Digits only; an overflow sorts last.
+	isDigit := func(r rune) bool { return r >= '0' && r <= '9' }
+	end := strings.LastIndexFunc(path, isDigit) + 1
+	start := strings.LastIndexFunc(path[:end], func(r rune) bool { return !isDigit(r) }) + 1
+	n, _ := strconv.Atoi(path[start:end]) // No digits, or too many: sorts last.
 	return n
 }
 
@@ -687,7 +688,8 @@ func within(done <-chan struct{}, d time.Duration) bool {
 // server that is still shutting down because its parent has just died. A server that
 // another program holds is an error.
 func (c *Cluster) clearStale() error {
-	deadline := time.Now().Add(stopHarderMax)
+	noticed := time.Now().Add(noticeMax)
+	gone := time.Now().Add(stopMax)
 	for {
 		pid, err := c.postmaster()
 		if err != nil {
@@ -701,7 +703,7 @@ func (c *Cluster) clearStale() error {
 			// that for a running server if it belongs to the same user.
 			return os.Remove(c.path("data", "postmaster.pid"))
 		}
-		if time.Now().After(deadline) {
+		if c.stateReady() && time.Now().After(noticed) || time.Now().After(gone) {
 			return fmt.Errorf("another program runs this cluster (process %d)", pid)
 		}
 		time.Sleep(20 * time.Millisecond)
