@@ -11,6 +11,8 @@ package signer
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -100,6 +102,57 @@ type Entry struct {
 	Body      json.RawMessage `json:"body"` // a Record
 }
 
+// journalVersion is hashed with every entry.
+const journalVersion = "coffer-journal-1"
+
+// Sum is what Hash has to be.
+func (e Entry) Sum() string {
+	h := sha256.New()
+	for _, s := range []string{journalVersion, e.JournalID, fmt.Sprint(e.Seq), e.Prev, string(e.Body)} {
+		fmt.Fprintf(h, "%d:%s", len(s), s)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Follow checks that e is whole and is the entry after prev (the zero Head at the
+// start of a journal), and reads its record.
+func (e Entry) Follow(prev Head) (Record, error) {
+	var r Record
+	switch {
+	case prev.Seq > 0 && e.JournalID != prev.JournalID:
+		return r, fmt.Errorf("entry %d is of journal %q, not of %q", e.Seq, e.JournalID, prev.JournalID)
+	case e.JournalID == "":
+		return r, fmt.Errorf("entry %d names no journal", e.Seq)
+	case e.Seq != prev.Seq+1:
+		return r, fmt.Errorf("entry %d stands where %d is due", e.Seq, prev.Seq+1)
+	case e.Prev != prev.Hash:
+		return r, fmt.Errorf("entry %d does not continue the entry before it", e.Seq)
+	case e.Hash != e.Sum():
+		return r, fmt.Errorf("entry %d was changed: its hash does not match", e.Seq)
+	}
+	if err := json.Unmarshal(e.Body, &r); err != nil {
+		return r, fmt.Errorf("read the body of entry %d: %w", e.Seq, err)
+	}
+	whole := false
+	switch r.Kind {
+	case RecordGenesis:
+		whole = e.Seq == 1 && r.Issue == nil && r.Admit == nil && r.Sign == nil
+	case RecordIssue:
+		whole = r.Issue != nil && r.Admit == nil && r.Sign == nil
+	case RecordAdmit:
+		whole = r.Admit != nil && r.Issue == nil && r.Sign == nil
+	case RecordSign:
+		whole = r.Sign != nil && r.Issue == nil && r.Admit == nil
+	}
+	if !whole || (e.Seq == 1) != (r.Kind == RecordGenesis) {
+		return r, fmt.Errorf("entry %d has a body that is no %s record", e.Seq, r.Kind)
+	}
+	return r, nil
+}
+
+// Head is where the journal stands with this entry as its last.
+func (e Entry) Head() Head { return Head{JournalID: e.JournalID, Seq: e.Seq, Hash: e.Hash} }
+
 // RecordKind tells what an entry remembers.
 type RecordKind string
 
@@ -119,6 +172,9 @@ type Record struct {
 	Admit  *Intent     `json:"admit,omitempty"`
 	Sign   *SignBody   `json:"sign,omitempty"`
 	Adopts *AdoptsBody `json:"adopts,omitempty"` // on a GENESIS that continues a lost journal
+	// AttestKey is on every GENESIS: hex ed25519 public key of the seed that this
+	// journal belongs to, so that no other seed ever continues it.
+	AttestKey string `json:"attestKey,omitempty"`
 }
 
 // IssueBody remembers an address.
@@ -162,6 +218,18 @@ type Refusal struct {
 // PolicyLimit is the refusal that passes with time or with a higher limit.
 // Every other code means that the request contradicts itself or the journal.
 const PolicyLimit = "POLICY_LIMIT"
+
+// The other codes.
+const (
+	RefusedMalformed     = "MALFORMED"      // a word is missing, too long, or not in its canonical form
+	RefusedNotConfigured = "NOT_CONFIGURED" // a chain, family or asset that the policy does not name
+	RefusedWallet        = "WALLET"         // a wallet that was never issued, or not one for this purpose
+	RefusedDestination   = "DESTINATION"    // a payee that the purpose does not allow
+	RefusedIntent        = "INTENT"         // an intent that is unknown, or known with other words
+	RefusedSlot          = "SLOT"           // a second slot of an intent, or a slot of another intent
+	RefusedPayload       = "PAYLOAD"        // bytes that do not do exactly what the intent says
+	RefusedFee           = "FEE"            // a fee above the cap of the policy
+)
 
 // Error is the code and the sentence.
 func (r *Refusal) Error() string { return fmt.Sprintf("signer refuses (%s): %s", r.Code, r.Message) }
