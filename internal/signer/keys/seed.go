@@ -1,0 +1,218 @@
+// Package keys makes the one secret of an installation, keeps it in a sealed file
+// and derives every key from it: wallet keys by paths that name the wallet, and
+// the key that attests addresses.
+//
+// What never happens here: a secret in an error, a log or a print; a key at a
+// path that comes from a counter; a file that is overwritten. What a crash leaves:
+// a whole file or none.
+package keys
+
+import (
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/tyler-smith/go-bip39"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+const (
+	entropyBytes = 32 // 24 words
+	wordCount    = 24
+)
+
+// A Seed is the secret that every key is derived from. It prints as ***.
+//
+// Here as in the keys below, the secret stands behind a function: fmt looks into
+// unexported fields without asking for methods and through pointers, but it cannot
+// look into a function.
+type Seed struct{ s func() *secret }
+
+type secret struct {
+	entropy [entropyBytes]byte
+	master  [64]byte // BIP-39, with an empty passphrase
+}
+
+// NewSeed makes a seed of the system's randomness.
+func NewSeed() (Seed, error) {
+	var entropy [entropyBytes]byte
+	if _, err := rand.Read(entropy[:]); err != nil {
+		return Seed{}, fmt.Errorf("ask the system for randomness: %w", err)
+	}
+	return fromEntropy(entropy)
+}
+
+// SeedFromWords reads the 24 words of BIP-39, in any casing and spacing.
+func SeedFromWords(words string) (Seed, error) {
+	fields := strings.Fields(strings.ToLower(words))
+	if len(fields) != wordCount {
+		return Seed{}, fmt.Errorf("a seed has %d words, these are %d", wordCount, len(fields))
+	}
+	// The library's errors quote what they were given.
+	b, err := bip39.EntropyFromMnemonic(strings.Join(fields, " "))
+	if err != nil || len(b) != entropyBytes {
+		return Seed{}, errors.New("these are not the words of a seed: one is mistyped, missing or out of place")
+	}
+	return fromEntropy([entropyBytes]byte(b))
+}
+
+func fromEntropy(entropy [entropyBytes]byte) (Seed, error) {
+	words, err := bip39.NewMnemonic(entropy[:])
+	if err != nil {
+		return Seed{}, errors.New("the words of a seed could not be made")
+	}
+	s := &secret{entropy: entropy, master: [64]byte(bip39.NewSeed(words, ""))}
+	return Seed{func() *secret { return s }}, nil
+}
+
+// words are the seed for a person's paper or an encrypted backup.
+func (s Seed) words() string {
+	words, err := bip39.NewMnemonic(s.s().entropy[:])
+	if err != nil {
+		panic("keys: a seed without words")
+	}
+	return words
+}
+
+// Format prints *** whatever the verb.
+func (Seed) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
+
+// MarshalJSON refuses: a seed is written by Create and Backup only.
+func (Seed) MarshalJSON() ([]byte, error) { return nil, errors.New("a seed is never printed") }
+
+// hardened marks an index of a path as one that no public key can derive.
+const hardened = 1 << 31
+
+// attestPath is the place of the attestation key: "COFF" in ASCII, so that it is
+// beside every registered purpose.
+var attestPath = []uint32{0x434f4646, 0}
+
+// Attest is the key that signs addresses, by SLIP-10 for ed25519.
+func (s Seed) Attest() AttestKey {
+	key, code := split(mac([]byte("ed25519 seed"), s.s().master[:]))
+	for _, i := range attestPath {
+		key, code = child25519(key, code, i)
+	}
+	private := ed25519.NewKeyFromSeed(key[:])
+	return AttestKey{func() ed25519.PrivateKey { return private }}
+}
+
+// An AttestKey signs addresses. It prints as ***.
+type AttestKey struct{ k func() ed25519.PrivateKey }
+
+// Public is the key that proofs are checked with.
+func (k AttestKey) Public() ed25519.PublicKey { return k.k().Public().(ed25519.PublicKey) }
+
+// Prove signs that an address at a path is ours and whose it is.
+func (k AttestKey) Prove(w signer.WalletRef, path string, a chain.Address) []byte {
+	return ed25519.Sign(k.k(), signer.Attested(w, path, a))
+}
+
+// Format prints *** whatever the verb.
+func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
+
+// A WalletKey is the key of one wallet. It prints as ***.
+type WalletKey struct {
+	k       func() *secp256k1.PrivateKey
+	path    string
+	address chain.Address
+}
+
+// Wallet derives the key of an EVM wallet: m/44'/60' and then four times 31 bits of
+// SHA-256 of organization, purpose and subject. The place comes from the words
+// alone, so a database that lost its rows cannot give it to somebody else. The
+// error is one chance in 2^127 and has no remedy: it never happens.
+func (s Seed) Wallet(w signer.WalletRef) (WalletKey, error) {
+	if w.Family != chain.EVM {
+		return WalletKey{}, fmt.Errorf("no keys are derived for family %q", w.Family)
+	}
+	indexes := append([]uint32{44, 60}, place(w)...)
+	key, code := split(mac([]byte("Bitcoin seed"), s.s().master[:]))
+	path := "m"
+	for _, i := range indexes {
+		var err error
+		if key, code, err = childSecp(key, code, i); err != nil {
+			return WalletKey{}, err
+		}
+		path = fmt.Sprintf("%s/%d'", path, i)
+	}
+	private := secp256k1.PrivKeyFromBytes(key[:])
+	public := private.PubKey().SerializeUncompressed()
+	address := common.BytesToAddress(crypto.Keccak256(public[1:])[12:])
+	return WalletKey{func() *secp256k1.PrivateKey { return private }, path, chain.Address(address.Hex())}, nil
+}
+
+// place is the wallet's own part of its path.
+func place(w signer.WalletRef) []uint32 {
+	var b []byte
+	for _, s := range []string{w.OrgID, w.Purpose, w.Subject} {
+		b = fmt.Appendf(b, "%d:%s", len(s), s)
+	}
+	sum := sha256.Sum256(b)
+	out := make([]uint32, 4)
+	for i := range out {
+		out[i] = binary.BigEndian.Uint32(sum[4*i:]) &^ hardened
+	}
+	return out
+}
+
+// Path is where the key stands, such as m/44'/60'/1'/2'/3'/4'.
+func (k WalletKey) Path() string { return k.path }
+
+// Address is the key's address in canonical form.
+func (k WalletKey) Address() chain.Address { return k.address }
+
+// SignHash signs 32 bytes and returns R, S (low) and the recovery id (0 or 1). The
+// nonce is that of RFC 6979, so the same bytes give the same signature.
+func (k WalletKey) SignHash(hash [32]byte) [65]byte {
+	compact := ecdsa.SignCompact(k.k(), hash[:], false)
+	var out [65]byte
+	copy(out[:], compact[1:])
+	out[64] = compact[0] - 27
+	return out
+}
+
+// Format prints *** whatever the verb.
+func (WalletKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
+
+func mac(key []byte, parts ...[]byte) []byte {
+	h := hmac.New(sha512.New, key)
+	for _, p := range parts {
+		h.Write(p)
+	}
+	return h.Sum(nil)
+}
+
+func split(b []byte) (key, code [32]byte) { return [32]byte(b[:32]), [32]byte(b[32:]) }
+
+func index(i uint32) []byte { return binary.BigEndian.AppendUint32(nil, i|hardened) }
+
+// childSecp is BIP-32's derivation of a hardened private child.
+func childSecp(key, code [32]byte, i uint32) (childKey, childCode [32]byte, err error) {
+	left, childCode := split(mac(code[:], []byte{0}, key[:], index(i)))
+	var sum, parent secp256k1.ModNScalar
+	over := sum.SetBytes(&left)
+	parent.SetBytes(&key)
+	if sum.Add(&parent); over != 0 || sum.IsZero() {
+		return childKey, childCode, errors.New("a key path leads to no key")
+	}
+	return sum.Bytes(), childCode, nil
+}
+
+// child25519 is SLIP-10's derivation of a hardened private child on ed25519.
+func child25519(key, code [32]byte, i uint32) (childKey, childCode [32]byte) {
+	return split(mac(code[:], []byte{0}, key[:], index(i)))
+}
