@@ -92,6 +92,8 @@ var places = []place{
 	{"internal/price", core, 0},
 	{"internal/wallet", core, 0},
 	{"internal/signer", core, mayKeys},
+	{"internal/signer/keys", core, mayKeys},
+	{"internal/signer/signertest", core, testOnly | mayKeys},
 	{"internal/freeze", core, 0},
 
 	{"internal/scan", gates, 0},

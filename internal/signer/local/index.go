@@ -1,0 +1,115 @@
+package local
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// index is the journal in memory, as the rules ask for it. It is made by apply
+// alone, from the file at open and from each entry as it gets its place, so that
+// what a restart knows is what was known before.
+type index struct {
+	genesis signer.Record
+	wallets map[signer.WalletRef]issued
+	owners  map[owned]signer.WalletRef
+	intents map[string]*intent
+	slots   map[slot]string // the id of the one intent that it belongs to
+	limits  limits
+}
+
+type issued struct {
+	seq     uint64
+	path    string
+	address chain.Address
+}
+
+type owned struct {
+	family  chain.Family
+	address chain.Address
+}
+
+type intent struct {
+	signer.Intent
+	seq   uint64
+	nonce *uint64                    // its slot, once it has one
+	signs map[string]signer.SignBody // by the payload's digest, without the payload
+	seqs  map[string]uint64
+}
+
+type slot struct {
+	from  chain.Address
+	chain chain.Name
+	nonce uint64
+}
+
+func newIndex() *index {
+	return &index{
+		wallets: map[signer.WalletRef]issued{},
+		owners:  map[owned]signer.WalletRef{},
+		intents: map[string]*intent{},
+		slots:   map[slot]string{},
+		limits:  limits{},
+	}
+}
+
+// apply takes an entry into account. An error says that the journal contradicts
+// itself, which no signer of ours has written.
+func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
+	switch r.Kind {
+	case signer.RecordGenesis:
+		x.genesis = r
+	case signer.RecordIssue:
+		w := owned{r.Issue.Family, r.Issue.Address}
+		if _, twice := x.wallets[r.Issue.WalletRef]; twice {
+			return fmt.Errorf("wallet %v was issued before", r.Issue.WalletRef)
+		}
+		if _, twice := x.owners[w]; twice {
+			return fmt.Errorf("address %s was issued before", w.address)
+		}
+		x.wallets[r.Issue.WalletRef] = issued{seq, r.Issue.Path, r.Issue.Address}
+		x.owners[w] = r.Issue.WalletRef
+	case signer.RecordAdmit:
+		if x.intents[r.Admit.ID] != nil {
+			return fmt.Errorf("intent %s was admitted before", r.Admit.ID)
+		}
+		if _, known := x.wallets[r.Admit.From]; !known {
+			return fmt.Errorf("intent %s pays from a wallet that was never issued", r.Admit.ID)
+		}
+		x.intents[r.Admit.ID] = &intent{Intent: *r.Admit, seq: seq, signs: map[string]signer.SignBody{}, seqs: map[string]uint64{}}
+		x.limits.take(*r.Admit, at)
+	case signer.RecordSign:
+		i := x.intents[r.Sign.IntentID]
+		if i == nil {
+			return fmt.Errorf("intent %s was signed without being admitted", r.Sign.IntentID)
+		}
+		s := slot{x.wallets[i.From].address, i.Chain, r.Sign.Slot.Nonce}
+		if no := x.mayTake(i, s); no != nil {
+			return no
+		}
+		if _, twice := i.signs[r.Sign.Digest]; twice {
+			return fmt.Errorf("intent %s was signed twice with the same bytes", i.ID)
+		}
+		nonce := s.nonce
+		i.nonce, x.slots[s] = &nonce, i.ID
+		body := *r.Sign
+		body.Payload = nil
+		i.signs[body.Digest], i.seqs[body.Digest] = body, seq
+	default:
+		return fmt.Errorf("%q is no kind of record", r.Kind)
+	}
+	return nil
+}
+
+// mayTake is the rule of slots: one intent a slot, one slot an intent, for ever.
+func (x *index) mayTake(i *intent, s slot) error {
+	if i.nonce != nil && *i.nonce != s.nonce {
+		return refuse(signer.RefusedSlot, "intent %s has nonce %d of %s on %s for ever, not %d", i.ID, *i.nonce, s.from, s.chain, s.nonce)
+	}
+	if owner, taken := x.slots[s]; taken && owner != i.ID {
+		return refuse(signer.RefusedSlot, "nonce %d of %s on %s belongs to intent %s for ever, not to %s", s.nonce, s.from, s.chain, owner, i.ID)
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// Errors of opening a journal.
+var (
+	// ErrMissing says that there is no journal. An empty file counts as damage: a
+	// journal is never shorter than its first entry.
+	ErrMissing = errors.New("the signer's journal is missing: restore it from a copy, or let `coffer signer adopt` rebuild it; " +
+		"`coffer signer init` makes a new one for an installation that has never issued an address")
+	// ErrLocked says that another signer has the journal open.
+	ErrLocked = errors.New("another signer has the journal open: stop it first, there is never a second one")
+	// ErrDamaged says that the journal is not what was written.
+	ErrDamaged = errors.New("the signer's journal is damaged: nothing is signed; restore the file from a copy, " +
+		"or move it away and let `coffer signer adopt` rebuild it from the database's mirror")
+)
+
+// lineBytesMax bounds one entry in the file.
+const lineBytesMax = 1 << 20
+
+// journal is the open file. Appending gives the entry its place at once and its
+// durability later: whoever is told of an entry waits for synced to reach it. That
+// lets one fsync serve everybody who came in meanwhile.
+type journal struct {
+	file *os.File
+
+	mu      sync.Mutex
+	head    signer.Head // with what is not synced yet
+	at      time.Time   // the last entry's
+	ends    []int64     // ends[n-1] is where entry n ends in the file
+	pending []byte      // lines that are not written yet
+	synced  uint64      // entries up to here are on disk
+	syncing bool
+	turn    *sync.Cond // broadcast when synced or broken changes
+	broken  error      // a failed write: nothing is known of the file any more
+
+	// afterSync is called between the fsync and the answer; tests crash there.
+	afterSync func()
+}
+
+// createJournal makes a journal with its first entry and refuses to replace a
+// file. A crash leaves none, or a whole one.
+func createJournal(path string, now time.Time, first signer.Record) (err error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("create the signer's journal %s: the file exists", path)
+	}
+	first.Kind, first.At = signer.RecordGenesis, stamp(now)
+	e, err := entry(signer.Head{JournalID: id.New("jrn", now)}, first)
+	if err != nil {
+		return err
+	}
+	return createFile(path, append(mustJSON(e), '\n'))
+}
+
+// createFile writes a file that nobody else may read, and whose name appears only
+// when its contents are on disk. It refuses to replace a file.
+func createFile(path string, contents []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	defer func() {
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}()
+	if _, err := f.Write(contents); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	// A link, unlike a rename, never replaces.
+	if err := os.Link(f.Name(), path); err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open the directory %s: %w", dir, err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync the directory %s: %w", dir, err)
+	}
+	return nil
+}
+
+// openJournal locks a journal, checks all of it and gives every record to replay.
+// A last line without its end was never acknowledged and is cut off.
+func openJournal(path string, replay func(signer.Entry, signer.Record) error) (_ *journal, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", path, ErrMissing)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the signer's journal: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	// The lock ends with the process, however that ends.
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+	} else if err != nil {
+		return nil, fmt.Errorf("lock the signer's journal: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("look at the signer's journal: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("the signer's journal %s may be read or written by others: chmod 600 %s", path, path)
+	}
+
+	j := &journal{file: f, afterSync: func() {}}
+	j.turn = sync.NewCond(&j.mu)
+	r := bufio.NewReaderSize(f, lineBytesMax)
+	offset := int64(0)
+	for {
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			if len(line) == 0 {
+				break
+			}
+			if j.head.Seq == 0 {
+				return nil, fmt.Errorf("%s: %w: its first line has no end", path, ErrDamaged)
+			}
+			if err := f.Truncate(offset); err != nil {
+				return nil, fmt.Errorf("cut off the torn last line of the signer's journal: %w", err)
+			}
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w: byte %d: %v", path, ErrDamaged, offset, err)
+		}
+		if err := j.read(line, replay); err != nil {
+			return nil, fmt.Errorf("%s: %w: line %d, byte %d: %v", path, ErrDamaged, len(j.ends)+1, offset, err)
+		}
+		offset += int64(len(line))
+		j.ends = append(j.ends, offset)
+	}
+	if j.head.Seq == 0 {
+		return nil, fmt.Errorf("%s: %w: it is empty", path, ErrDamaged)
+	}
+	// What the last process wrote and did not live to sync counts from now on.
+	if err := f.Sync(); err != nil {
+		return nil, fmt.Errorf("sync the signer's journal: %w", err)
+	}
+	j.synced = j.head.Seq
+	return j, nil
+}
+
+func (j *journal) read(line []byte, replay func(signer.Entry, signer.Record) error) error {
+	var e signer.Entry
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return err
+	}
+	// The line has to be the one that we write: nothing beside the entry is hidden in it.
+	if !bytes.Equal(append(mustJSON(e), '\n'), line) {
+		return errors.New("it is not in the form in which it was written")
+	}
+	rec, err := e.Follow(j.head)
+	if err != nil {
+		return err
+	}
+	at, err := time.Parse(time.RFC3339Nano, rec.At)
+	if err != nil || at.Before(j.at) {
+		return fmt.Errorf("its time %q does not follow the time before it", rec.At)
+	}
+	if err := replay(e, rec); err != nil {
+		return err
+	}
+	j.head, j.at = e.Head(), at
+	return nil
+}
+
+// now is the journal's time: the clock's, but never before the last entry's, so
+// that setting a clock back frees no limit.
+func (j *journal) now(clock time.Time) time.Time {
+	// Without the reading of the monotonic clock, which another process cannot compare.
+	clock = clock.Round(0)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if clock.Before(j.at) {
+		return j.at
+	}
+	return clock
+}
+
+// append gives a record its place. The caller holds the signer's lock, so that the
+// journal's order is the order in which the rules were asked.
+func (j *journal) append(at time.Time, rec signer.Record) (uint64, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.broken != nil {
+		return 0, j.broken
+	}
+	rec.At = stamp(at)
+	e, err := entry(j.head, rec)
+	if err != nil {
+		return 0, err
+	}
+	line := append(mustJSON(e), '\n')
+	if len(line) > lineBytesMax {
+		return 0, fmt.Errorf("a journal entry of %d bytes is too long", len(line))
+	}
+	end := int64(len(line)) + j.ends[len(j.ends)-1]
+	j.pending = append(j.pending, line...)
+	j.ends = append(j.ends, end)
+	j.head, j.at = e.Head(), at
+	return e.Seq, nil
+}
+
+// durable waits until an entry is on disk and reads it. Whoever finds no sync under
+// way writes for everybody.
+func (j *journal) durable(seq uint64) (signer.Entry, error) {
+	j.mu.Lock()
+	for j.synced < seq && j.broken == nil {
+		if j.syncing {
+			j.turn.Wait()
+			continue
+		}
+		lines, upTo := j.pending, j.head.Seq
+		j.pending, j.syncing = nil, true
+		j.mu.Unlock()
+		err := j.write(lines)
+		j.mu.Lock()
+		if j.syncing = false; err != nil {
+			// Part of it may be in the file, and a second fsync may claim what the first
+			// one lost. Opening again looks at what is really there.
+			j.broken = fmt.Errorf("write the signer's journal: %w; nothing more is signed until the signer is started again", err)
+		} else {
+			j.synced = upTo
+		}
+		j.turn.Broadcast()
+	}
+	err := j.broken
+	j.mu.Unlock()
+	if err != nil {
+		return signer.Entry{}, err
+	}
+	j.afterSync()
+	return j.entry(seq)
+}
+
+func (j *journal) write(lines []byte) error {
+	if _, err := j.file.Write(lines); err != nil {
+		return err
+	}
+	return j.file.Sync()
+}
+
+// entry reads a synced entry from the file.
+func (j *journal) entry(seq uint64) (signer.Entry, error) {
+	j.mu.Lock()
+	var start int64
+	if seq > 1 {
+		start = j.ends[seq-2]
+	}
+	line := make([]byte, j.ends[seq-1]-start)
+	j.mu.Unlock()
+	var e signer.Entry
+	if _, err := j.file.ReadAt(line, start); err != nil {
+		return e, fmt.Errorf("read entry %d of the signer's journal: %w", seq, err)
+	}
+	if err := json.Unmarshal(line, &e); err != nil || e.Seq != seq || e.Hash != e.Sum() {
+		return e, fmt.Errorf("%w: entry %d changed since it was written", ErrDamaged, seq)
+	}
+	return e, nil
+}
+
+// place is where the journal stands on disk.
+func (j *journal) place() (uint64, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.synced, j.broken
+}
+
+func (j *journal) close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.syncing {
+		j.turn.Wait()
+	}
+	if j.broken == nil {
+		j.broken = errors.New("the signer is closed")
+	}
+	j.turn.Broadcast()
+	return j.file.Close()
+}
+
+func entry(prev signer.Head, rec signer.Record) (signer.Entry, error) {
+	body, err := json.Marshal(rec)
+	if err != nil {
+		return signer.Entry{}, fmt.Errorf("encode a journal record: %w", err)
+	}
+	e := signer.Entry{JournalID: prev.JournalID, Seq: prev.Seq + 1, Prev: prev.Hash, Body: body}
+	e.Hash = e.Sum()
+	return e, nil
+}
+
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("local: a journal entry that has no JSON: %v", err))
+	}
+	return b
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,475 @@
+// Package local is the signer in this process: the keys, the policy and the
+// journal in a file of its own.
+//
+// What never happens here: a signature that leaves before its journal entry is on
+// disk, a second slot of an intent or a second intent in a slot, a payload that is
+// signed because somebody says what it does, a second process on one journal, a
+// secret in an error. What a crash leaves: a journal whose last entries the caller
+// may not know, or a torn last line that nobody was told of and that is cut off.
+//
+// Amounts in the messages are atomic units.
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+)
+
+// treasury is the purpose of the wallets that pay. All others may only be swept
+// into the treasury of their organization.
+const treasury = "TREASURY"
+
+const (
+	wordBytesMax    = 128  // an id or a subject
+	payloadBytesMax = 4096 // an unsigned transaction
+	entriesMax      = 1000 // entries in one answer
+)
+
+// Config is what a local signer needs beside its seed.
+type Config struct {
+	Journal string           // path of the journal file
+	Policy  Policy           // what is allowed
+	Clock   func() time.Time // nil means time.Now
+}
+
+func (c Config) now() time.Time {
+	if c.Clock == nil {
+		return time.Now()
+	}
+	return c.Clock()
+}
+
+// Signer implements signer.Signer. It prints nothing of its keys.
+type Signer struct {
+	conf   Config
+	seed   keys.Seed
+	attest keys.AttestKey
+
+	// mu makes asking the rules and taking a place in the journal one step. The disk
+	// is waited for without it.
+	mu      sync.Mutex
+	index   *index
+	journal *journal
+}
+
+var _ signer.Signer = (*Signer)(nil)
+
+// Create makes the journal of an installation that has none. It refuses to replace
+// a file. Only a deliberate act of the operator calls it: a signer that has lost its
+// journal and starts an empty one would pay again what was paid.
+func Create(conf Config, seed keys.Seed) error {
+	return createJournal(conf.Journal, conf.now(), signer.Record{AttestKey: publicHex(seed)})
+}
+
+// Open checks the policy, locks the journal and reads all of it. Errors: ErrMissing,
+// ErrLocked, ErrDamaged, or a journal of another seed.
+func Open(conf Config, seed keys.Seed) (*Signer, error) {
+	if err := conf.Policy.Check(); err != nil {
+		return nil, err
+	}
+	s := &Signer{conf: conf, seed: seed, attest: seed.Attest(), index: newIndex()}
+	j, err := openJournal(conf.Journal, func(e signer.Entry, r signer.Record) error {
+		at, err := time.Parse(time.RFC3339Nano, r.At)
+		if err != nil {
+			return err
+		}
+		return s.index.apply(e.Seq, at, r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if got, want := s.index.genesis.AttestKey, publicHex(seed); got != want {
+		err := fmt.Errorf("the journal %s belongs to the seed with attestation key %s, and this seed has %s: use the key file that belongs to the journal",
+			conf.Journal, got, want)
+		return nil, errors.Join(err, j.close())
+	}
+	s.journal = j
+	return s, nil
+}
+
+// Close waits for a write under way and unlocks the journal.
+func (s *Signer) Close() error { return s.journal.close() }
+
+func publicHex(seed keys.Seed) string { return hex.EncodeToString(seed.Attest().Public()) }
+
+// Issue derives, attests and remembers the address of a wallet.
+func (s *Signer) Issue(ctx context.Context, w signer.WalletRef) (signer.Issued, error) {
+	if err := ctx.Err(); err != nil {
+		return signer.Issued{}, err
+	}
+	if no := checkRef(w); no != nil {
+		return signer.Issued{}, no
+	}
+	key, err := s.seed.Wallet(w)
+	if err != nil {
+		return signer.Issued{}, fmt.Errorf("derive the key of a wallet of %s: %w", w.OrgID, err)
+	}
+	seq, err := s.issue(w, key)
+	if err != nil {
+		return signer.Issued{}, err
+	}
+	e, err := s.journal.durable(seq)
+	if err != nil {
+		return signer.Issued{}, err
+	}
+	return signer.Issued{
+		WalletRef: w, Path: key.Path(), Address: key.Address(),
+		Proof: s.attest.Prove(w, key.Path(), key.Address()), Entry: e,
+	}, nil
+}
+
+func (s *Signer) issue(w signer.WalletRef, key keys.WalletKey) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.index.wallets[w]; ok {
+		if known.address != key.Address() || known.path != key.Path() {
+			return 0, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, known.seq)
+		}
+		return known.seq, nil
+	}
+	if other, taken := s.index.owners[owned{w.Family, key.Address()}]; taken {
+		return 0, fmt.Errorf("%w: address %s belongs to another wallet, of %s", ErrDamaged, key.Address(), other.OrgID)
+	}
+	return s.append(signer.Record{Kind: signer.RecordIssue, Issue: &signer.IssueBody{WalletRef: w, Path: key.Path(), Address: key.Address()}})
+}
+
+// append gives a record its place in the journal and in the index. s.mu is held.
+func (s *Signer) append(r signer.Record) (uint64, error) {
+	at := s.journal.now(s.conf.now())
+	seq, err := s.journal.append(at, r)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.index.apply(seq, at, r); err != nil {
+		panic("local: the rules let an entry pass that the index refuses: " + err.Error())
+	}
+	return seq, nil
+}
+
+// Admit asks the policy and remembers the intent.
+func (s *Signer) Admit(ctx context.Context, i signer.Intent) (signer.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return signer.Entry{}, err
+	}
+	if no := checkIntent(i); no != nil {
+		return signer.Entry{}, no
+	}
+	seq, err := s.admit(i)
+	if err != nil {
+		return signer.Entry{}, err
+	}
+	return s.journal.durable(seq)
+}
+
+func (s *Signer) admit(i signer.Intent) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.index.intents[i.ID]; known != nil {
+		if !same(known.Intent, i) {
+			return 0, refuse(signer.RefusedIntent, "intent %s was admitted with other words in entry %d", i.ID, known.seq)
+		}
+		return known.seq, nil
+	}
+	policy, ok := s.conf.Policy.Chains[i.Chain]
+	if !ok {
+		return 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", i.Chain)
+	}
+	from, ok := s.index.wallets[i.From]
+	if !ok {
+		return 0, refuse(signer.RefusedWallet, "intent %s pays from a wallet that was never issued", i.ID)
+	}
+	// The index was read from a file; the key is the truth.
+	key, err := s.seed.Wallet(i.From)
+	if err != nil {
+		return 0, fmt.Errorf("derive the key that pays %s: %w", i.ID, err)
+	}
+	if key.Address() != from.address {
+		return 0, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, from.seq)
+	}
+	if i.To == from.address {
+		return 0, refuse(signer.RefusedDestination, "intent %s pays the wallet that it is paid from", i.ID)
+	}
+	if no, err := s.destination(i, policy); err != nil {
+		return 0, err
+	} else if no != nil {
+		return 0, no
+	}
+	if i.Purpose == signer.Payment {
+		if no := s.index.limits.allow(policy, i, s.journal.now(s.conf.now())); no != nil {
+			return 0, no
+		}
+	}
+	return s.append(signer.Record{Kind: signer.RecordAdmit, Admit: &i})
+}
+
+// destination is who may be paid for each purpose.
+func (s *Signer) destination(i signer.Intent, policy ChainPolicy) (*signer.Refusal, error) {
+	switch i.Purpose {
+	case signer.Payment:
+		switch {
+		case i.From.Purpose != treasury:
+			return refuse(signer.RefusedWallet, "payments are made from the treasury only, intent %s is from a wallet for %s", i.ID, i.From.Purpose), nil
+		case i.ToWallet != nil:
+			return refuse(signer.RefusedDestination, "payment %s names a wallet of ours as its payee", i.ID), nil
+		}
+		if _, ours := s.index.owners[owned{i.Chain.Family(), i.To}]; ours {
+			return refuse(signer.RefusedDestination, "payment %s goes to %s, which is an address of this installation", i.ID, i.To), nil
+		}
+		return nil, nil
+	case signer.Sweep:
+		if i.From.Purpose == treasury || i.ToWallet == nil || i.ToWallet.Purpose != treasury {
+			return refuse(signer.RefusedDestination, "sweep %s does not go from another wallet into the treasury", i.ID), nil
+		}
+	case signer.Gas:
+		switch {
+		case i.From.Purpose != treasury:
+			return refuse(signer.RefusedWallet, "gas is paid from the treasury only, intent %s is from a wallet for %s", i.ID, i.From.Purpose), nil
+		case i.ToWallet == nil:
+			return refuse(signer.RefusedDestination, "gas top-up %s does not say which wallet it is for", i.ID), nil
+		case i.Contract != "":
+			return refuse(signer.RefusedDestination, "gas top-up %s is not in the native coin", i.ID), nil
+		case policy.GasMax.Less(i.Amount):
+			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v, this is %v", i.Chain, policy.GasMax, i.Amount), nil
+		}
+	}
+	if i.ToWallet.OrgID != i.From.OrgID || i.ToWallet.Family != i.From.Family {
+		return refuse(signer.RefusedDestination, "%s goes to a wallet of another organization or family", i.ID), nil
+	}
+	to, err := s.seed.Wallet(*i.ToWallet)
+	if err != nil {
+		return nil, fmt.Errorf("derive the key that %s pays: %w", i.ID, err)
+	}
+	if to.Address() != i.To {
+		return refuse(signer.RefusedDestination, "%s goes to %s, and the wallet that it names has another address", i.ID, i.To), nil
+	}
+	return nil, nil
+}
+
+// Sign signs a payload after taking it apart.
+func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed, error) {
+	if err := ctx.Err(); err != nil {
+		return signer.Signed{}, err
+	}
+	switch {
+	case !word(r.IntentID):
+		return signer.Signed{}, refuse(signer.RefusedMalformed, "intentId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case r.Act != signer.Pay && r.Act != signer.Cancel:
+		return signer.Signed{}, refuse(signer.RefusedMalformed, "act: got %q, want %s or %s", r.Act, signer.Pay, signer.Cancel)
+	case len(r.Payload) == 0 || len(r.Payload) > payloadBytesMax:
+		return signer.Signed{}, refuse(signer.RefusedMalformed, "payload: give 1 to %d bytes", payloadBytesMax)
+	}
+	raw, hash, seq, err := s.sign(r)
+	if err != nil {
+		return signer.Signed{}, err
+	}
+	e, err := s.journal.durable(seq)
+	if err != nil {
+		return signer.Signed{}, err
+	}
+	crash.Point("W11")
+	return signer.Signed{Raw: raw, Hash: hash, Entry: e}, nil
+}
+
+// sign makes the bytes and gives them their place in the journal. They stay here
+// until it is on disk.
+func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq uint64, err error) {
+	sum := sha256.Sum256(r.Payload)
+	digest := hex.EncodeToString(sum[:])
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.index.intents[r.IntentID]
+	if i == nil {
+		return nil, "", 0, refuse(signer.RefusedIntent, "intent %s was never admitted", r.IntentID)
+	}
+	key, err := s.seed.Wallet(i.From)
+	if err != nil {
+		return nil, "", 0, fmt.Errorf("derive the key that pays %s: %w", i.ID, err)
+	}
+	if from := s.index.wallets[i.From]; key.Address() != from.address {
+		return nil, "", 0, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, from.seq)
+	}
+
+	before, again := i.signs[digest]
+	if again && (before.Act != r.Act || before.Slot != r.Slot) {
+		return nil, "", 0, refuse(signer.RefusedPayload, "these bytes of intent %s were signed to %s in nonce %d, not to %s in nonce %d",
+			i.ID, before.Act, before.Slot.Nonce, r.Act, r.Slot.Nonce)
+	}
+	if !again {
+		if err := s.check(i, key.Address(), r); err != nil {
+			return nil, "", 0, err
+		}
+	}
+	signature := key.SignHash(evmtx.Digest(r.Payload))
+	raw, hash, err = evmtx.Attach(r.Payload, signature[:], key.Address())
+	if err != nil {
+		return nil, "", 0, fmt.Errorf("sign for intent %s: %w", i.ID, err)
+	}
+	if again {
+		if hash != before.Hash {
+			return nil, "", 0, fmt.Errorf("%w: entry %d remembers transaction %s and its bytes make %s", ErrDamaged, i.seqs[digest], before.Hash, hash)
+		}
+		return raw, hash, i.seqs[digest], nil
+	}
+	seq, err = s.append(signer.Record{Kind: signer.RecordSign, Sign: &signer.SignBody{
+		IntentID: i.ID, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest, Hash: hash,
+	}})
+	return raw, hash, seq, err
+}
+
+// check compares a payload with all that was said about it.
+func (s *Signer) check(i *intent, from chain.Address, r signer.SignRequest) error {
+	if err := s.index.mayTake(i, slot{from, i.Chain, r.Slot.Nonce}); err != nil {
+		return err
+	}
+	policy, ok := s.conf.Policy.Chains[i.Chain]
+	if !ok {
+		return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q any more", i.Chain)
+	}
+	tx, err := evmtx.Decode(r.Payload)
+	if err != nil {
+		return refuse(signer.RefusedPayload, "the payload of intent %s: %v", i.ID, err)
+	}
+	if id := fmt.Sprint(tx.ChainID); id != policy.SignerID {
+		return refuse(signer.RefusedPayload, "the payload of intent %s is for chain id %s, and %s is %s", i.ID, id, i.Chain, policy.SignerID)
+	}
+	if tx.Nonce != r.Slot.Nonce {
+		return refuse(signer.RefusedPayload, "the payload of intent %s has nonce %d, and its slot is %d", i.ID, tx.Nonce, r.Slot.Nonce)
+	}
+	if r.Act == signer.Cancel {
+		if tx.To != from || !tx.Value.IsZero() || len(tx.Data) != 0 {
+			return refuse(signer.RefusedPayload, "the cancel of intent %s does more than send nothing from %s to itself", i.ID, from)
+		}
+	} else {
+		contract, to, amount, err := evmtx.PayeeOf(tx)
+		if err != nil {
+			return refuse(signer.RefusedPayload, "the payload of intent %s: %v", i.ID, err)
+		}
+		if contract != i.Contract || to != i.To || amount != i.Amount {
+			return refuse(signer.RefusedPayload, "the payload of intent %s pays %v of %q to %s, and %v of %q to %s was admitted",
+				i.ID, amount, contract, to, i.Amount, i.Contract, i.To)
+		}
+	}
+	fee, err := chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}.Max()
+	if err != nil || policy.FeeMax.Less(fee) {
+		return refuse(signer.RefusedFee, "the payload of intent %s may cost %d gas at %v, and the policy's feeMax on %s is %v",
+			i.ID, tx.Gas, tx.FeeCap, i.Chain, policy.FeeMax)
+	}
+	return nil
+}
+
+// Entries are the entries on disk after a sequence number, at most 1000.
+func (s *Signer) Entries(ctx context.Context, after uint64, limit int) ([]signer.Entry, error) {
+	last, err := s.journal.place()
+	if err != nil {
+		return nil, err
+	}
+	if limit <= 0 || limit > entriesMax {
+		limit = entriesMax
+	}
+	var out []signer.Entry
+	for seq := after + 1; after < last && seq <= last && len(out) < limit; seq++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		e, err := s.journal.entry(seq)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// Head is the last entry on disk.
+func (s *Signer) Head(ctx context.Context) (signer.Head, error) {
+	if err := ctx.Err(); err != nil {
+		return signer.Head{}, err
+	}
+	last, err := s.journal.place()
+	if err != nil {
+		return signer.Head{}, err
+	}
+	e, err := s.journal.entry(last)
+	if err != nil {
+		return signer.Head{}, err
+	}
+	return e.Head(), nil
+}
+
+// word tells whether a text can be written to the journal and to PostgreSQL and read
+// back the same.
+func word(s string) bool {
+	return s != "" && len(s) <= wordBytesMax && utf8.ValidString(s) && !strings.Contains(s, "\x00")
+}
+
+func checkRef(w signer.WalletRef) *signer.Refusal {
+	switch {
+	case w.Family != chain.EVM:
+		return refuse(signer.RefusedNotConfigured, "this signer has no keys for family %q", w.Family)
+	case !word(w.OrgID):
+		return refuse(signer.RefusedMalformed, "orgId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case !word(w.Purpose):
+		return refuse(signer.RefusedMalformed, "purpose: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case w.Purpose == treasury && w.Subject != "":
+		return refuse(signer.RefusedMalformed, "subject: a treasury has none")
+	case w.Purpose != treasury && !word(w.Subject):
+		return refuse(signer.RefusedMalformed, "subject: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	}
+	return nil
+}
+
+func checkIntent(i signer.Intent) *signer.Refusal {
+	if no := checkRef(i.From); no != nil {
+		no.Message = "from." + no.Message
+		return no
+	}
+	if i.ToWallet != nil {
+		if no := checkRef(*i.ToWallet); no != nil {
+			no.Message = "toWallet." + no.Message
+			return no
+		}
+	}
+	short := func(s string) bool { return s == "" || word(s) }
+	switch {
+	case !word(i.ID):
+		return refuse(signer.RefusedMalformed, "id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case i.Purpose != signer.Payment && i.Purpose != signer.Sweep && i.Purpose != signer.Gas:
+		return refuse(signer.RefusedMalformed, "purpose: got %q, want %s, %s or %s", i.Purpose, signer.Payment, signer.Sweep, signer.Gas)
+	case i.Chain.Family() != i.From.Family:
+		return refuse(signer.RefusedMalformed, "chain: %q is not of family %s", i.Chain, i.From.Family)
+	case !canonical(i.To):
+		return refuse(signer.RefusedMalformed, "to: %q is no address in its canonical form", i.To)
+	case i.Contract != "" && !canonical(i.Contract):
+		return refuse(signer.RefusedMalformed, "contract: %q is no address in its canonical form", i.Contract)
+	case i.Contract == i.To:
+		return refuse(signer.RefusedDestination, "to: %s is the token's own contract", i.To)
+	case i.Amount.IsZero():
+		return refuse(signer.RefusedMalformed, "amount: nothing cannot be paid")
+	case !short(i.CustomerID) || !short(i.IdempotencyKeyHash):
+		return refuse(signer.RefusedMalformed, "customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
+	}
+	return nil
+}
+
+// same tells whether two intents have the same words.
+func same(a, b signer.Intent) bool {
+	if (a.ToWallet == nil) != (b.ToWallet == nil) || a.ToWallet != nil && *a.ToWallet != *b.ToWallet {
+		return false
+	}
+	a.ToWallet, b.ToWallet = nil, nil
+	return a == b
+}

@@ -1,0 +1,210 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// window is how far back payments count against a limit, by the journal's time.
+const window = 24 * time.Hour
+
+// Policy is what the signer allows, whoever asks. What it does not name is refused.
+type Policy struct {
+	Chains map[chain.Name]ChainPolicy `json:"chains"`
+}
+
+// ChainPolicy is the policy of one chain.
+type ChainPolicy struct {
+	// SignerID is the network that payloads have to be for (EVM: the chain id in decimal).
+	SignerID string `json:"signerId"`
+	// FeeMax is the most that one transaction may cost, in native units. The fees
+	// that dispatch may propose have to stay below it: a payload above it is refused
+	// when its slot is already taken.
+	FeeMax money.Amount `json:"feeMax"`
+	// GasMax is the most that one gas top-up may carry, in native units.
+	GasMax money.Amount `json:"gasMax"`
+	// Assets are the limits of payments by contract, "" for the native coin.
+	Assets map[chain.Address]Limit `json:"assets"`
+	// Unlimited lets payments of every asset that Assets does not name pass without
+	// a limit. It is for local chains.
+	Unlimited bool `json:"unlimited,omitempty"`
+}
+
+// Limit bounds payments of one asset, in atomic units.
+type Limit struct {
+	PaymentMax      money.Amount `json:"paymentMax"`      // one payment
+	OrganizationMax money.Amount `json:"organizationMax"` // all of an organization in 24 hours
+	OverallMax      money.Amount `json:"overallMax"`      // all of the installation in 24 hours
+	// Unlimited says that this asset has no limit; the three above must then be absent.
+	Unlimited bool `json:"unlimited,omitempty"`
+}
+
+// ParsePolicy reads a policy of a file. Unknown and repeated members are errors, and
+// all that is wrong with its contents is told at once.
+func ParsePolicy(b []byte) (Policy, error) {
+	var p Policy
+	if err := json.Unmarshal(b, &p, json.RejectUnknownMembers(true)); err != nil {
+		return p, fmt.Errorf("read the signer's policy: %w", err)
+	}
+	return p, p.Check()
+}
+
+// Check tells everything that is wrong with a policy.
+func (p Policy) Check() error {
+	var errs []error
+	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf("signer policy: "+format, args...)) }
+	if len(p.Chains) == 0 {
+		complain("chains: name at least one")
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
+		c := p.Chains[name]
+		if name.Family() != chain.EVM {
+			complain("chains.%s: this signer has no keys for it", name)
+		}
+		if n, err := money.Parse(c.SignerID); err != nil || n.IsZero() {
+			complain("chains.%s.signerId: got %q, want the chain id in decimal", name, c.SignerID)
+		}
+		if c.FeeMax.IsZero() {
+			complain("chains.%s.feeMax: set the most that a transaction may cost, in native units", name)
+		}
+		for _, contract := range slices.Sorted(maps.Keys(c.Assets)) {
+			l := c.Assets[contract]
+			if contract != "" && !canonical(contract) {
+				complain("chains.%s.assets: %q is no contract address with its checksum", name, contract)
+			}
+			set := !l.PaymentMax.IsZero() || !l.OrganizationMax.IsZero() || !l.OverallMax.IsZero()
+			whole := !l.PaymentMax.IsZero() && !l.OrganizationMax.IsZero() && !l.OverallMax.IsZero()
+			if l.Unlimited && set || !l.Unlimited && !whole {
+				complain("chains.%s.assets.%q: set paymentMax, organizationMax and overallMax, or unlimited alone", name, contract)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// limit is the limit of an asset; nil means none.
+func (c ChainPolicy) limit(contract chain.Address) (*Limit, bool) {
+	l, ok := c.Assets[contract]
+	switch {
+	case ok && !l.Unlimited:
+		return &l, true
+	case ok || c.Unlimited:
+		return nil, true
+	}
+	return nil, false
+}
+
+// canonical tells whether an EVM address is written with its checksum.
+func canonical(a chain.Address) bool {
+	_, err := evmtx.Bytes(a)
+	return err == nil
+}
+
+// asset is what a limit is kept for.
+type asset struct {
+	chain    chain.Name
+	contract chain.Address
+	org      string // "" for all organizations together
+}
+
+// spent remembers the payments of one asset in the window.
+type spent struct {
+	at     []time.Time
+	amount []money.Amount
+	total  money.Amount
+}
+
+// forget drops what has left the window.
+func (s *spent) forget(now time.Time) {
+	n := 0
+	for n < len(s.at) && now.Sub(s.at[n]) >= window {
+		total, err := s.total.Sub(s.amount[n])
+		if err != nil {
+			panic("local: a limit's total is less than one of its parts")
+		}
+		s.total = total
+		n++
+	}
+	s.at, s.amount = s.at[n:], s.amount[n:]
+}
+
+// exceeds tells whether amount more would be above max.
+func (s *spent) exceeds(amount, limit money.Amount) bool {
+	total, err := s.total.Add(amount)
+	return err != nil || limit.Less(total)
+}
+
+// limits are the sums of admitted payments. They are kept for every asset, with a
+// limit or without, so that a limit that is set later counts what went before.
+type limits map[asset]*spent
+
+func (l limits) of(a asset, now time.Time) *spent {
+	s := l[a]
+	if s == nil {
+		s = &spent{}
+		l[a] = s
+	}
+	s.forget(now)
+	return s
+}
+
+// take counts an admitted payment. A sum beyond 2^256 counts as 2^256-1: no limit
+// can be above it.
+func (l limits) take(i signer.Intent, at time.Time) {
+	if i.Purpose != signer.Payment {
+		return
+	}
+	for _, a := range assets(i) {
+		s := l.of(a, at)
+		amount := i.Amount
+		if _, err := s.total.Add(amount); err != nil {
+			amount, _ = amountMax.Sub(s.total)
+		}
+		s.total, _ = s.total.Add(amount)
+		s.at, s.amount = append(s.at, at), append(s.amount, amount)
+	}
+}
+
+var amountMax = money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
+
+func assets(i signer.Intent) [2]asset {
+	return [2]asset{{i.Chain, i.Contract, i.From.OrgID}, {i.Chain, i.Contract, ""}}
+}
+
+// allow asks the limits for a payment, without taking them.
+func (l limits) allow(p ChainPolicy, i signer.Intent, now time.Time) *signer.Refusal {
+	limit, ok := p.limit(i.Contract)
+	if !ok {
+		return refuse(signer.RefusedNotConfigured,
+			"the policy has no limit for asset %q on %s: add it under chains.%s.assets", i.Contract, i.Chain, i.Chain)
+	}
+	if limit == nil {
+		return nil
+	}
+	of := assets(i)
+	switch {
+	case limit.PaymentMax.Less(i.Amount):
+		return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s, this is %v", limit.PaymentMax, i.Contract, i.Chain, i.Amount)
+	case l.of(of[0], now).exceeds(i.Amount, limit.OrganizationMax):
+		return refuse(signer.PolicyLimit, "the organization may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
+			limit.OrganizationMax, i.Contract, i.Chain, i.Amount, l.of(of[0], now).total)
+	case l.of(of[1], now).exceeds(i.Amount, limit.OverallMax):
+		return refuse(signer.PolicyLimit, "all organizations together may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
+			limit.OverallMax, i.Contract, i.Chain, i.Amount, l.of(of[1], now).total)
+	}
+	return nil
+}
+
+func refuse(code, format string, args ...any) *signer.Refusal {
+	return &signer.Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,126 @@
+// Package signertest states what every signer has to keep, as a suite that each
+// implementation passes, and makes signers for the tests of those who use one.
+//
+// What never happens here: a fixed key. What a crash leaves: a temporary directory.
+package signertest
+
+import (
+	"crypto/ed25519"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/local"
+)
+
+// The world of the tests.
+const (
+	Chain    = chain.Ethereum
+	ChainID  = 31337
+	Limited  = chain.Address("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359") // a token with limits
+	Token    = chain.Address("0x8617E340B3D01FA5F11F306F4090FD50E238070D") // a token without limits
+	Stranger = chain.Address("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed") // nobody of ours
+)
+
+// The limits of Limited, in atomic units, and the fees of the chain, in wei.
+var (
+	PaymentMax      = money.Units(100)
+	OrganizationMax = money.Units(250)
+	OverallMax      = money.Units(400)
+	FeeMax          = money.MustParse("10000000000000000")
+	GasMax          = money.MustParse("1000000000000000000")
+)
+
+// Policy is the policy that the suite expects.
+func Policy() local.Policy {
+	return local.Policy{Chains: map[chain.Name]local.ChainPolicy{Chain: {
+		SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax,
+		Assets: map[chain.Address]local.Limit{
+			"":      {Unlimited: true},
+			Token:   {Unlimited: true},
+			Limited: {PaymentMax: PaymentMax, OrganizationMax: OrganizationMax, OverallMax: OverallMax},
+		},
+	}}}
+}
+
+// Open makes a signer with a seed and a journal of its own, closed at the end of the
+// test, and the key that its proofs are checked with. A nil clock is the system's.
+func Open(t testing.TB, policy local.Policy, clock func() time.Time) (*local.Signer, ed25519.PublicKey) {
+	t.Helper()
+	seed, err := keys.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: policy, Clock: clock}
+	if err := local.Create(conf, seed); err != nil {
+		t.Fatal(err)
+	}
+	s, err := local.Open(conf, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the signer: %v", err)
+		}
+	})
+	return s, seed.Attest().Public()
+}
+
+// New is Open without any limits on Chain.
+func New(t testing.TB) (*local.Signer, ed25519.PublicKey) {
+	t.Helper()
+	return Open(t, local.Policy{Chains: map[chain.Name]local.ChainPolicy{
+		Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
+	}}, nil)
+}
+
+// Treasury names the treasury of an organization.
+func Treasury(org string) signer.WalletRef {
+	return signer.WalletRef{OrgID: org, Family: chain.EVM, Purpose: "TREASURY"}
+}
+
+// Deposit names the deposit wallet of a customer.
+func Deposit(org, customer string) signer.WalletRef {
+	return signer.WalletRef{OrgID: org, Family: chain.EVM, Purpose: "CUSTOMER_DEPOSIT", Subject: customer}
+}
+
+// Issue is the address of a wallet.
+func Issue(t testing.TB, s signer.Signer, w signer.WalletRef) chain.Address {
+	t.Helper()
+	issued, err := s.Issue(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issued.Address
+}
+
+// Fees are fees within the policy.
+func Fees() chain.Fees {
+	return chain.Fees{GasLimit: 90_000, TipCap: money.Units(1_000_000_000), FeeCap: money.Units(30_000_000_000)}
+}
+
+// Payload is the unsigned transaction of a payment; a nil payment is a cancel.
+func Payload(t testing.TB, from chain.Address, p *chain.Payment, nonce uint64, fees chain.Fees) []byte {
+	t.Helper()
+	tx, err := evmtx.Pay(ChainID, from, p, nonce, fees)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := tx.Payload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// PayloadOf is the payload of an intent that is paid from an address.
+func PayloadOf(t testing.TB, i signer.Intent, from chain.Address, nonce uint64, fees chain.Fees) []byte {
+	t.Helper()
+	return Payload(t, from, &chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount}, nonce, fees)
+}

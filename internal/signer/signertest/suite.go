@@ -1,0 +1,535 @@
+package signertest
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// Run checks a signer. open gives one under Policy with an empty journal, and its
+// attestation key.
+func Run(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.PublicKey)) {
+	for name, test := range map[string]func(*testing.T, signer.Signer, ed25519.PublicKey){
+		"an address is issued once and proven":          issuesOnce,
+		"what is malformed is refused":                  refusesMalformed,
+		"money goes only where its purpose says":        refusesDestinations,
+		"an intent keeps its words":                     keepsWords,
+		"limits are taken once":                         takesLimits,
+		"a signature is the same for ever":              signsTheSame,
+		"only what was admitted is signed":              signsOnlyTheIntent,
+		"an intent has one slot and a slot one intent":  keepsSlots,
+		"64 callers of one request share one entry":     sharesAnEntry,
+		"a refusal leaves the journal as it was":        refusalsAreNotJournaled,
+		"the journal is a chain that can be read again": chainsEntries,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, public := open(t)
+			test(t, s, public)
+		})
+	}
+}
+
+const (
+	org   = "org_1"
+	other = "org_2"
+)
+
+// issued are the wallets that most tests need.
+func issued(t *testing.T, s signer.Signer) (pays, holds chain.Address) {
+	t.Helper()
+	Issue(t, s, Treasury(other))
+	return Issue(t, s, Treasury(org)), Issue(t, s, Deposit(org, "alice"))
+}
+
+// payment is an admissible payment.
+func payment(id string) signer.Intent {
+	return signer.Intent{
+		ID: id, Purpose: signer.Payment, Chain: Chain, From: Treasury(org), To: Stranger,
+		Contract: Token, Amount: money.Units(7), CustomerID: "alice", MintID: 2, IdempotencyKeyHash: "00ff",
+	}
+}
+
+func refused(t *testing.T, what string, err error, code string) {
+	t.Helper()
+	var no *signer.Refusal
+	if !errors.As(err, &no) || no.Code != code || no.Message == "" {
+		t.Errorf("%s: got %v, want a refusal %s", what, err, code)
+	}
+}
+
+func admit(t *testing.T, s signer.Signer, i signer.Intent) signer.Entry {
+	t.Helper()
+	e, err := s.Admit(t.Context(), i)
+	if err != nil {
+		t.Fatalf("admit %s: %v", i.ID, err)
+	}
+	return e
+}
+
+func sign(t *testing.T, s signer.Signer, r signer.SignRequest) signer.Signed {
+	t.Helper()
+	signed, err := s.Sign(t.Context(), r)
+	if err != nil {
+		t.Fatalf("sign %s: %v", r.IntentID, err)
+	}
+	return signed
+}
+
+func head(t *testing.T, s signer.Signer) signer.Head {
+	t.Helper()
+	h, err := s.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func issuesOnce(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
+	ref := Deposit(org, "ålice <&>\u2028\"")
+	first, err := s.Issue(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.WalletRef != ref || !ed25519.Verify(public, signer.Attested(ref, first.Path, first.Address), first.Proof) {
+		t.Errorf("got %+v, want %+v with a proof", first, ref)
+	}
+	again, err := s.Issue(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Address != first.Address || again.Path != first.Path || !bytes.Equal(again.Proof, first.Proof) || again.Entry.Hash != first.Entry.Hash {
+		t.Errorf("got %+v, want %+v again", again, first)
+	}
+	seen := map[chain.Address]signer.WalletRef{first.Address: ref}
+	for _, w := range []signer.WalletRef{
+		Deposit(org, "bob"), Deposit(other, "bob"), Deposit(org+"b", "ob"), Treasury(org), Treasury(other),
+		{OrgID: org, Family: chain.EVM, Purpose: "CHECKOUT", Subject: "bob"},
+	} {
+		a := Issue(t, s, w)
+		if twin, taken := seen[a]; taken {
+			t.Errorf("%v and %v: got the same address %s", w, twin, a)
+		}
+		seen[a] = w
+	}
+	if got, want := head(t, s).Seq, uint64(1+len(seen)); got != want {
+		t.Errorf("entries: got %d, want %d", got, want)
+	}
+}
+
+func refusesMalformed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	issued(t, s)
+	for name, c := range map[string]struct {
+		change func(*signer.WalletRef)
+		code   string
+	}{
+		"family":       {func(w *signer.WalletRef) { w.Family = chain.SolanaFamily }, signer.RefusedNotConfigured},
+		"no family":    {func(w *signer.WalletRef) { w.Family = "" }, signer.RefusedNotConfigured},
+		"no org":       {func(w *signer.WalletRef) { w.OrgID = "" }, signer.RefusedMalformed},
+		"no purpose":   {func(w *signer.WalletRef) { w.Purpose = "" }, signer.RefusedMalformed},
+		"no subject":   {func(w *signer.WalletRef) { w.Subject = "" }, signer.RefusedMalformed},
+		"treasury of":  {func(w *signer.WalletRef) { w.Purpose = "TREASURY" }, signer.RefusedMalformed},
+		"long subject": {func(w *signer.WalletRef) { w.Subject = string(bytes.Repeat([]byte("a"), 129)) }, signer.RefusedMalformed},
+		"a NUL":        {func(w *signer.WalletRef) { w.Subject = "a\x00b" }, signer.RefusedMalformed},
+		"half a rune":  {func(w *signer.WalletRef) { w.Subject = "a\xc3" }, signer.RefusedMalformed},
+	} {
+		w := Deposit(org, "alice")
+		c.change(&w)
+		_, err := s.Issue(t.Context(), w)
+		refused(t, "issue with "+name, err, c.code)
+		i := payment("wd_1")
+		i.From = w
+		_, err = s.Admit(t.Context(), i)
+		refused(t, "admit with "+name, err, c.code)
+	}
+	for name, c := range map[string]struct {
+		change func(*signer.Intent)
+		code   string
+	}{
+		"no id":             {func(i *signer.Intent) { i.ID = "" }, signer.RefusedMalformed},
+		"purpose":           {func(i *signer.Intent) { i.Purpose = "GIFT" }, signer.RefusedMalformed},
+		"chain of a family": {func(i *signer.Intent) { i.Chain = chain.Solana }, signer.RefusedMalformed},
+		"unknown chain":     {func(i *signer.Intent) { i.Chain = "MOON" }, signer.RefusedMalformed},
+		"other chain":       {func(i *signer.Intent) { i.Chain = chain.Base }, signer.RefusedNotConfigured},
+		"lower-case payee":  {func(i *signer.Intent) { i.To = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed" }, signer.RefusedMalformed},
+		"no payee":          {func(i *signer.Intent) { i.To = "" }, signer.RefusedMalformed},
+		"contract":          {func(i *signer.Intent) { i.Contract = "USDC" }, signer.RefusedMalformed},
+		"nothing":           {func(i *signer.Intent) { i.Amount = money.Zero }, signer.RefusedMalformed},
+		"unknown asset":     {func(i *signer.Intent) { i.Contract = "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb" }, signer.RefusedNotConfigured},
+		"long key":          {func(i *signer.Intent) { i.IdempotencyKeyHash = string(make([]byte, 500)) }, signer.RefusedMalformed},
+	} {
+		i := payment("wd_1")
+		c.change(&i)
+		_, err := s.Admit(t.Context(), i)
+		refused(t, "admit with "+name, err, c.code)
+	}
+	_, err := s.Sign(t.Context(), signer.SignRequest{Act: signer.Pay, Payload: []byte{2}})
+	refused(t, "sign without an intent", err, signer.RefusedMalformed)
+	_, err = s.Sign(t.Context(), signer.SignRequest{IntentID: "wd_1", Act: "BURN", Payload: []byte{2}})
+	refused(t, "sign with an unknown act", err, signer.RefusedMalformed)
+	_, err = s.Sign(t.Context(), signer.SignRequest{IntentID: "wd_1", Act: signer.Pay})
+	refused(t, "sign nothing", err, signer.RefusedMalformed)
+	_, err = s.Sign(t.Context(), signer.SignRequest{IntentID: "wd_1", Act: signer.Pay, Payload: []byte{2}})
+	refused(t, "sign an intent that nobody admitted", err, signer.RefusedIntent)
+}
+
+func refusesDestinations(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	pays, holds := issued(t, s)
+	foreign := Issue(t, s, Deposit(other, "alice"))
+	ours, theirs, deposit, foreignDeposit := Treasury(org), Treasury(other), Deposit(org, "alice"), Deposit(other, "alice")
+	unissued := Deposit(org, "nobody")
+
+	sweep := signer.Intent{ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: deposit, To: pays, ToWallet: &ours, Contract: Limited, Amount: money.Units(1000)}
+	gas := signer.Intent{ID: "gas_1", Purpose: signer.Gas, Chain: Chain, From: ours, To: holds, ToWallet: &deposit, Amount: GasMax}
+	admit(t, s, sweep)
+	admit(t, s, gas)
+
+	for name, c := range map[string]struct {
+		base   signer.Intent
+		change func(*signer.Intent)
+		code   string
+	}{
+		"payment to a customer's own address":  {payment("a"), func(i *signer.Intent) { i.To = holds }, signer.RefusedDestination},
+		"payment to another organization":      {payment("a"), func(i *signer.Intent) { i.To = foreign }, signer.RefusedDestination},
+		"payment to itself":                    {payment("a"), func(i *signer.Intent) { i.To = pays }, signer.RefusedDestination},
+		"payment to the token":                 {payment("a"), func(i *signer.Intent) { i.To = Token }, signer.RefusedDestination},
+		"payment that names a wallet":          {payment("a"), func(i *signer.Intent) { i.ToWallet = &theirs }, signer.RefusedDestination},
+		"payment from a deposit address":       {payment("a"), func(i *signer.Intent) { i.From = deposit }, signer.RefusedWallet},
+		"payment from a wallet never issued":   {payment("a"), func(i *signer.Intent) { i.From = Treasury("org_3") }, signer.RefusedWallet},
+		"sweep to a stranger":                  {sweep, func(i *signer.Intent) { i.To = Stranger }, signer.RefusedDestination},
+		"sweep to a stranger without a wallet": {sweep, func(i *signer.Intent) { i.To, i.ToWallet = Stranger, nil }, signer.RefusedDestination},
+		"sweep to another treasury":            {sweep, func(i *signer.Intent) { i.To, i.ToWallet = Issue(t, s, theirs), &theirs }, signer.RefusedDestination},
+		"sweep to a customer":                  {sweep, func(i *signer.Intent) { i.From, i.To, i.ToWallet = Deposit(org, "bob"), holds, &deposit }, signer.RefusedWallet},
+		"sweep of the treasury":                {sweep, func(i *signer.Intent) { i.From, i.To, i.ToWallet = ours, holds, &deposit }, signer.RefusedDestination},
+		"gas to a stranger":                    {gas, func(i *signer.Intent) { i.To = Stranger }, signer.RefusedDestination},
+		"gas to nobody in particular":          {gas, func(i *signer.Intent) { i.ToWallet = nil }, signer.RefusedDestination},
+		"gas to another organization":          {gas, func(i *signer.Intent) { i.To, i.ToWallet = foreign, &foreignDeposit }, signer.RefusedDestination},
+		"gas in a token":                       {gas, func(i *signer.Intent) { i.Contract = Token }, signer.RefusedDestination},
+		"gas from a deposit address":           {gas, func(i *signer.Intent) { i.From, i.To, i.ToWallet = deposit, pays, &ours }, signer.RefusedWallet},
+		"too much gas":                         {gas, func(i *signer.Intent) { i.Amount, _ = GasMax.Add(money.Units(1)) }, signer.PolicyLimit},
+		"gas to the address of another wallet": {gas, func(i *signer.Intent) { i.ToWallet = &unissued }, signer.RefusedDestination},
+	} {
+		i := c.base
+		i.ID = "another"
+		c.change(&i)
+		_, err := s.Admit(t.Context(), i)
+		refused(t, name, err, c.code)
+	}
+}
+
+func keepsWords(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	issued(t, s)
+	first := admit(t, s, payment("wd_1"))
+	if again := admit(t, s, payment("wd_1")); again.Hash != first.Hash {
+		t.Errorf("got entry %d, want entry %d again", again.Seq, first.Seq)
+	}
+	for name, change := range map[string]func(*signer.Intent){
+		"payee":    func(i *signer.Intent) { i.To = "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb" },
+		"amount":   func(i *signer.Intent) { i.Amount = money.Units(8) },
+		"contract": func(i *signer.Intent) { i.Contract = "" },
+		"payer":    func(i *signer.Intent) { i.From = Treasury(other) },
+		"customer": func(i *signer.Intent) { i.CustomerID = "bob" },
+		"mint":     func(i *signer.Intent) { i.MintID = 3 },
+		"key":      func(i *signer.Intent) { i.IdempotencyKeyHash = "00fe" },
+		"purpose":  func(i *signer.Intent) { i.Purpose = signer.Gas },
+	} {
+		i := payment("wd_1")
+		change(&i)
+		_, err := s.Admit(t.Context(), i)
+		refused(t, "the same id with another "+name, err, signer.RefusedIntent)
+	}
+}
+
+func takesLimits(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	issued(t, s)
+	pay := func(id, of string, units uint64) error {
+		i := payment(id)
+		i.From, i.Contract, i.Amount = Treasury(of), Limited, money.Units(units)
+		_, err := s.Admit(t.Context(), i)
+		return err
+	}
+	refused(t, "a payment above its limit", pay("a", org, 101), signer.PolicyLimit)
+	for range 3 {
+		for _, id := range []string{"b", "c"} {
+			if err := pay(id, org, 100); err != nil { // 200 of 250, however often it is asked
+				t.Fatal(err)
+			}
+		}
+	}
+	refused(t, "an organization above its limit", pay("d", org, 51), signer.PolicyLimit)
+	if err := pay("d", org, 50); err != nil { // 250 of 250: the limit itself is allowed
+		t.Fatal(err)
+	}
+	refused(t, "one unit more", pay("e", org, 1), signer.PolicyLimit)
+	if err := pay("f", other, 100); err != nil { // 350 of 400 overall
+		t.Fatal(err)
+	}
+	refused(t, "all organizations above the limit", pay("g", other, 51), signer.PolicyLimit)
+	if err := pay("g", other, 50); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "all organizations at the limit", pay("h", other, 1), signer.PolicyLimit)
+	if err := pay("b", org, 100); err != nil {
+		t.Errorf("an intent that was admitted: got %v, want it admitted again", err)
+	}
+}
+
+func signsTheSame(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	pays, _ := issued(t, s)
+	i := payment("wd_1")
+	admit(t, s, i)
+	r := signer.SignRequest{IntentID: i.ID, Slot: signer.Slot{Nonce: 3}, Act: signer.Pay, Payload: PayloadOf(t, i, pays, 3, Fees())}
+	first := sign(t, s, r)
+	tx, by, hash, err := evmtx.Open(first.Raw)
+	if err != nil || by != pays || hash != first.Hash || tx.Nonce != 3 {
+		t.Fatalf("got %+v by %s, %s, %v, want the payload signed by %s", tx, by, hash, err, pays)
+	}
+	before := head(t, s)
+	if again := sign(t, s, r); !bytes.Equal(again.Raw, first.Raw) || again.Hash != first.Hash || again.Entry.Hash != first.Entry.Hash {
+		t.Errorf("got %x, want %x again", again.Raw, first.Raw)
+	}
+	if after := head(t, s); after != before {
+		t.Errorf("head: got %+v, want %+v", after, before)
+	}
+
+	// A replacement and a cancel in the same slot, and then the first bytes again.
+	dearer := Fees()
+	dearer.FeeCap, dearer.TipCap = money.Units(60_000_000_000), money.Units(2_000_000_000)
+	replaced := r
+	replaced.Payload = PayloadOf(t, i, pays, 3, dearer)
+	cancel := r
+	cancel.Act, cancel.Payload = signer.Cancel, Payload(t, pays, nil, 3, dearer)
+	second, third := sign(t, s, replaced), sign(t, s, cancel)
+	if again := sign(t, s, r); again.Hash != first.Hash || second.Hash == first.Hash || third.Hash == second.Hash {
+		t.Errorf("got %s after %s and %s, want %s again", again.Hash, second.Hash, third.Hash, first.Hash)
+	}
+	if got, want := head(t, s).Seq, before.Seq+2; got != want {
+		t.Errorf("entries: got %d, want %d", got, want)
+	}
+	r.Act = signer.Cancel
+	_, err = s.Sign(t.Context(), r)
+	refused(t, "the bytes of a payment as a cancel", err, signer.RefusedPayload)
+}
+
+func signsOnlyTheIntent(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	pays, holds := issued(t, s)
+	token, native := payment("wd_t"), payment("wd_n")
+	native.Contract = ""
+	admit(t, s, token)
+	admit(t, s, native)
+	const nonce = 5
+	build := func(change func(*evmtx.Tx), i signer.Intent) []byte {
+		tx, err := evmtx.Pay(ChainID, pays, &chain.Payment{From: pays, To: i.To, Contract: i.Contract, Amount: i.Amount}, nonce, Fees())
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&tx)
+		b, err := tx.Payload()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	data := func(to chain.Address, units uint64) []byte {
+		b, err := evmtx.Transfer(to, money.Units(units))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	good := func(*evmtx.Tx) {}
+	for name, c := range map[string]struct {
+		of      signer.Intent
+		act     signer.Act
+		payload []byte
+		code    string
+	}{
+		"no transaction":           {token, signer.Pay, []byte("hello"), signer.RefusedPayload},
+		"other payee":              {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Data = data(holds, 7) }, token), signer.RefusedPayload},
+		"other amount":             {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Data = data(Stranger, 8) }, token), signer.RefusedPayload},
+		"other contract":           {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.To = Limited }, token), signer.RefusedPayload},
+		"coin beside the token":    {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Value = money.Units(1) }, token), signer.RefusedPayload},
+		"bytes behind the call":    {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Data = append(tx.Data, 0) }, token), signer.RefusedPayload},
+		"the coin, not the token":  {token, signer.Pay, build(good, native), signer.RefusedPayload},
+		"the token, not the coin":  {native, signer.Pay, build(good, token), signer.RefusedPayload},
+		"other amount of coin":     {native, signer.Pay, build(func(tx *evmtx.Tx) { tx.Value = money.Units(8) }, native), signer.RefusedPayload},
+		"a memo":                   {native, signer.Pay, build(func(tx *evmtx.Tx) { tx.Data = []byte("hi") }, native), signer.RefusedPayload},
+		"other chain":              {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.ChainID = 1 }, token), signer.RefusedPayload},
+		"other nonce":              {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Nonce = 6 }, token), signer.RefusedPayload},
+		"too much gas":             {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.Gas = 1 << 40 }, token), signer.RefusedFee},
+		"fee beyond any number":    {token, signer.Pay, build(func(tx *evmtx.Tx) { tx.FeeCap = money.MustParse("1" + string(bytes.Repeat([]byte("0"), 77))) }, token), signer.RefusedFee},
+		"cancel that pays":         {token, signer.Cancel, build(good, token), signer.RefusedPayload},
+		"cancel with coin":         {native, signer.Cancel, build(func(tx *evmtx.Tx) { tx.To = pays }, native), signer.RefusedPayload},
+		"cancel to somebody":       {native, signer.Cancel, build(func(tx *evmtx.Tx) { tx.Value = money.Zero }, native), signer.RefusedPayload},
+		"cancel with a call":       {native, signer.Cancel, build(func(tx *evmtx.Tx) { tx.To, tx.Value, tx.Data = pays, money.Zero, []byte{1} }, native), signer.RefusedPayload},
+		"nothing to itself as pay": {native, signer.Pay, Payload(t, pays, nil, nonce, Fees()), signer.RefusedPayload},
+		"another intent's payload": {token, signer.Pay, PayloadOf(t, native, pays, nonce, Fees()), signer.RefusedPayload},
+	} {
+		_, err := s.Sign(t.Context(), signer.SignRequest{IntentID: c.of.ID, Slot: signer.Slot{Nonce: nonce}, Act: c.act, Payload: c.payload})
+		refused(t, name, err, c.code)
+	}
+	// None of that took the slot.
+	sign(t, s, signer.SignRequest{IntentID: token.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay, Payload: build(good, token)})
+}
+
+func keepsSlots(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	pays, holds := issued(t, s)
+	first, second, dead := payment("wd_1"), payment("wd_2"), payment("wd_3")
+	for _, i := range []signer.Intent{first, second, dead} {
+		admit(t, s, i)
+	}
+	request := func(i signer.Intent, nonce uint64) signer.SignRequest {
+		return signer.SignRequest{IntentID: i.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay, Payload: PayloadOf(t, i, pays, nonce, Fees())}
+	}
+	sign(t, s, request(first, 1))
+	_, err := s.Sign(t.Context(), request(first, 2))
+	refused(t, "a second slot of an intent", err, signer.RefusedSlot)
+	_, err = s.Sign(t.Context(), request(second, 1))
+	refused(t, "the slot of another intent", err, signer.RefusedSlot)
+	steal := signer.SignRequest{IntentID: second.ID, Slot: signer.Slot{Nonce: 1}, Act: signer.Cancel, Payload: Payload(t, pays, nil, 1, Fees())}
+	_, err = s.Sign(t.Context(), steal)
+	refused(t, "a cancel in the slot of another intent", err, signer.RefusedSlot)
+	sign(t, s, request(second, 2))
+
+	// A slot that is filled by a cancel is its intent's as well.
+	cancel := signer.SignRequest{IntentID: dead.ID, Slot: signer.Slot{Nonce: 3}, Act: signer.Cancel, Payload: Payload(t, pays, nil, 3, Fees())}
+	sign(t, s, cancel)
+	_, err = s.Sign(t.Context(), request(dead, 4))
+	refused(t, "an intent after its slot was given up", err, signer.RefusedSlot)
+
+	// The same nonce of another account is another slot.
+	ours := Treasury(org)
+	sweep := signer.Intent{ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: Deposit(org, "alice"), To: pays, ToWallet: &ours, Amount: money.Units(5)}
+	admit(t, s, sweep)
+	sign(t, s, signer.SignRequest{IntentID: sweep.ID, Slot: signer.Slot{Nonce: 1}, Act: signer.Pay, Payload: PayloadOf(t, sweep, holds, 1, Fees())})
+}
+
+func sharesAnEntry(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	pays, _ := issued(t, s)
+	i := payment("wd_1")
+	r := signer.SignRequest{IntentID: i.ID, Slot: signer.Slot{Nonce: 0}, Act: signer.Pay, Payload: PayloadOf(t, i, pays, 0, Fees())}
+	before := head(t, s).Seq
+	const callers = 64
+	got := make([]signer.Signed, callers)
+	together(t, callers, func(ctx context.Context, n int) error {
+		if _, err := s.Issue(ctx, Deposit(org, "carol")); err != nil {
+			return err
+		}
+		if _, err := s.Admit(ctx, i); err != nil {
+			return err
+		}
+		var err error
+		got[n], err = s.Sign(ctx, r)
+		return err
+	})
+	for _, g := range got {
+		if !bytes.Equal(g.Raw, got[0].Raw) || g.Entry.Hash != got[0].Entry.Hash {
+			t.Fatalf("got %x, want %x for everybody", g.Raw, got[0].Raw)
+		}
+	}
+	if got, want := head(t, s).Seq, before+3; got != want {
+		t.Errorf("entries: got %d, want %d", got, want)
+	}
+
+	// Many different requests at once, none lost.
+	together(t, callers, func(ctx context.Context, n int) error {
+		i := payment(fmt.Sprint("many_", n))
+		if _, err := s.Admit(ctx, i); err != nil {
+			return err
+		}
+		nonce := uint64(100 + n)
+		_, err := s.Sign(ctx, signer.SignRequest{IntentID: i.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay, Payload: PayloadOf(t, i, pays, nonce, Fees())})
+		return err
+	})
+	if got, want := head(t, s).Seq, before+3+2*callers; got != want {
+		t.Errorf("entries: got %d, want %d", got, want)
+	}
+}
+
+func together(t *testing.T, n int, f func(context.Context, int) error) {
+	t.Helper()
+	var all sync.WaitGroup
+	errs := make([]error, n)
+	for k := range n {
+		all.Go(func() { errs[k] = f(t.Context(), k) })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refusalsAreNotJournaled(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	pays, holds := issued(t, s)
+	i := payment("wd_1")
+	admit(t, s, i)
+	before := head(t, s)
+	bad := payment("wd_2")
+	bad.To = holds
+	if _, err := s.Admit(t.Context(), bad); err == nil {
+		t.Error("got no error, want a refusal")
+	}
+	if _, err := s.Sign(t.Context(), signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: Payload(t, pays, nil, 0, Fees())}); err == nil {
+		t.Error("got no error, want a refusal")
+	}
+	if _, err := s.Issue(t.Context(), signer.WalletRef{}); err == nil {
+		t.Error("got no error, want a refusal")
+	}
+	if after := head(t, s); after != before {
+		t.Errorf("head: got %+v, want %+v", after, before)
+	}
+	bad.To = Stranger
+	admit(t, s, bad)
+}
+
+func chainsEntries(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
+	pays, _ := issued(t, s)
+	i := payment("wd_1")
+	i.CustomerID = "<&>"
+	admit(t, s, i)
+	sign(t, s, signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: PayloadOf(t, i, pays, 0, Fees())})
+	var at signer.Head
+	var kinds []signer.RecordKind
+	for {
+		batch, err := s.Entries(t.Context(), at.Seq, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batch) > 2 {
+			t.Fatalf("got %d entries, want at most 2", len(batch))
+		}
+		for _, e := range batch {
+			r, err := e.Follow(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Kind == signer.RecordGenesis && r.AttestKey != fmt.Sprintf("%x", public) {
+				t.Errorf("genesis: got attestation key %s, want %x", r.AttestKey, public)
+			}
+			at, kinds = e.Head(), append(kinds, r.Kind)
+		}
+		if len(batch) == 0 {
+			break
+		}
+	}
+	want := []signer.RecordKind{signer.RecordGenesis, signer.RecordIssue, signer.RecordIssue, signer.RecordIssue, signer.RecordAdmit, signer.RecordSign}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("got %v, want %v", kinds, want)
+	}
+	if got := head(t, s); got != at {
+		t.Errorf("head: got %+v, want %+v", got, at)
+	}
+	if past, err := s.Entries(t.Context(), 1<<63, 10); err != nil || len(past) != 0 {
+		t.Errorf("after the end: got %d entries, %v, want none", len(past), err)
+	}
+}
