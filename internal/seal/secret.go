@@ -1,0 +1,48 @@
+package seal
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+)
+
+// Secret is a text that must not be printed. Whatever formats, logs or marshals it by
+// accident writes ***; only Reveal gives the text.
+type Secret struct{ text string }
+
+// NewSecret wraps a text.
+func NewSecret(text string) Secret { return Secret{text} }
+
+// Reveal is the text itself. Each call is a place to look at in a review.
+func (s Secret) Reveal() string { return s.text }
+
+// Empty reports that there is no text.
+func (s Secret) Empty() bool { return s.text == "" }
+
+// Equal compares in a time that does not tell how much of a guess was right.
+func (s Secret) Equal(other Secret) bool {
+	return subtle.ConstantTimeCompare([]byte(s.text), []byte(other.text)) == 1
+}
+
+const masked = "***"
+
+// String masks the text.
+func (Secret) String() string { return masked }
+
+// GoString masks the text.
+func (Secret) GoString() string { return masked }
+
+// Format masks the text for every verb and flag.
+func (Secret) Format(state fmt.State, _ rune) { _, _ = state.Write([]byte(masked)) }
+
+// LogValue masks the text.
+func (Secret) LogValue() slog.Value { return slog.StringValue(masked) }
+
+// MarshalText masks the text, for JSON and everything else that marshals.
+func (Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }
+
+// UnmarshalText takes over a text, so that configuration can hold secrets.
+func (s *Secret) UnmarshalText(text []byte) error {
+	s.text = string(text)
+	return nil
+}
