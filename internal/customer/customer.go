@@ -1,0 +1,176 @@
+// Package customer knows the people and accounts that an organization keeps
+// money for, by the ids that the organization chose.
+//
+// An e-mail decides whether a withdrawal needs approval, so it is written only
+// where none was. What never happens here: a call that names another e-mail
+// changing the one that is known; two ids taken for one. What a crash leaves: a
+// customer or none; ensuring again finds it.
+package customer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Customer is one of an organization's customers.
+type Customer struct {
+	OrgID          string
+	ID             string
+	Email          string // "" when none is known
+	EmailChangedAt *time.Time
+	Metadata       map[string]string
+	Frozen         bool // a freeze of this customer stands
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+// Status is ACTIVE or FROZEN.
+func (c Customer) Status() string {
+	if c.Frozen {
+		return "FROZEN"
+	}
+	return "ACTIVE"
+}
+
+const selected = `
+	SELECT c.org_id, c.customer_id, coalesce(c.email, ''), c.email_changed_at, c.metadata,
+		EXISTS (SELECT FROM freezes f
+			WHERE f.scope = 'CUSTOMER' AND f.lifted_at IS NULL AND f.org_id = c.org_id AND f.customer_id = c.customer_id),
+		c.created_at, c.updated_at
+	FROM customers c`
+
+func read(row pgx.CollectableRow) (c Customer, err error) {
+	var metadata []byte
+	if err = row.Scan(&c.OrgID, &c.ID, &c.Email, &c.EmailChangedAt, &metadata, &c.Frozen, &c.CreatedAt, &c.UpdatedAt); err != nil {
+		return c, err
+	}
+	if err = json.Unmarshal(metadata, &c.Metadata); err != nil {
+		return c, fmt.Errorf("read the metadata of customer %q: %w", c.ID, err)
+	}
+	return c, nil
+}
+
+// Ensure finds a customer or makes it. An e-mail ("" for none) is written only
+// where none is known; emailIgnored tells that another one is known and stays.
+// The id and the e-mail are checked: the errors of CheckID and CheckEmail.
+func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, emailIgnored bool, err error) {
+	if err := CheckID(id); err != nil {
+		return Customer{}, false, err
+	}
+	var given *string
+	if email != "" {
+		if err := CheckEmail(email); err != nil {
+			return Customer{}, false, err
+		}
+		given = &email
+	}
+
+	c, found, err := find(ctx, tx, org, id)
+	if err != nil {
+		return Customer{}, false, err
+	}
+	if !found || c.Email == "" && given != nil {
+		// Somebody may be making the same customer now: whoever comes second
+		// waits here, and adds the e-mail if the first had none.
+		var made bool
+		err := tx.QueryRow(ctx, `
+			INSERT INTO customers AS c (org_id, customer_id, email, created_at, updated_at)
+			VALUES ($1, $2, $3, $4, $4)
+			ON CONFLICT ON CONSTRAINT customers_pkey DO UPDATE SET email = excluded.email, updated_at = excluded.updated_at
+				WHERE c.email IS NULL AND excluded.email IS NOT NULL
+			RETURNING xmax = 0`, org, id, given, tx.Now).Scan(&made)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows): // It was made meanwhile, with all that is needed.
+		case err != nil:
+			return Customer{}, false, fmt.Errorf("make customer %q: %w", id, err)
+		default:
+			action := "customer.email_added"
+			if made {
+				action = "customer.created"
+			}
+			err := audit.Record(ctx, tx, audit.Entry{
+				OrgID: org, Actor: audit.APIKey(org), Action: action,
+				ResourceKind: "CUSTOMER", ResourceID: id, Detail: map[string]any{"email": given},
+			})
+			if err != nil {
+				return Customer{}, false, err
+			}
+		}
+		if c, found, err = find(ctx, tx, org, id); err != nil {
+			return Customer{}, false, err
+		}
+		if !found {
+			return Customer{}, false, fmt.Errorf("customer %q is not there after it was made", id)
+		}
+	}
+	return c, given != nil && !SameEmail(c.Email, email), nil
+}
+
+func find(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool, error) {
+	rows, err := tx.Query(ctx, selected+` WHERE c.org_id = $1 AND c.customer_id = $2`, org, id)
+	if err != nil {
+		return Customer{}, false, fmt.Errorf("look for customer %q: %w", id, err)
+	}
+	c, err := pgx.CollectExactlyOneRow(rows, read)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Customer{}, false, nil
+	}
+	if err != nil {
+		return Customer{}, false, fmt.Errorf("look for customer %q: %w", id, err)
+	}
+	return c, true, nil
+}
+
+// ByID reads a customer. Error: NOT_FOUND; an id that cannot be one is not found either.
+func ByID(ctx context.Context, tx pg.Tx, org, id string) (Customer, error) {
+	absent := fault.New(fault.NotFound, fault.CodeNotFound, "There is no such customer. It is made by its first call of POST /deposit.")
+	if CheckID(id) != nil {
+		return Customer{}, absent
+	}
+	c, found, err := find(ctx, tx, org, id)
+	if err == nil && !found {
+		err = absent
+	}
+	return c, err
+}
+
+// Filter narrows a list; zero members do not.
+type Filter struct {
+	CustomerID    string
+	CreatedAfter  time.Time // exclusive
+	CreatedBefore time.Time // exclusive
+}
+
+// List reads an organization's customers, one page in the order of (created at, id).
+func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Customer], error) {
+	q := page.Select(selected+` WHERE c.org_id = ?`, org)
+	if f.CustomerID != "" {
+		q.And(`c.customer_id = ?`, f.CustomerID)
+	}
+	if !f.CreatedAfter.IsZero() {
+		q.And(`c.created_at > ?`, f.CreatedAfter)
+	}
+	if !f.CreatedBefore.IsZero() {
+		q.And(`c.created_at < ?`, f.CreatedBefore)
+	}
+	sql, args := q.Sorted(p, "c.created_at", "c.customer_id")
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return page.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
+	}
+	found, err := pgx.CollectRows(rows, read)
+	if err != nil {
+		return page.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
+	}
+	return page.Cut(p, found, func(c Customer) page.Cursor { return page.Cursor{At: c.CreatedAt, ID: c.ID} }), nil
+}

@@ -1,0 +1,82 @@
+package customer
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/cofferpay/coffer/internal/fault"
+)
+
+const (
+	idBytesMax    = 128
+	emailBytesMin = 3
+	emailBytesMax = 254
+)
+
+// CheckID refuses an id that could be mistaken for another one or that cannot
+// be shown safely. What passes is compared byte for byte, without folding: "a"
+// and "A" are two customers. The refusal is INVALID_REQUEST on customerId.
+func CheckID(s string) error {
+	if why := wrongText(s, idBytesMax); why != "" {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "customerId %s.", why).On("customerId")
+	}
+	return nil
+}
+
+// CheckEmail refuses what cannot be an e-mail address. It does not find out
+// whether mail arrives there. The refusal is INVALID_REQUEST on customerEmail.
+func CheckEmail(s string) error {
+	why := wrongText(s, emailBytesMax)
+	at := strings.LastIndexByte(s, '@')
+	switch {
+	case why != "":
+	case len(s) < emailBytesMin || at < 1 || at == len(s)-1 || strings.IndexByte(s, '@') != at:
+		why = "is not an e-mail address: one @ with something on both sides"
+	case strings.ContainsFunc(s, unicode.IsSpace) || strings.ContainsAny(s, `<>",;:\()[]`):
+		why = "is not a plain e-mail address: no spaces, brackets or quotes"
+	default:
+		return nil
+	}
+	return fault.New(fault.Invalid, fault.InvalidRequest, "customerEmail %s.", why).On("customerEmail")
+}
+
+// SameEmail compares as people do: NFKC and lower case.
+func SameEmail(a, b string) bool { return foldEmail(a) == foldEmail(b) }
+
+func foldEmail(s string) string { return norm.NFKC.String(strings.ToLower(norm.NFKC.String(s))) }
+
+func wrongText(s string, bytesMax int) string {
+	switch {
+	case s == "":
+		return "is empty"
+	case len(s) > bytesMax:
+		return "is too long"
+	case !utf8.ValidString(s):
+		return "is not valid UTF-8"
+	case !norm.NFC.IsNormalString(s):
+		return "is not in Unicode NFC: normalize it before you send it"
+	case strings.TrimSpace(s) != s:
+		return "begins or ends with a space"
+	}
+	for _, r := range s {
+		// Cc are controls, Cf the invisible format characters, the bidirectional
+		// ones among them, Zl and Zp break lines. Co and Cs mean nothing to others.
+		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) || invisible(r) {
+			return "contains a control, bidirectional or invisible character"
+		}
+	}
+	return ""
+}
+
+// invisible are format characters that no script needs to be written: they make
+// two ids look the same. Joiners (U+200C, U+200D) and tags of emoji are needed.
+func invisible(r rune) bool {
+	switch r {
+	case '\u00ad', '\u180e', '\u200b', '\u2060', '\u2061', '\u2062', '\u2063', '\u2064', '\ufeff', '\ufff9', '\ufffa', '\ufffb':
+		return true
+	}
+	return false
+}

@@ -1,0 +1,236 @@
+// Package org is the organizations that use this service: who they are, the key
+// of their programs, and what they have set.
+//
+// A key is shown once and only its hash is kept; one key of an organization is
+// live. What never happens here: a key in a log or in the database, an answer
+// that tells why a key is refused. What a crash leaves: an organization with a
+// key that nobody may have seen, which is rolled.
+package org
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+const (
+	keyPrefix    = "ck_"
+	keyBytes     = 32
+	keyTextBytes = len(keyPrefix) + (keyBytes*8+5)/6
+	nameBytesMax = 200
+)
+
+// Key is an API key: ck_ and 43 characters. It prints as ***.
+type Key struct{ text string }
+
+// Reveal is the key itself, to be shown once to whom it is for.
+func (k Key) Reveal() string { return k.text }
+
+// String hides the key.
+func (Key) String() string { return "***" }
+
+// GoString hides the key.
+func (Key) GoString() string { return "***" }
+
+// LogValue hides the key.
+func (Key) LogValue() slog.Value { return slog.StringValue("***") }
+
+// MarshalText hides the key.
+func (Key) MarshalText() ([]byte, error) { return []byte("***"), nil }
+
+func newKey() (Key, []byte) {
+	var b [keyBytes]byte
+	_, _ = rand.Read(b[:]) // never fails: the program ends when there is no randomness
+	k := Key{keyPrefix + base64.RawURLEncoding.EncodeToString(b[:])}
+	sum := sha256.Sum256([]byte(k.text))
+	return k, sum[:]
+}
+
+// Organization is one user of this service.
+type Organization struct {
+	ID        string // org_…
+	Name      string
+	CreatedAt time.Time
+}
+
+// Create makes an organization with its settings and its first key, which is
+// not readable later. Error: INVALID_REQUEST for a name that cannot be one.
+func Create(ctx context.Context, db *pg.DB, name string) (Organization, Key, error) {
+	name = strings.TrimSpace(name)
+	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) {
+		return Organization{}, Key{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"An organization has a name of 1 to %d bytes.", nameBytesMax).On("name")
+	}
+	key, hash := newKey()
+	var o Organization
+	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		o = Organization{ID: id.New("org", tx.Now), Name: name, CreatedAt: tx.Now}
+		b := &pgx.Batch{}
+		b.Queue(`INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $2, $3)`, o.ID, o.Name, o.CreatedAt)
+		b.Queue(`INSERT INTO organization_settings (org_id, updated_at) VALUES ($1, $2)`, o.ID, tx.Now)
+		b.Queue(`INSERT INTO api_keys (org_id, hash, created_at) VALUES ($1, $2, $3)`, o.ID, hash, tx.Now)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return fmt.Errorf("create organization %s: %w", o.ID, err)
+		}
+		return audit.Record(ctx, tx, audit.Entry{
+			OrgID: o.ID, Actor: audit.System("org"), Action: "organization.created",
+			ResourceKind: "ORGANIZATION", ResourceID: o.ID, Detail: map[string]string{"name": name},
+		})
+	})
+	if err != nil {
+		return Organization{}, Key{}, err
+	}
+	return o, key, nil
+}
+
+// ByID reads an organization. Error: NOT_FOUND.
+func ByID(ctx context.Context, tx pg.Tx, org string) (Organization, error) {
+	var o Organization
+	err := tx.QueryRow(ctx, `SELECT org_id, name, created_at FROM organizations WHERE org_id = $1`, org).
+		Scan(&o.ID, &o.Name, &o.CreatedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return o, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization.")
+	}
+	if err != nil {
+		return o, fmt.Errorf("read organization %s: %w", org, err)
+	}
+	return o, nil
+}
+
+// All are the organizations that the transaction sees, oldest first.
+func All(ctx context.Context, tx pg.Tx) ([]Organization, error) {
+	rows, err := tx.Query(ctx, `SELECT org_id, name, created_at FROM organizations ORDER BY created_at, org_id`)
+	if err != nil {
+		return nil, fmt.Errorf("list the organizations: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Organization])
+	if err != nil {
+		return nil, fmt.Errorf("list the organizations: %w", err)
+	}
+	return found, nil
+}
+
+// Authenticate tells whose key was presented. It reads the key's row each time,
+// so a key is refused by every request that starts after it was rolled. A
+// missing, malformed, unknown or rolled key takes the same way through here and
+// gets the same refusal, UNAUTHORIZED; any other error means "unknown".
+func Authenticate(ctx context.Context, db *pg.DB, presented string) (orgID string, err error) {
+	// What is too long is not hashed whole, and cannot be a key either way.
+	text := presented[:min(len(presented), keyTextBytes+1)]
+	sum := sha256.Sum256([]byte(text))
+	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT org_id FROM api_keys WHERE hash = $1 AND rolled_at IS NULL`, sum[:]).Scan(&orgID)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("look for a key: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if orgID == "" {
+		return "", fault.New(fault.Unauthorized, fault.CodeUnauthorized,
+			"Send a valid API key in the header x-api-key. This answer says nothing about any other request.")
+	}
+	return orgID, nil
+}
+
+// RollKey makes a new key; the old one is refused from the commit on. Errors:
+// NOT_FOUND, INVALID_STATE when somebody else rolled it at this moment.
+func RollKey(ctx context.Context, db *pg.DB, by audit.Actor, org string) (Key, error) {
+	key, hash := newKey()
+	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if _, err := ByID(ctx, tx, org); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = $2 WHERE org_id = $1 AND rolled_at IS NULL`, org, tx.Now)
+		if err != nil {
+			return fmt.Errorf("roll the key of %s: %w", org, err)
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO api_keys (org_id, hash, created_at) VALUES ($1, $2, $3)`, org, hash, tx.Now)
+		if pg.Violates(err, "api_keys_one_live") {
+			return fault.New(fault.Conflict, fault.InvalidState, "The key was rolled by somebody else at this moment; their key is the valid one.")
+		}
+		if err != nil {
+			return fmt.Errorf("roll the key of %s: %w", org, err)
+		}
+		return audit.Record(ctx, tx, audit.Entry{
+			OrgID: org, Actor: by, Action: "api_key.rolled", ResourceKind: "ORGANIZATION", ResourceID: org,
+		})
+	})
+	if err != nil {
+		return Key{}, err
+	}
+	return key, nil
+}
+
+// Settings are what an organization has set.
+type Settings struct {
+	CustomerWithdrawUSDThreshold *money.USD // withdrawals strictly above it wait for approval; nil: none do for their value
+	RequireWithdrawIdempotency   bool       // a withdrawal without a key is refused
+	UpdatedAt                    time.Time
+}
+
+// SettingsOf reads an organization's settings. Error: NOT_FOUND.
+func SettingsOf(ctx context.Context, tx pg.Tx, org string) (Settings, error) {
+	var s Settings
+	err := tx.QueryRow(ctx, `
+		SELECT customer_withdraw_usd_threshold, require_withdraw_idempotency, updated_at
+		FROM organization_settings WHERE org_id = $1`, org).
+		Scan(&s.CustomerWithdrawUSDThreshold, &s.RequireWithdrawIdempotency, &s.UpdatedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return s, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization.")
+	}
+	if err != nil {
+		return s, fmt.Errorf("read the settings of %s: %w", org, err)
+	}
+	return s, nil
+}
+
+// SetWithdrawThreshold sets customerWithdrawUsdThreshold, nil for none, in a
+// transaction of the system. Error: NOT_FOUND.
+func SetWithdrawThreshold(ctx context.Context, tx pg.Tx, by audit.Actor, org string, threshold *money.USD) error {
+	return set(ctx, tx, by, org, "customerWithdrawUsdThreshold", threshold, `
+		UPDATE organization_settings s SET customer_withdraw_usd_threshold = $2, updated_at = $3
+		FROM (SELECT org_id, customer_withdraw_usd_threshold AS was FROM organization_settings WHERE org_id = $1 FOR UPDATE) o
+		WHERE s.org_id = o.org_id RETURNING trim_scale(o.was)::text`)
+}
+
+// SetRequireWithdrawIdempotency sets requireWithdrawIdempotency, in a
+// transaction of the system. Error: NOT_FOUND.
+func SetRequireWithdrawIdempotency(ctx context.Context, tx pg.Tx, by audit.Actor, org string, required bool) error {
+	return set(ctx, tx, by, org, "requireWithdrawIdempotency", required, `
+		UPDATE organization_settings s SET require_withdraw_idempotency = $2, updated_at = $3
+		FROM (SELECT org_id, require_withdraw_idempotency AS was FROM organization_settings WHERE org_id = $1 FOR UPDATE) o
+		WHERE s.org_id = o.org_id RETURNING o.was::text`)
+}
+
+func set(ctx context.Context, tx pg.Tx, by audit.Actor, org, setting string, value any, update string) error {
+	var was *string
+	err := tx.QueryRow(ctx, update, org, value, tx.Now).Scan(&was)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization.")
+	}
+	if err != nil {
+		return fmt.Errorf("set %s of %s: %w", setting, org, err)
+	}
+	return audit.Record(ctx, tx, audit.Entry{
+		OrgID: org, Actor: by, Action: "settings.changed", ResourceKind: "ORGANIZATION", ResourceID: org,
+		Detail: map[string]any{"setting": setting, "from": was, "to": value},
+	})
+}

@@ -1,0 +1,80 @@
+package people_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/people"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+func TestOnlyOwnersAdminsAndApproversApprove(t *testing.T) {
+	t.Parallel()
+	for role, want := range map[people.Role]bool{
+		people.Owner: true, people.Admin: true, people.Approver: true,
+		people.Finance: false, people.Developer: false, people.Viewer: false, "": false,
+	} {
+		if got := (people.Person{Roles: []people.Role{role}}).May(people.Approve); got != want {
+			t.Errorf("%s: got %v, want %v", role, got, want)
+		}
+	}
+	if (people.Person{Roles: []people.Role{people.Owner}}).May("ANYTHING") {
+		t.Error("an owner may do what is not an action")
+	}
+}
+
+func TestAPersonBelongsToOneOrganization(t *testing.T) {
+	t.Parallel()
+	db, ctx := pgtest.New(t), t.Context()
+	a, _, err := org.Create(ctx, db, "A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := org.Create(ctx, db, "B")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(org, email string, roles ...people.Role) error {
+		return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			_, err := people.Add(ctx, tx, audit.Operator("op"), org, email, "Ann", roles...)
+			return err
+		})
+	}
+	if err := add(a.ID, "Ann@Example.com", people.Owner, people.Approver); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(b.ID, "bob@example.com", people.Viewer); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(a.ID, "ANN@example.com", people.Viewer); !fault.Is(err, fault.InvalidState) {
+		t.Errorf("got %v, want %v", err, fault.InvalidState)
+	}
+	for _, roles := range [][]people.Role{nil, {"KING"}} {
+		if err := add(a.ID, "carl@example.com", roles...); !fault.Is(err, fault.InvalidRequest) {
+			t.Errorf("%v: got %v, want %v", roles, err, fault.InvalidRequest)
+		}
+	}
+	if err := add(a.ID, "carl", people.Viewer); !fault.Is(err, fault.InvalidRequest) {
+		t.Errorf("got %v, want %v", err, fault.InvalidRequest)
+	}
+	err = db.ReadOrg(ctx, a.ID, func(ctx context.Context, tx pg.Tx) error {
+		p, err := people.ByEmail(ctx, tx, "aNN@example.com")
+		if err != nil {
+			return err
+		}
+		if p.OrgID != a.ID || !p.May(people.Approve) || len(p.Roles) != 2 {
+			t.Errorf("got %+v, want the owner and approver of A", p)
+		}
+		if _, err := people.ByEmail(ctx, tx, "bob@example.com"); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("got %v, want %v", err, fault.CodeNotFound)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
