@@ -1,0 +1,180 @@
+// Package dispatch is the only way out: every transaction of ours goes through
+// it. An order is placed in the transaction of the feature that wants it; from
+// there on dispatch gives it a slot, has it signed, stores the bytes, sends
+// them, follows them, replaces them in the same slot when their fee is too low,
+// and ends the order on proof.
+//
+// What never happens here: a second slot for an order, a signature for a
+// payload that is not committed, bytes sent before they are stored, an order
+// called failed because of a time-out or of anything a node said. What a crash
+// leaves: a row that says how far the order came; the next step is taken from
+// there, and ends in sending the same bytes again, never others.
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// Order is a payment that has to reach a chain. Its ID is the id of what caused
+// it (a withdrawal, a sweep, a top-up): one cause, one order, one slot, for ever.
+type Order struct {
+	ID         string
+	OrgID      string
+	Purpose    signer.Purpose
+	Chain      chain.Name
+	WalletID   string // pays
+	ToWalletID string // receives, when it is ours; else ""
+	To         chain.Address
+	MintID     int
+	Contract   chain.Address // "" for the native coin
+	Amount     money.Amount
+	CustomerID string // whose money it is, "" when nobody's in particular
+	KeyHash    string // hex SHA-256 of the caller's idempotency key, or ""
+
+	Status     Status
+	WaitingFor Want
+	CreatedAt  time.Time
+}
+
+// Want says what a queued order waits for.
+type Want string
+
+// The wants. Funds and Gas come with how much is missing.
+const (
+	WantNothing    Want = ""
+	WantFunds      Want = "FUNDS"      // its wallet does not hold the amount yet
+	WantGas        Want = "GAS"        // its wallet cannot pay the fee yet
+	WantFreeze     Want = "FREEZE"     // something is frozen
+	WantSimulation Want = "SIMULATION" // the chain says that it would revert
+	WantChain      Want = "CHAIN"      // the providers do not answer
+	WantSigner     Want = "SIGNER"     // the signer does not answer
+)
+
+// End is how an order ended, on a proven block.
+type End struct {
+	Paid      bool
+	Cancelled bool // the slot was filled by a cancel
+	Hash      chain.TxHash
+	Replaced  []chain.TxHash // the other transactions that were signed for the slot
+	Fee       money.Amount   // native units, paid by the order's wallet
+	ProofID   int64
+	Block     chain.Block
+}
+
+// Listener is the feature that placed an order. Its methods write in the
+// transaction that changes the order and may run twice; they do no I/O else.
+type Listener interface {
+	// Broadcast tells that a provider took the order's transaction, or that it
+	// was found in a block before any provider said so.
+	Broadcast(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error
+	// Included tells that the transaction is in a block that is not final yet.
+	Included(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error
+	// Ended tells the end and returns what has to be posted for it. Dispatch
+	// posts it together with the fee and moves what the wallets hold.
+	Ended(ctx context.Context, tx pg.Tx, o Order, e End) ([]ledger.Posting, error)
+	// Refused tells that the signer's policy said no before anything was
+	// journaled. Placing the order again asks it again.
+	Refused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
+}
+
+// Place queues an order in the caller's transaction. An order that the signer
+// refused is queued again; any other order with that id is an error.
+func Place(ctx context.Context, tx pg.Tx, o Order) error {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
+		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13)
+		ON CONFLICT (order_id) DO UPDATE
+		SET status = 'QUEUED', waiting_for = NULL, last_error = NULL, attempt_after = excluded.attempt_after
+		WHERE dispatch_orders.status = 'REFUSED' AND dispatch_orders.amount = excluded.amount
+		  AND dispatch_orders.to_address = excluded.to_address`,
+		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
+		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now)
+	if err != nil {
+		return fmt.Errorf("place order %s: %w", o.ID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fmt.Errorf("place order %s: it is placed already", o.ID)
+	}
+	return nil
+}
+
+// Withdraw takes back an order that has no slot, in the caller's transaction.
+// It is false when the order is past that: then only its slot ends it.
+func Withdraw(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		UPDATE dispatch_orders SET status = 'WITHDRAWN', waiting_for = NULL, short_by = NULL, ended_at = $2
+		WHERE order_id = $1 AND status IN ('QUEUED', 'REFUSED')`, orderID, tx.Now)
+	if err != nil {
+		return false, fmt.Errorf("withdraw order %s: %w", orderID, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// Short is a queued order that lacks funds or gas on its wallet.
+type Short struct {
+	Order
+	By money.Amount // units of the order's mint for FUNDS, of the native coin for GAS
+}
+
+// Shorts are the queued orders of a chain that wait for funds or gas, oldest
+// first: what a sweep on demand or a top-up has to bring.
+func Shorts(ctx context.Context, tx pg.Tx, name chain.Name, want Want, limit int) ([]Short, error) {
+	rows, err := tx.Query(ctx, selectOrders+`, short_by FROM dispatch_orders
+		WHERE chain = $1 AND status = 'QUEUED' AND waiting_for = $2 AND short_by > 0
+		ORDER BY created_at, order_id LIMIT $3`, name, want, limit)
+	if err != nil {
+		return nil, fmt.Errorf("orders of %s that wait for %s: %w", name, want, err)
+	}
+	shorts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Short, error) {
+		var s Short
+		return s, row.Scan(append(s.columns(), &s.By)...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("orders of %s that wait for %s: %w", name, want, err)
+	}
+	return shorts, nil
+}
+
+const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coalesce(to_wallet_id, ''), to_address, mint_id,
+	contract, amount, coalesce(customer_id, ''), key_hash, status, coalesce(waiting_for, ''), created_at`
+
+func (o *Order) columns() []any {
+	return []any{
+		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.ToWalletID, &o.To, &o.MintID,
+		&o.Contract, &o.Amount, &o.CustomerID, &o.KeyHash, &o.Status, &o.WaitingFor, &o.CreatedAt,
+	}
+}
+
+func scanOrder(row pgx.CollectableRow) (Order, error) {
+	var o Order
+	return o, row.Scan(o.columns()...)
+}
+
+// lockOrder reads an order under its row lock: the first lock of every
+// transaction that changes one.
+func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
+	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1 FOR UPDATE`, orderID)
+	if err != nil {
+		return Order{}, fmt.Errorf("lock order %s: %w", orderID, err)
+	}
+	o, err := pgx.CollectExactlyOneRow(rows, scanOrder)
+	if err != nil {
+		return Order{}, fmt.Errorf("lock order %s: %w", orderID, err)
+	}
+	return o, nil
+}
+
+func (o Order) payment(from chain.Address) chain.Payment {
+	return chain.Payment{From: from, To: o.To, Contract: o.Contract, Amount: o.Amount}
+}

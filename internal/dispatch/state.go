@@ -1,0 +1,73 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Status is how far an order came.
+type Status string
+
+// The statuses.
+const (
+	Queued    Status = "QUEUED"    // placed; nothing is reserved and nothing signed
+	Refused   Status = "REFUSED"   // the signer's policy said no; may be placed again
+	Withdrawn Status = "WITHDRAWN" // taken back before it had a slot
+	Slotted   Status = "SLOTTED"   // has its slot and its first unsigned transaction
+	Signed    Status = "SIGNED"    // bytes are stored and may be out
+	Broadcast Status = "BROADCAST" // a provider took them, or a block has them
+	Paid      Status = "PAID"      // final, and did what it had to do
+	Failed    Status = "FAILED"    // final, the slot was used and did not pay
+	Stuck     Status = "STUCK"     // final, and what it did contradicts itself: a person decides
+)
+
+// A transition is a move that an order may make, and why.
+type transition struct {
+	From, To Status
+	Cause    string
+}
+
+// transitions are all the moves there are. The table is drawn in states.md and
+// the database refuses the ones that would give a slot back.
+var transitions = []transition{
+	{Queued, Slotted, "admitted by the signer, funds and gas reserved"},
+	{Queued, Refused, "the signer's policy says no"},
+	{Queued, Withdrawn, "taken back by its feature"},
+	{Refused, Queued, "placed again"},
+	{Refused, Withdrawn, "taken back by its feature"},
+	{Slotted, Signed, "the signed bytes are stored"},
+	{Signed, Broadcast, "a provider took them, or a block has them"},
+	{Broadcast, Paid, "final, succeeded, the payment is among its effects"},
+	{Broadcast, Failed, "final, reverted, or our own cancel"},
+	{Broadcast, Stuck, "final, succeeded, and the payment is not among its effects"},
+}
+
+// errLost says that an order was not in the state that a step started from:
+// another process, or this one before a crash, was there first. The step is
+// dropped and the row read again.
+var errLost = errors.New("order is in another state")
+
+// become is the compare-and-swap of an order's status. set continues the UPDATE
+// with further columns, its parameters from $4 on.
+func become(ctx context.Context, tx pg.Tx, orderID string, from, to Status, set string, args ...any) error {
+	if !slices.ContainsFunc(transitions, func(t transition) bool { return t.From == from && t.To == to }) {
+		panic(fmt.Sprintf("dispatch: no way from %s to %s", from, to))
+	}
+	if set != "" {
+		set = ", " + set
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE dispatch_orders SET status = $3, waiting_for = NULL, short_by = NULL, last_error = NULL`+set+`
+		WHERE order_id = $1 AND status = $2`, append([]any{orderID, from, to}, args...)...)
+	if err != nil {
+		return fmt.Errorf("order %s from %s to %s: %w", orderID, from, to, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fmt.Errorf("order %s from %s to %s: %w", orderID, from, to, errLost)
+	}
+	return nil
+}
