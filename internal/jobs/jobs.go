@@ -91,7 +91,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		Queues:               map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workersMax}},
 		Workers:              r.workers,
 		PeriodicJobs:         r.periodic,
-		Logger:               r.log,
+		Logger:               slog.New(warnings{r.log.Handler()}),
 		ErrorHandler:         complaints{r.log},
 		JobTimeout:           chorePeriod,
 		RescueStuckJobsAfter: stuckAfter,
@@ -111,6 +111,22 @@ func (r *Runner) Run(ctx context.Context) error {
 	<-client.Stopped()
 	return nil
 }
+
+// warnings drops what is below a warning: River tells of its every step.
+type warnings struct{ slog.Handler }
+
+// Enabled lets warnings and errors through.
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs keeps the filter.
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup keeps the filter.
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 // complaints logs what went wrong in a chore; River's own log is for its inner life.
 type complaints struct{ log *slog.Logger }

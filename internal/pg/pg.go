@@ -232,8 +232,11 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("the role %s of the database URL bypasses row level security: "+
 			"use a plain login role (CREATE ROLE coffer LOGIN NOINHERIT PASSWORD '...')", login)
 	}
+	// Since 16 a membership may allow to grant a role and not to take it on.
 	rows, err := conn.Query(ctx, `
-		SELECT rolname, pg_has_role(session_user, oid, 'MEMBER'), pg_has_role(session_user, oid, 'USAGE')
+		SELECT rolname,
+			pg_has_role(session_user, oid, CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END),
+			pg_has_role(session_user, oid, 'USAGE')
 		FROM pg_roles WHERE rolname = ANY ($1)`, []string{roleApp, roleSystem, roleReader})
 	if err != nil {
 		return fmt.Errorf("ask for the memberships of %s: %w", login, err)

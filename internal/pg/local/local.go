@@ -19,6 +19,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -110,6 +111,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 	c := &Cluster{opts: opts, bin: bin}
 	if err := c.prepare(ctx); err != nil {
+		c.tidy()
 		return nil, fmt.Errorf("start a private PostgreSQL in %s: %w", opts.Dir, err)
 	}
 	if err := c.launch(ctx); err != nil {
@@ -203,38 +205,53 @@ func (c *Cluster) url(role, password, database string) string {
 	return u.String()
 }
 
+// places are where packagers put servers of several versions side by side.
+var places = []string{
+	"/usr/lib/postgresql/*/bin",
+	"/usr/pgsql-*/bin",
+	"/opt/homebrew/opt/postgresql@*/bin",
+	"/usr/local/opt/postgresql@*/bin",
+}
+
 // Binaries finds the directory that holds initdb and postgres: on PATH, or where
-// Debian and Homebrew put them. The newest version wins outside PATH.
+// Debian, Red Hat and Homebrew put them. The newest version wins outside PATH.
 func Binaries() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if real, err := filepath.EvalSymlinks(path); err == nil && usable(filepath.Dir(real)) {
 			return filepath.Dir(real), nil
 		}
 	}
-	return binariesIn(
-		"/usr/lib/postgresql/*/bin",
-		"/usr/pgsql-*/bin",
-		"/opt/homebrew/opt/postgresql@*/bin",
-		"/usr/local/opt/postgresql@*/bin",
-	)
+	if found := binariesIn(places); len(found) > 0 {
+		return found[0], nil
+	}
+	return "", errors.New("no PostgreSQL server found on PATH or in the usual places: " +
+		"install version 15 or later (Debian and Ubuntu: apt install postgresql; macOS: brew install postgresql@17), " +
+		"or give the URL of a running server")
 }
 
-// binariesIn finds the newest version among the directories that match.
-func binariesIn(patterns ...string) (string, error) {
+// binariesFor finds the binaries that can open data of a version: an upgrade of the
+// system puts a newer server beside the old one, which cannot read the old one's files.
+func binariesFor(version string, first string, patterns []string) (string, error) {
+	for _, bin := range append([]string{first}, binariesIn(patterns)...) {
+		output, err := exec.Command(filepath.Join(bin, "postgres"), "--version").Output()
+		fields := strings.Fields(string(output)) // postgres (PostgreSQL) 15.18 (Debian ...)
+		if err == nil && len(fields) >= 3 && (fields[2] == version || strings.HasPrefix(fields[2], version+".")) {
+			return bin, nil
+		}
+	}
+	return "", fmt.Errorf("the data is of PostgreSQL %s, which is not installed: install it, or move the data with pg_upgrade", version)
+}
+
+// binariesIn lists the usable directories that match, the newest version first.
+func binariesIn(patterns []string) []string {
 	var found []string
 	for _, pattern := range patterns {
 		matches, _ := filepath.Glob(pattern) // The patterns are well formed.
 		found = append(found, matches...)
 	}
+	found = slices.DeleteFunc(found, func(dir string) bool { return !usable(dir) })
 	slices.SortFunc(found, func(a, b string) int { return versionIn(b) - versionIn(a) })
-	for _, dir := range found {
-		if usable(dir) {
-			return dir, nil
-		}
-	}
-	return "", errors.New("no PostgreSQL server found on PATH or in the usual places: " +
-		"install version 15 or later (Debian and Ubuntu: apt install postgresql; macOS: brew install postgresql@17), " +
-		"or give the URL of a running server")
+	return found
 }
 
 func usable(dir string) bool {
@@ -286,11 +303,14 @@ func (c *Cluster) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := os.Stat(c.path("data", "PG_VERSION")); errors.Is(err, fs.ErrNotExist) {
-		err = c.initialize(ctx)
-		if err != nil {
-			c.tidy()
-		}
+	version, err := os.ReadFile(c.path("data", "PG_VERSION"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.initialize(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("read the cluster's version: %w", err)
+	}
+	if c.bin, err = binariesFor(strings.TrimSpace(string(version)), c.bin, places); err != nil {
 		return err
 	}
 	content, err := os.ReadFile(c.path(configName))
@@ -472,12 +492,10 @@ func (c *Cluster) launchOnce(ctx context.Context) error {
 	if c.opts.TCP {
 		settings["listen_addresses"] = "127.0.0.1"
 	}
-	for name, value := range c.opts.Settings {
-		settings[name] = value
-	}
+	maps.Copy(settings, c.opts.Settings)
 	args := []string{filepath.Join(c.bin, "postgres"), "-D", c.path("data")}
-	for name, value := range settings {
-		args = append(args, "-c", name+"="+value)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "-c", name+"="+settings[name])
 	}
 
 	log, err := os.OpenFile(c.path("log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)

@@ -271,8 +271,9 @@ func TestADirectoryOutOfReachIsReplacedAndSaid(t *testing.T) {
 	stop(t, c)
 }
 
-func TestBinariesAreFoundOrTheirInstallationExplained(t *testing.T) {
-	t.Parallel()
+// Not parallel: a program that was just written cannot be started while another test's
+// fork still holds it open.
+func TestBinariesOfTheRightVersionAreFound(t *testing.T) {
 	root := t.TempDir()
 	for _, version := range []string{"9", "15", "17", "18"} {
 		bin := filepath.Join(root, version, "bin")
@@ -283,7 +284,8 @@ func TestBinariesAreFoundOrTheirInstallationExplained(t *testing.T) {
 			if version == "18" && name == "postgres" {
 				continue // Client tools only.
 			}
-			if err := os.WriteFile(filepath.Join(bin, name), nil, 0o755); err != nil {
+			script := "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + ".4 (Somewhere)'\n"
+			if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -293,12 +295,26 @@ func TestBinariesAreFoundOrTheirInstallationExplained(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", path, got, want)
 		}
 	}
-	if _, err := binariesIn(filepath.Join(root, "none", "*")); err == nil || !strings.Contains(err.Error(), "apt install postgresql") {
-		t.Errorf("got %v, want how to install", err)
-	}
 	// The directory's own name holds digits as well; what counts is the last part.
-	if got, err := binariesIn(filepath.Join(root, "*", "bin")); err != nil || got != filepath.Join(root, "17", "bin") {
-		t.Errorf("got %v, %v, want version 17", got, err)
+	patterns := []string{filepath.Join(root, "*", "bin")}
+	got := binariesIn(patterns)
+	if len(got) != 3 || got[0] != filepath.Join(root, "17", "bin") || got[2] != filepath.Join(root, "9", "bin") {
+		t.Errorf("got %v, want 17, 15 and 9", got)
+	}
+	if bin, err := binariesFor("15", got[0], patterns); err != nil || bin != filepath.Join(root, "15", "bin") {
+		t.Errorf("for data of 15: got %v, %v, want its binaries", bin, err)
+	}
+	if bin, err := binariesFor("16", got[0], patterns); err == nil || !strings.Contains(err.Error(), "PostgreSQL 16") {
+		t.Errorf("for data of 16: got %v, %v, want an error that names it", bin, err)
+	}
+}
+
+func TestWithoutBinariesTheErrorSaysWhatToInstall(t *testing.T) {
+	defer func(before []string) { places = before }(places)
+	places = nil
+	t.Setenv("PATH", t.TempDir())
+	if _, err := Start(t.Context(), Options{Dir: workplace(t), Log: quiet}); err == nil || !strings.Contains(err.Error(), "apt install postgresql") {
+		t.Errorf("got %v, want how to install", err)
 	}
 }
 
