@@ -94,6 +94,7 @@ var places = []place{
 	{"internal/signer", core, mayKeys},
 	{"internal/signer/keys", core, mayKeys},
 	{"internal/signer/signertest", core, testOnly | mayKeys},
+	{"internal/signer/mirror", core, 0},
 	{"internal/freeze", core, 0},
 
 	{"internal/scan", gates, 0},

@@ -1,0 +1,338 @@
+// Package mirror keeps the database and the signer's journal to one story: every
+// entry is copied here with the change that it belongs to, and the database never
+// runs ahead of, beside, or without the journal that it belongs to.
+//
+// What never happens here: an entry that is changed or dropped, a database that
+// takes up with another journal because its own is not there, an answer to a
+// contradiction other than stopping. What a crash leaves: entries in the journal
+// that the copy does not have yet. Import fetches them.
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+const (
+	batchEntries = 200
+	namedMax     = 5 // ids in an error
+)
+
+// Errors that stop everything outgoing until a person has looked.
+var (
+	// ErrForeign says that the signer has another journal than this database, or the
+	// same one with other contents.
+	ErrForeign = errors.New("this is not the signer journal that the database belongs to: " +
+		"give the signer the journal and key file of this installation, or this installation its own database")
+	// ErrBehind says that the journal lacks entries that the database has seen.
+	ErrBehind = errors.New("the signer's journal is older than the database: restore its latest copy, " +
+		"or move it away and let `coffer signer adopt` rebuild it from the database")
+	// ErrUnbound says that Import has never run on this database.
+	ErrUnbound = errors.New("the database belongs to no signer journal yet: import the journal before using the signer")
+)
+
+// UnknownError says that the journal has entries for things that the database
+// lacks: the database is older than the journal, as after restoring a backup. What
+// was signed may have been paid, so nothing may be decided on this database.
+type UnknownError struct {
+	Intents       []string // orders that were admitted or signed
+	Organizations []string // of wallets that were issued
+}
+
+// Error names some of them and what to do.
+func (e *UnknownError) Error() string {
+	var parts []string
+	for what, ids := range map[string][]string{"orders": e.Intents, "organizations": e.Organizations} {
+		if len(ids) > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", len(ids), what, strings.Join(ids[:min(len(ids), namedMax)], ", ")))
+		}
+	}
+	return "the signer's journal knows " + strings.Join(parts, " and ") + " that the database does not: " +
+		"the database is older than the journal; restore a backup that is as young as the journal " +
+		"(replay the write-ahead log to its end), nothing goes out until then"
+}
+
+// Fatal tells whether an error is a contradiction between database and journal, and
+// not just a signer or database that cannot be reached.
+func Fatal(err error) bool {
+	var unknown *UnknownError
+	return errors.Is(err, ErrForeign) || errors.Is(err, ErrBehind) || errors.As(err, &unknown)
+}
+
+// Record copies an entry in the transaction of the change that it belongs to.
+// Copying it again changes nothing. Errors: ErrUnbound, ErrForeign.
+func Record(ctx context.Context, tx pg.Tx, e signer.Entry) error {
+	if e.Hash != e.Sum() {
+		return fmt.Errorf("%w: entry %d does not have its hash", ErrForeign, e.Seq)
+	}
+	at, err := identity(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if at.JournalID != e.JournalID {
+		return fmt.Errorf("%w: entry %d is of %s, the database belongs to %s", ErrForeign, e.Seq, e.JournalID, at.JournalID)
+	}
+	if at.Seq == e.Seq && at.Hash != e.Hash {
+		return fmt.Errorf("%w: entry %d has another hash", ErrForeign, e.Seq)
+	}
+	return insert(ctx, tx, e)
+}
+
+func insert(ctx context.Context, tx pg.Tx, e signer.Entry) error {
+	var batch pgx.Batch
+	batch.Queue(`
+		INSERT INTO signer_journal (journal_id, seq, prev, hash, body, stored_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT ON CONSTRAINT signer_journal_pkey DO NOTHING`,
+		e.JournalID, int64(e.Seq), e.Prev, e.Hash, []byte(e.Body), tx.Now)
+	var fork bool
+	batch.Queue(`
+		SELECT EXISTS (
+			SELECT FROM signer_journal
+			WHERE journal_id = $1 AND (
+				seq = $2 AND hash <> $4 OR
+				seq = $2 - 1 AND hash <> $3 OR
+				seq = $2 + 1 AND prev <> $4))`,
+		e.JournalID, int64(e.Seq), e.Prev, e.Hash).QueryRow(func(row pgx.Row) error { return row.Scan(&fork) })
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("copy entry %d of the signer's journal: %w", e.Seq, err)
+	}
+	if fork {
+		return fmt.Errorf("%w: entry %d contradicts what was copied before", ErrForeign, e.Seq)
+	}
+	return nil
+}
+
+// identity is the journal that the database belongs to and up to where it was
+// imported. Error: ErrUnbound.
+func identity(ctx context.Context, tx pg.Tx) (signer.Head, error) {
+	var h signer.Head
+	var seq int64
+	err := tx.QueryRow(ctx, `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&h.JournalID, &seq, &h.Hash)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return h, ErrUnbound
+	}
+	if err != nil {
+		return h, fmt.Errorf("read which signer journal the database belongs to: %w", err)
+	}
+	h.Seq = uint64(seq)
+	return h, nil
+}
+
+// Keeper is who keeps the wallets: the book of package wallet.
+type Keeper interface {
+	// Keep inserts the wallet of an address that was issued, unless it is there. A
+	// wallet that is there with another address is an error.
+	Keep(ctx context.Context, tx pg.Tx, i signer.Issued) error
+}
+
+// Import brings the database up to the journal's end: it binds a database that has
+// never seen a signer, checks that what was imported is still in the journal, and
+// takes in every entry after it. It may run in several processes at once and be cut
+// off anywhere. Errors: ErrForeign, ErrBehind, *UnknownError (all Fatal), or unknown.
+func Import(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper) error {
+	head, err := s.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the signer where its journal stands: %w", err)
+	}
+	at, err := known(ctx, db, head)
+	if err != nil {
+		return err
+	}
+	if at, err = verify(ctx, db, s, at, head); err != nil {
+		return err
+	}
+	for at.Seq < head.Seq {
+		next, err := step(ctx, db, s, keeper, at)
+		if err != nil {
+			return err
+		}
+		if next == at {
+			// The signer has not this entry to give, although it said so.
+			return fmt.Errorf("import the signer's journal: no entry after %d of %d", at.Seq, head.Seq)
+		}
+		at = next
+	}
+	return nil
+}
+
+// known is where the database stands, after binding one that stands nowhere.
+func known(ctx context.Context, db *pg.DB, head signer.Head) (at signer.Head, err error) {
+	read := func(ctx context.Context, tx pg.Tx) error {
+		at, err = identity(ctx, tx)
+		return err
+	}
+	if err := db.ReadSystem(ctx, read); !errors.Is(err, ErrUnbound) {
+		return at, err
+	}
+	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		var used bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM wallets) OR EXISTS (SELECT FROM dispatch_orders)`).Scan(&used); err != nil {
+			return fmt.Errorf("look whether the database was ever used: %w", err)
+		}
+		if used {
+			return fmt.Errorf("%w: it has wallets, and the row that names their journal is gone", ErrForeign)
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO signer_identity (one, journal_id, imported_seq, imported_hash) VALUES (true, $1, 0, '')
+			ON CONFLICT DO NOTHING`, head.JournalID)
+		if err != nil {
+			return fmt.Errorf("bind the database to signer journal %s: %w", head.JournalID, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return at, err
+	}
+	return at, db.ReadSystem(ctx, read)
+}
+
+// verify compares the journal with what the database has of it: at where it was
+// imported, and at the furthest entry that was copied.
+func verify(ctx context.Context, db *pg.DB, s signer.Signer, at, head signer.Head) (signer.Head, error) {
+	if at.JournalID != head.JournalID {
+		return at, fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID, at.JournalID)
+	}
+	seen := []signer.Head{at}
+	err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		last := signer.Head{JournalID: at.JournalID}
+		var seq int64
+		err := tx.QueryRow(ctx, `SELECT seq, hash FROM signer_journal WHERE journal_id = $1 ORDER BY seq DESC LIMIT 1`, at.JournalID).
+			Scan(&seq, &last.Hash)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the last copied entry of the signer's journal: %w", err)
+		}
+		last.Seq = uint64(seq)
+		seen = append(seen, last)
+		return nil
+	})
+	if err != nil {
+		return at, err
+	}
+	for _, h := range seen {
+		if h.Seq == 0 {
+			continue
+		}
+		entries, err := s.Entries(ctx, h.Seq-1, 1)
+		if err != nil {
+			return at, fmt.Errorf("ask the signer for entry %d: %w", h.Seq, err)
+		}
+		switch {
+		case len(entries) == 0:
+			return at, fmt.Errorf("%w: it ends at %d, the database has seen %d", ErrBehind, head.Seq, h.Seq)
+		case entries[0].Head() != h || entries[0].Sum() != h.Hash:
+			return at, fmt.Errorf("%w: entry %d is another one", ErrForeign, h.Seq)
+		}
+	}
+	return at, nil
+}
+
+// step imports one batch and returns where the database stands then.
+func step(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, at signer.Head) (signer.Head, error) {
+	entries, err := s.Entries(ctx, at.Seq, batchEntries)
+	if err != nil {
+		return at, fmt.Errorf("ask the signer for the entries after %d: %w", at.Seq, err)
+	}
+	var wallets []signer.Issued
+	var intents []string
+	end := at
+	for _, e := range entries {
+		r, err := e.Follow(end)
+		if err != nil {
+			return at, fmt.Errorf("%w: %w", ErrForeign, err)
+		}
+		end = e.Head()
+		switch r.Kind {
+		case signer.RecordIssue:
+			// The proof is not in the journal; the signer makes the same one again.
+			issued, err := s.Issue(ctx, r.Issue.WalletRef)
+			if err != nil {
+				return at, fmt.Errorf("ask the signer for the proof of entry %d: %w", e.Seq, err)
+			}
+			if issued.Address != r.Issue.Address || issued.Path != r.Issue.Path || issued.Entry.Hash != e.Hash {
+				return at, fmt.Errorf("%w: the wallet of entry %d has another address now", ErrForeign, e.Seq)
+			}
+			wallets = append(wallets, issued)
+		case signer.RecordAdmit:
+			intents = append(intents, r.Admit.ID)
+		case signer.RecordSign:
+			intents = append(intents, r.Sign.IntentID)
+		case signer.RecordGenesis:
+		}
+	}
+	next := end
+	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		next = end
+		if err := missing(ctx, tx, wallets, intents); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
+			UPDATE signer_identity SET imported_seq = $4, imported_hash = $5
+			WHERE journal_id = $1 AND imported_seq = $2 AND imported_hash = $3`,
+			at.JournalID, int64(at.Seq), at.Hash, int64(end.Seq), end.Hash)
+		if err != nil {
+			return fmt.Errorf("move the imported end of the signer's journal to %d: %w", end.Seq, err)
+		}
+		if tag.RowsAffected() == 0 {
+			// Another process was here first; the next step begins where it came to.
+			next, err = identity(ctx, tx)
+			return err
+		}
+		for _, e := range entries {
+			if err := insert(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		for _, w := range wallets {
+			if err := keeper.Keep(ctx, tx, w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return at, err
+	}
+	return next, nil
+}
+
+// missing finds what the journal knows and the database does not.
+func missing(ctx context.Context, tx pg.Tx, wallets []signer.Issued, intents []string) error {
+	var lacks UnknownError
+	orgs := make([]string, 0, len(wallets))
+	for _, w := range wallets {
+		orgs = append(orgs, w.OrgID)
+	}
+	for _, q := range []struct {
+		ids  []string
+		sql  string
+		into *[]string
+	}{
+		{intents, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id) ORDER BY id`, &lacks.Intents},
+		{orgs, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM organizations WHERE org_id = id) ORDER BY id`, &lacks.Organizations},
+	} {
+		if len(q.ids) == 0 {
+			continue
+		}
+		rows, err := tx.Query(ctx, q.sql, q.ids)
+		if err != nil {
+			return fmt.Errorf("look for what the signer's journal names: %w", err)
+		}
+		if *q.into, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			return fmt.Errorf("look for what the signer's journal names: %w", err)
+		}
+	}
+	if len(lacks.Intents)+len(lacks.Organizations) > 0 {
+		return &lacks
+	}
+	return nil
+}
