@@ -1,0 +1,189 @@
+package wallet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Part is a share of what a wallet holds of a mint.
+type Part string
+
+// The parts. Sums of them that may not be exceeded are checks of the table.
+const (
+	Credited    Part = "CREDITED"     // all that ever arrived and counts
+	Held        Part = "HELD"         // of it, flagged
+	Reserved    Part = "RESERVED"     // of it, promised to orders that are not final
+	Swept       Part = "SWEPT"        // of it, gone
+	Gas         Part = "GAS"          // native coin of the operator's, for fees
+	GasReserved Part = "GAS_RESERVED" // of it, promised to orders that are not final
+	Dust        Part = "DUST"         // arrived and does not count
+)
+
+// Movement changes one part of what a wallet holds of a mint, by Plus and then Minus.
+type Movement struct {
+	WalletID, OrgID string
+	MintID          int
+	Part            Part
+	Plus, Minus     money.Amount
+}
+
+// ErrShort says that a movement would promise or take more than there is. Nothing
+// of the transaction may be kept.
+var ErrShort = errors.New("the wallet does not hold that much")
+
+type change struct{ plus, minus money.Amount }
+
+type holding struct {
+	wallet string
+	mint   int
+}
+
+// Move changes what wallets hold, in a transaction of the system. All movements of a
+// transaction go into one call, so that rows are locked in one order. Only the
+// outcome is checked: a movement may pass through less than nothing. Error: ErrShort.
+func Move(ctx context.Context, tx pg.Tx, movements ...Movement) error {
+	orgs := map[holding]string{}
+	parts := map[holding]map[Part]change{}
+	var rows []holding
+	for _, m := range movements {
+		h := holding{m.WalletID, m.MintID}
+		if parts[h] == nil {
+			parts[h], orgs[h] = map[Part]change{}, m.OrgID
+			rows = append(rows, h)
+		}
+		if orgs[h] != m.OrgID {
+			return fmt.Errorf("move funds of wallet %s: it belongs to %s or to %s", m.WalletID, orgs[h], m.OrgID)
+		}
+		if !slices.Contains(order, m.Part) {
+			return fmt.Errorf("move funds of wallet %s: %q is no part", m.WalletID, m.Part)
+		}
+		c := parts[h][m.Part]
+		var err, errMinus error
+		c.plus, err = c.plus.Add(m.Plus)
+		c.minus, errMinus = c.minus.Add(m.Minus)
+		if err := errors.Join(err, errMinus); err != nil {
+			return fmt.Errorf("move funds of wallet %s: %w", m.WalletID, err)
+		}
+		parts[h][m.Part] = c
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	slices.SortFunc(rows, func(a, b holding) int {
+		return cmp.Or(cmp.Compare(a.wallet, b.wallet), cmp.Compare(a.mint, b.mint))
+	})
+	var batch pgx.Batch
+	for _, h := range rows {
+		// Two statements: an INSERT with ON CONFLICT checks the row that it proposes
+		// even when it ends as an update.
+		batch.Queue(`
+			INSERT INTO address_funds (wallet_id, mint_id, org_id) VALUES ($1, $2, $3)
+			ON CONFLICT ON CONSTRAINT address_funds_pkey DO NOTHING`, h.wallet, h.mint, orgs[h])
+		args := []any{h.wallet, h.mint, orgs[h]}
+		for _, p := range order {
+			c := parts[h][p]
+			args = append(args, c.plus, c.minus)
+		}
+		batch.Queue(`
+			UPDATE address_funds SET
+				credited = credited + $4 - $5,
+				held = held + $6 - $7,
+				reserved = reserved + $8 - $9,
+				swept = swept + $10 - $11,
+				gas = gas + $12 - $13,
+				gas_reserved = gas_reserved + $14 - $15,
+				dust = dust + $16 - $17
+			WHERE wallet_id = $1 AND mint_id = $2 AND org_id = $3`, args...)
+	}
+	results := tx.SendBatch(ctx, &batch)
+	defer results.Close()
+	for _, h := range rows {
+		if _, err := results.Exec(); err != nil {
+			return fmt.Errorf("open what wallet %s holds of mint %d: %w", h.wallet, h.mint, err)
+		}
+		tag, err := results.Exec()
+		if pg.Violates(err, "address_funds_covered") || pg.Violates(err, "address_funds_gas_covered") || pg.Violates(err, "address_funds_not_negative") {
+			return fmt.Errorf("move funds of wallet %s, mint %d: %w: %w", h.wallet, h.mint, ErrShort, err)
+		}
+		if err != nil {
+			return fmt.Errorf("move funds of wallet %s, mint %d: %w", h.wallet, h.mint, err)
+		}
+		if tag.RowsAffected() != 1 {
+			return fmt.Errorf("move funds of wallet %s, mint %d: it does not belong to %s", h.wallet, h.mint, orgs[h])
+		}
+	}
+	if err := results.Close(); err != nil {
+		return fmt.Errorf("move funds of %d wallets: %w", len(rows), err)
+	}
+	return nil
+}
+
+// order is the order of the parts in the statement.
+var order = []Part{Credited, Held, Reserved, Swept, Gas, GasReserved, Dust}
+
+// Funds is what a wallet holds of a mint, in atomic units.
+type Funds struct {
+	Credited, Held, Reserved, Swept, Gas, GasReserved, Dust money.Amount
+}
+
+// Spendable is what may still be promised: credited less held, reserved and swept.
+func (f Funds) Spendable() money.Amount { return rest(f.Credited, f.Held, f.Reserved, f.Swept) }
+
+// GasSpendable is what of the gas may still be promised.
+func (f Funds) GasSpendable() money.Amount { return rest(f.Gas, f.GasReserved) }
+
+func rest(of money.Amount, less ...money.Amount) money.Amount {
+	for _, l := range less {
+		var err error
+		if of, err = of.Sub(l); err != nil {
+			panic("wallet: a row that its own checks refuse")
+		}
+	}
+	return of
+}
+
+// FundsOf is what a wallet holds of a mint; a wallet that never held any holds nothing.
+func FundsOf(ctx context.Context, tx pg.Tx, walletID string, mintID int) (Funds, error) {
+	var f Funds
+	err := tx.QueryRow(ctx, `
+		SELECT credited, held, reserved, swept, gas, gas_reserved, dust
+		FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`, walletID, mintID).
+		Scan(&f.Credited, &f.Held, &f.Reserved, &f.Swept, &f.Gas, &f.GasReserved, &f.Dust)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return Funds{}, fmt.Errorf("read what wallet %s holds of mint %d: %w", walletID, mintID, err)
+	}
+	return f, nil
+}
+
+// Holding is what one wallet holds of one mint, for reports.
+type Holding struct {
+	WalletID string
+	MintID   int
+	Funds
+}
+
+// Holdings are all that an organization's wallets hold, by wallet and mint.
+func Holdings(ctx context.Context, tx pg.Tx, org string) ([]Holding, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT wallet_id, mint_id, credited, held, reserved, swept, gas, gas_reserved, dust
+		FROM address_funds WHERE org_id = $1 ORDER BY wallet_id, mint_id`, org)
+	if err != nil {
+		return nil, fmt.Errorf("read what the wallets of %s hold: %w", org, err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Holding, err error) {
+		err = row.Scan(&h.WalletID, &h.MintID, &h.Credited, &h.Held, &h.Reserved, &h.Swept, &h.Gas, &h.GasReserved, &h.Dust)
+		return h, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what the wallets of %s hold: %w", org, err)
+	}
+	return found, nil
+}

@@ -1,0 +1,249 @@
+// Package wallet is every address that we control: whose it is, the proof that its
+// key is ours, and what it holds by our own account.
+//
+// What never happens here: an address that is handed out because a row says so,
+// without its proof; an amount that a chain told us to write; a holding below zero
+// or promised twice. What a crash leaves: an address that the signer remembers and
+// the table lacks. Asking again, or importing the signer's journal, brings the same.
+package wallet
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+)
+
+// The purposes of wallets.
+const (
+	CustomerDeposit = "CUSTOMER_DEPOSIT" // receives for one customer, the subject
+	Treasury        = "TREASURY"         // pays; one an organization and family, without a subject
+)
+
+var (
+	// ErrProof says that the proof of an address does not hold: the row was changed,
+	// or belongs to another signer. It stops where the address was needed, and somebody
+	// has to look at once.
+	ErrProof = errors.New("the address of a wallet is not the one that the signer attested")
+	// ErrNotFound says that there is no such wallet.
+	ErrNotFound = errors.New("no such wallet")
+)
+
+// Wallet is an address of ours.
+type Wallet struct {
+	ID, OrgID string
+	Family    chain.Family
+	Purpose   string
+	Subject   string // the customer's id; "" for a treasury
+	Path      string
+	Address   chain.Address
+	Proof     []byte
+	CreatedAt time.Time
+}
+
+// Ref is the wallet as the signer knows it.
+func (w Wallet) Ref() signer.WalletRef {
+	return signer.WalletRef{OrgID: w.OrgID, Family: w.Family, Purpose: w.Purpose, Subject: w.Subject}
+}
+
+// Book issues addresses and proves them. Safe for concurrent use.
+type Book struct {
+	db     *pg.DB
+	signer signer.Signer
+	attest ed25519.PublicKey
+}
+
+var _ mirror.Keeper = (*Book)(nil)
+
+// New makes a book. attestKey comes from a file of the operator's, never from the
+// database: who can change rows must not be able to change what they are checked with.
+func New(db *pg.DB, s signer.Signer, attestKey ed25519.PublicKey) *Book {
+	if len(attestKey) != ed25519.PublicKeySize {
+		panic("wallet: the attestation key is not an ed25519 public key")
+	}
+	return &Book{db: db, signer: s, attest: attestKey}
+}
+
+// Prove checks that a wallet's address was attested for exactly this organization,
+// purpose, subject, family and path. Error: ErrProof, which is also logged.
+func (b *Book) Prove(w Wallet) error {
+	if ed25519.Verify(b.attest, signer.Attested(w.Ref(), w.Path, w.Address), w.Proof) {
+		return nil
+	}
+	slog.Error("wallet row does not have the address that the signer attested", "wallet", w.ID, "org", w.OrgID, "purpose", w.Purpose)
+	return fmt.Errorf("wallet %s of %s: %w", w.ID, w.OrgID, ErrProof)
+}
+
+// Treasury is the treasury wallet of an organization.
+func (b *Book) Treasury(ctx context.Context, org string, f chain.Family) (Wallet, error) {
+	return b.Address(ctx, signer.WalletRef{OrgID: org, Family: f, Purpose: Treasury})
+}
+
+// Address is the wallet that ref names, issued on first use, its proof checked every
+// time. The organization must exist. It owns its transactions and may be called again
+// after any error. Errors: ErrProof, a *signer.Refusal, or unknown.
+func (b *Book) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
+	var w Wallet
+	err := b.db.ReadOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		w, err = bySubject(ctx, tx, ref)
+		return err
+	})
+	if errors.Is(err, ErrNotFound) {
+		w, err = b.issue(ctx, ref)
+	}
+	if err != nil {
+		return Wallet{}, err
+	}
+	if err := b.Prove(w); err != nil {
+		return Wallet{}, err
+	}
+	return w, nil
+}
+
+func (b *Book) issue(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
+	issued, err := b.signer.Issue(ctx, ref)
+	if err != nil {
+		return Wallet{}, fmt.Errorf("ask the signer for a wallet of %s: %w", ref.OrgID, err)
+	}
+	if issued.WalletRef != ref {
+		return Wallet{}, fmt.Errorf("ask the signer for a wallet of %s: it answered for another one", ref.OrgID)
+	}
+	var w Wallet
+	err = b.db.InOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) error {
+		if err := mirror.Record(ctx, tx, issued.Entry); err != nil {
+			return err
+		}
+		if err := b.Keep(ctx, tx, issued); err != nil {
+			return err
+		}
+		// Somebody else's insert may have won; theirs is the row then.
+		var err error
+		w, err = bySubject(ctx, tx, ref)
+		return err
+	})
+	return w, err
+}
+
+// Keep inserts the wallet of an address that the signer issued, unless it is there.
+// It checks the proof, and that a wallet that is there has this address: ErrProof.
+func (b *Book) Keep(ctx context.Context, tx pg.Tx, i signer.Issued) error {
+	w := Wallet{
+		ID: id.New("adr", tx.Now), OrgID: i.OrgID, Family: i.Family, Purpose: i.Purpose, Subject: i.Subject,
+		Path: i.Path, Address: i.Address, Proof: i.Proof,
+	}
+	if err := b.Prove(w); err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		ON CONFLICT DO NOTHING`,
+		w.ID, w.OrgID, string(w.Family), w.Purpose, w.Subject, w.Path, string(w.Address), w.Proof, tx.Now)
+	if err != nil {
+		return fmt.Errorf("insert a wallet of %s: %w", w.OrgID, err)
+	}
+	if tag.RowsAffected() == 1 {
+		return audit.Record(ctx, tx, audit.Entry{
+			OrgID: w.OrgID, Actor: audit.System("wallet"), Action: "wallet.issued", ResourceKind: "WALLET", ResourceID: w.ID,
+			Detail: map[string]string{"purpose": w.Purpose, "subject": w.Subject, "address": string(w.Address)},
+		})
+	}
+	there, err := bySubject(ctx, tx, w.Ref())
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if there.Address != w.Address || there.Path != w.Path {
+		slog.Error("wallet row does not have the address that the signer issued", "wallet", there.ID, "org", w.OrgID, "purpose", w.Purpose)
+		return fmt.Errorf("wallet %s of %s: %w", there.ID, w.OrgID, ErrProof)
+	}
+	return nil
+}
+
+const columns = `wallet_id, org_id, family, purpose, subject, path, address, proof, created_at`
+
+func read(row pgx.CollectableRow) (w Wallet, err error) {
+	err = row.Scan(&w.ID, &w.OrgID, &w.Family, &w.Purpose, &w.Subject, &w.Path, &w.Address, &w.Proof, &w.CreatedAt)
+	return w, err
+}
+
+func one(rows pgx.Rows, err error) (Wallet, error) {
+	if err != nil {
+		return Wallet{}, fmt.Errorf("read a wallet: %w", err)
+	}
+	w, err := pgx.CollectExactlyOneRow(rows, read)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Wallet{}, ErrNotFound
+	}
+	if err != nil {
+		return Wallet{}, fmt.Errorf("read a wallet: %w", err)
+	}
+	return w, nil
+}
+
+func bySubject(ctx context.Context, tx pg.Tx, r signer.WalletRef) (Wallet, error) {
+	return one(tx.Query(ctx, `
+		SELECT `+columns+` FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = $4`,
+		r.OrgID, string(r.Family), r.Purpose, r.Subject))
+}
+
+// ByID is a wallet as its row says, not proven. Error: ErrNotFound.
+func ByID(ctx context.Context, tx pg.Tx, walletID string) (Wallet, error) {
+	w, err := one(tx.Query(ctx, `SELECT `+columns+` FROM wallets WHERE wallet_id = $1`, walletID))
+	if err != nil {
+		return w, fmt.Errorf("wallet %s: %w", walletID, err)
+	}
+	return w, nil
+}
+
+// Known finds which of some addresses are ours. The wallets are as their rows say;
+// what is decided on one of them proves it first.
+func Known(ctx context.Context, tx pg.Tx, f chain.Family, addresses []chain.Address) (map[chain.Address]Wallet, error) {
+	known := map[chain.Address]Wallet{}
+	if len(addresses) == 0 {
+		return known, nil
+	}
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = string(a)
+	}
+	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM wallets WHERE family = $1 AND address = ANY ($2)`, string(f), texts)
+	if err != nil {
+		return nil, fmt.Errorf("look for %d addresses: %w", len(addresses), err)
+	}
+	wallets, err := pgx.CollectRows(rows, read)
+	if err != nil {
+		return nil, fmt.Errorf("look for %d addresses: %w", len(addresses), err)
+	}
+	for _, w := range wallets {
+		known[w.Address] = w
+	}
+	return known, nil
+}
+
+// List are an organization's wallets for reports, one page in the order of
+// (created_at, id), as their rows say.
+func List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Wallet], error) {
+	q := page.Select(`SELECT `+columns+` FROM wallets WHERE org_id = ?`, org)
+	sql, args := q.Sorted(p, "created_at", "wallet_id")
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return page.Result[Wallet]{}, fmt.Errorf("list the wallets of %s: %w", org, err)
+	}
+	found, err := pgx.CollectRows(rows, read)
+	if err != nil {
+		return page.Result[Wallet]{}, fmt.Errorf("list the wallets of %s: %w", org, err)
+	}
+	return page.Cut(p, found, func(w Wallet) page.Cursor { return page.Cursor{At: w.CreatedAt, ID: w.ID} }), nil
+}
