@@ -1,0 +1,138 @@
+package freeze_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+func standing(t *testing.T, db *pg.DB, of freeze.Of) (got string) {
+	t.Helper()
+	err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		f, err := freeze.Standing(ctx, tx, of)
+		if err == nil && f != nil {
+			got = string(f.Scope)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestAFreezeStopsWhatItNamesAndNothingElse(t *testing.T) {
+	t.Parallel()
+	db, ctx := pgtest.New(t), t.Context()
+	o, _, err := org.Create(ctx, db, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := freeze.Of{OrgID: o.ID, CustomerID: "ann", Chain: chain.Ethereum, WalletID: "we_1"}
+	for name, c := range map[string]struct {
+		freeze freeze.Freeze
+		frees  []freeze.Of
+	}{
+		"all":          {freeze.Freeze{Scope: freeze.All, Source: freeze.ByVerify}, nil},
+		"chain":        {freeze.Freeze{Scope: freeze.Chain, Chain: chain.Ethereum, Source: freeze.ByFinality}, []freeze.Of{{Chain: chain.Base}, {OrgID: o.ID}}},
+		"organization": {freeze.Freeze{Scope: freeze.Organization, OrgID: o.ID, Source: freeze.ByOperator}, []freeze.Of{{OrgID: "org_b", CustomerID: "ann"}, {Chain: chain.Ethereum}}},
+		"customer":     {freeze.Freeze{Scope: freeze.Customer, OrgID: o.ID, CustomerID: "ann", Source: freeze.ByOrganization}, []freeze.Of{{OrgID: o.ID, CustomerID: "bob"}, {OrgID: "org_b", CustomerID: "ann"}, {OrgID: o.ID}}},
+		"wallet":       {freeze.Freeze{Scope: freeze.Wallet, WalletID: "we_1", Chain: chain.Ethereum, Source: freeze.ByDispatch}, []freeze.Of{{WalletID: "we_2", Chain: chain.Ethereum}, {WalletID: "we_1", Chain: chain.Base}}},
+	} {
+		c.freeze.Reason = "because of " + name
+		c.freeze.By = audit.Operator("op")
+		put := func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, c.freeze) }
+		var wg sync.WaitGroup
+		for range 4 { // at once, and it is still one
+			wg.Go(func() {
+				if err := db.InSystem(ctx, put); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := standing(t, db, mine); got != string(c.freeze.Scope) {
+			t.Errorf("%s: got %q, want %q", name, got, c.freeze.Scope)
+		}
+		for _, of := range c.frees {
+			if got := standing(t, db, of); got != "" {
+				t.Errorf("%s: %+v is stopped by %q, want it free", name, of, got)
+			}
+		}
+		err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			all, err := freeze.List(ctx, tx)
+			if err != nil {
+				return err
+			}
+			if len(all) != 1 || all[0].Reason != c.freeze.Reason {
+				t.Fatalf("%s: got %+v, want one freeze", name, all)
+			}
+			if err := freeze.Lift(ctx, tx, all[0].ID, audit.Operator("op")); err != nil {
+				return err
+			}
+			if err := freeze.Lift(ctx, tx, all[0].ID, audit.Operator("op")); !fault.Is(err, fault.InvalidState) {
+				t.Errorf("%s: got %v, want %v", name, err, fault.InvalidState)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := standing(t, db, mine); got != "" {
+			t.Errorf("%s after it was lifted: got %q, want it free", name, got)
+		}
+	}
+}
+
+func TestLiftingOneSourceLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	db, ctx := pgtest.New(t), t.Context()
+	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		for _, source := range []freeze.Source{freeze.ByVerify, freeze.ByOperator} {
+			if err := freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.All, Source: source, Reason: "test", By: audit.Operator("op")}); err != nil {
+				return err
+			}
+		}
+		all, err := freeze.List(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if len(all) != 2 {
+			t.Fatalf("got %d freezes, want 2", len(all))
+		}
+		if err := freeze.Lift(ctx, tx, "frz_none", audit.Operator("op")); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("got %v, want %v", err, fault.CodeNotFound)
+		}
+		return freeze.Lift(ctx, tx, all[0].ID, audit.Operator("op"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := standing(t, db, freeze.Of{}); got != "ALL" {
+		t.Errorf("got %q, want ALL", got)
+	}
+}
+
+func TestAnOrganizationFreezesOnlyItself(t *testing.T) {
+	t.Parallel()
+	db, ctx := pgtest.New(t), t.Context()
+	o, _, err := org.Create(ctx, db, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []freeze.Freeze{{Scope: freeze.All}, {Scope: freeze.Chain, Chain: chain.Ethereum}} {
+		f.Source, f.Reason, f.By = freeze.ByOrganization, "test", audit.APIKey(o.ID)
+		err := db.InOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, f) })
+		if err == nil {
+			t.Errorf("%s: an organization froze everybody", f.Scope)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+const (
+	modelOperations = 100_000 // at least, over all organizations
+	modelBatchMax   = 500     // postings in one transaction
+	modelCustomers  = 12
+)
+
+// model is the ledger as anyone would write it without a database.
+type model struct {
+	balances map[ledger.Account]*big.Int
+	posted   map[ledger.Cause]bool
+}
+
+func (m *model) of(a ledger.Account) *big.Int {
+	if m.balances[a] == nil {
+		m.balances[a] = new(big.Int)
+	}
+	return m.balances[a]
+}
+
+// post applies a posting, or nothing and false.
+func (m *model) post(p ledger.Posting) bool {
+	if m.posted[p.Cause] {
+		return false
+	}
+	for i, l := range p.Legs {
+		m.of(l.Debit).Sub(m.of(l.Debit), l.Amount.Big())
+		m.of(l.Credit).Add(m.of(l.Credit), l.Amount.Big())
+		if l.Debit.Kind.Floored() && m.of(l.Debit).Sign() < 0 {
+			for _, back := range p.Legs[:i+1] {
+				m.of(back.Debit).Add(m.of(back.Debit), back.Amount.Big())
+				m.of(back.Credit).Sub(m.of(back.Credit), back.Amount.Big())
+			}
+			return false
+		}
+	}
+	m.posted[p.Cause] = true
+	return true
+}
+
+// chance makes the random operations of one organization.
+type chance struct {
+	*rand.Rand
+	org   string
+	next  int
+	holds []ledger.Posting // that have not ended
+	ended []ledger.Cause
+}
+
+func (c *chance) amount(mint int) money.Amount {
+	if mint == 1 {
+		return money.Units(c.Uint64N(1000) + 1)
+	}
+	// The other mint moves amounts that no machine word holds.
+	b := new(big.Int).Lsh(big.NewInt(c.Int64N(1<<40)+1), uint(c.IntN(150)))
+	a, err := money.FromBig(b)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+func (c *chance) posting() ledger.Posting {
+	c.next++
+	id := fmt.Sprintf("%s_%d", c.org, c.next)
+	mint := 1 + c.IntN(2)
+	who := fmt.Sprintf("customer %d", c.IntN(modelCustomers))
+	at := func(k ledger.Kind, subject string) ledger.Account {
+		return ledger.Account{OrgID: c.org, MintID: mint, Kind: k, Subject: subject}
+	}
+	one := func(kind ledger.CauseKind, id string, debit, credit ledger.Account, n money.Amount) ledger.Posting {
+		return ledger.Posting{Cause: ledger.Cause{Kind: kind, ID: id}, Legs: []ledger.Leg{{Debit: debit, Credit: credit, Amount: n}}}
+	}
+	switch roll := c.IntN(100); {
+	case roll < 35:
+		return one(ledger.Deposit, id, at(ledger.Custody, ""), at(ledger.Customer, who), c.amount(mint))
+	case roll < 65:
+		hold := one(ledger.WithdrawalHold, id, at(ledger.Customer, who), at(ledger.Withdrawing, who), c.amount(mint))
+		c.holds = append(c.holds, hold)
+		return hold
+	case roll < 90 && len(c.holds) > 0:
+		i := c.IntN(len(c.holds))
+		hold := c.holds[i]
+		if c.IntN(20) > 0 { // else it stays and is ended twice
+			c.holds = slices.Delete(c.holds, i, i+1)
+		}
+		l := hold.Legs[0]
+		to := l.Debit
+		if c.IntN(2) == 0 {
+			to = ledger.Account{OrgID: c.org, MintID: l.Debit.MintID, Kind: ledger.Custody}
+		}
+		c.ended = append(c.ended, ledger.Cause{Kind: ledger.WithdrawalEnd, ID: hold.Cause.ID})
+		return one(ledger.WithdrawalEnd, hold.Cause.ID, l.Credit, to, l.Amount)
+	case roll < 93:
+		return one(ledger.Deposit, id, at(ledger.Custody, ""), at(ledger.Gas, ""), c.amount(mint))
+	case roll < 97:
+		n := c.amount(mint)
+		return ledger.Posting{Cause: ledger.Cause{Kind: ledger.NetworkFee, ID: id}, Legs: []ledger.Leg{
+			{Debit: at(ledger.Gas, ""), Credit: at(ledger.Custody, ""), Amount: n},
+			{Debit: at(ledger.FeesDue, ""), Credit: at(ledger.FeesBilled, ""), Amount: n},
+		}}
+	case roll < 98:
+		return one(ledger.DepositReversal, id, at(ledger.Customer, who), at(ledger.ReorgLoss, ""), c.amount(mint))
+	case roll < 99 && len(c.ended) > 0:
+		again := c.ended[c.IntN(len(c.ended))]
+		return one(again.Kind, again.ID, at(ledger.Custody, ""), at(ledger.Suspense, ""), money.Units(1))
+	default:
+		return one(ledger.Restore, id, at(ledger.Custody, ""), at(ledger.Suspense, ""), c.amount(mint))
+	}
+}
+
+// TestTheBooksAreWhatAPlainModelSays posts at random, in batches of one to many,
+// in several organizations at once. A posting that the model refuses is put at a
+// random place of a batch, which then must fail as a whole.
+func TestTheBooksAreWhatAPlainModelSays(t *testing.T) {
+	t.Parallel()
+	orgs := []string{"org_a", "org_b", "org_c"}
+	db := books(t, orgs...)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	var operations, refusals, transactions atomic.Int64
+	began := time.Now()
+	var wg sync.WaitGroup
+	for n, org := range orgs {
+		wg.Go(func() {
+			c := &chance{Rand: rand.New(rand.NewPCG(seed, uint64(n))), org: org}
+			m := &model{map[ledger.Account]*big.Int{}, map[ledger.Cause]bool{}}
+			for done := 0; done < modelOperations/len(orgs)+1; {
+				size := 1 + c.IntN(modelBatchMax)
+				if c.IntN(4) == 0 {
+					size = 1
+				}
+				var batch []ledger.Posting
+				for range size {
+					p := c.posting()
+					if m.post(p) {
+						batch = append(batch, p)
+						done++
+						continue
+					}
+					if c.IntN(25) > 0 {
+						continue // too many failing batches would only be slow
+					}
+					// In the database the order inside a batch does not count: what
+					// it comes to does. The model said no after all of the batch.
+					bad := slices.Insert(slices.Clone(batch), c.IntN(len(batch)+1), p)
+					if err := post(t.Context(), db, org, bad...); err == nil {
+						t.Errorf("%s: %v %v was posted, the model refuses it", org, p.Cause, p.Legs)
+						return
+					}
+					refusals.Add(1)
+				}
+				if len(batch) == 0 {
+					continue
+				}
+				if err := post(t.Context(), db, org, batch...); err != nil {
+					t.Errorf("%s: %v", org, err)
+					return
+				}
+				operations.Add(int64(len(batch)))
+				transactions.Add(1)
+				if err := m.compare(t.Context(), db, org); err != nil {
+					t.Errorf("%s after %d postings: %v", org, done, err)
+					return
+				}
+			}
+			if err := m.compareSums(t.Context(), db, org); err != nil {
+				t.Errorf("%s at the end: %v", org, err)
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	t.Logf("%d postings in %d transactions, %d refused, %v: %d a second", operations.Load(), transactions.Load(), refusals.Load(),
+		took.Round(time.Millisecond), operations.Load()*int64(time.Second)/int64(took))
+	if operations.Load() < modelOperations {
+		t.Errorf("got %d operations, want at least %d", operations.Load(), modelOperations)
+	}
+	if n := db.Counts().Deadlocks; n != 0 {
+		t.Errorf("got %d deadlocks, want 0", n)
+	}
+}
+
+// compare looks at every account with a floor.
+func (m *model) compare(ctx context.Context, db *pg.DB, org string) error {
+	return db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		var customers []string
+		for i := range modelCustomers {
+			customers = append(customers, fmt.Sprintf("customer %d", i))
+		}
+		have, err := ledger.Balances(ctx, tx, org, customers...)
+		if err != nil {
+			return err
+		}
+		seen := 0
+		for _, h := range have {
+			if want := m.balances[h.Account]; want == nil || h.Balance.Big().Cmp(want) != 0 {
+				return fmt.Errorf("%v: got %v, want %v", h.Account, h.Balance, want)
+			}
+			seen++
+		}
+		for a, want := range m.balances {
+			switch a.Kind {
+			case ledger.Customer, ledger.Withdrawing:
+				// An account that only a refused posting touched was never opened.
+				if want.Sign() > 0 {
+					seen--
+				}
+			case ledger.Gas, ledger.Suspense:
+				got, err := ledger.Balance(ctx, tx, a)
+				if err != nil {
+					return err
+				}
+				if got.Big().Cmp(want) != 0 {
+					return fmt.Errorf("%v: got %v, want %v", a, got, want)
+				}
+			}
+		}
+		if seen < 0 {
+			return fmt.Errorf("%d accounts with a balance are missing", -seen)
+		}
+		return nil
+	})
+}
+
+// compareSums adds up every account from its transfers alone.
+func (m *model) compareSums(ctx context.Context, db *pg.DB, org string) error {
+	return db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		total := map[int]*big.Int{1: new(big.Int), 2: new(big.Int)}
+		for a, want := range m.balances {
+			got, err := ledger.Sum(ctx, tx, a)
+			if err != nil {
+				return err
+			}
+			if got.Cmp(want) != 0 {
+				return fmt.Errorf("sum of %v: got %v, want %v", a, got, want)
+			}
+			total[a.MintID].Add(total[a.MintID], got)
+		}
+		for mint, sum := range total {
+			if sum.Sign() != 0 {
+				return fmt.Errorf("all accounts of mint %d: got %v, want 0", mint, sum)
+			}
+		}
+		return nil
+	})
+}
+
+// crowd opens the books with enough connections that 64 workers really contend.
+func crowd(t *testing.T, orgs ...string) *pg.DB {
+	t.Helper()
+	d := pgtest.Of(t, books(t, orgs...))
+	db, err := pg.Open(t.Context(), pg.Config{URL: d.URL, MaxConns: 64}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
