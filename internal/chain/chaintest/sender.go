@@ -198,6 +198,12 @@ var senderPromises = []promise{
 			}
 		}
 	}},
+	{"AUsualTransferHasAPriceWithinTheCap", func(t *testing.T, b bench) {
+		f, err := b.Chain().Sender.TransferFees(t.Context())
+		if err != nil || f.GasLimit == 0 || f.FeeCap.IsZero() || b.FeeCap().Less(f.FeeCap) {
+			t.Errorf("TransferFees: got %+v, %v, want fees of at most %v", f, err, b.FeeCap())
+		}
+	}},
 	{"TheSameInputBuildsTheSameBytes", func(t *testing.T, b bench) {
 		for _, k := range b.kinds() {
 			p := b.payment(t, k, 100)

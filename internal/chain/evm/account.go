@@ -1,0 +1,69 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+)
+
+// Account takes the lowest of what the providers say, of which at least Agree
+// have to answer: a nonce is used up only when all who answer have seen it.
+func (a *adapter) Account(ctx context.Context, of chain.Address) (chain.Account, error) {
+	who, err := evmtx.Bytes(of)
+	if err != nil {
+		return chain.Account{}, fmt.Errorf("account on %s: %w", a.Name, err)
+	}
+	answers := ask(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Account, error) {
+		return a.nonces(ctx, p, who)
+	})
+	var lowest chain.Account
+	var errs []error
+	count := 0
+	for _, n := range answers {
+		if n.err != nil {
+			errs = append(errs, n.err)
+			continue
+		}
+		if count++; count == 1 {
+			lowest = n.value
+		}
+		lowest.Latest = min(lowest.Latest, n.value.Latest)
+		lowest.Final = min(lowest.Final, n.value.Final)
+	}
+	if count < a.Agree {
+		return chain.Account{}, fmt.Errorf("account %s on %s: %w", of, a.Name, errors.Join(errs...))
+	}
+	return lowest, nil
+}
+
+func (a *adapter) nonces(ctx context.Context, p *provider, who common.Address) (chain.Account, error) {
+	final := a.Finality.tag()
+	if a.Finality.Depth > 0 {
+		head, err := p.head(ctx, "latest")
+		if err != nil {
+			return chain.Account{}, err
+		}
+		final = hexutil.EncodeUint64(a.Finality.below(head.Height))
+	}
+	var atLatest, atFinal *hexutil.Uint64
+	err := p.batch(ctx, []rpc.BatchElem{
+		{Method: "eth_getTransactionCount", Args: []any{who, final}, Result: &atFinal},
+		{Method: "eth_getTransactionCount", Args: []any{who, "latest"}, Result: &atLatest},
+	})
+	if err != nil {
+		return chain.Account{}, err
+	}
+	if atLatest == nil || atFinal == nil {
+		return chain.Account{}, fmt.Errorf("%s: gave no nonce of %s", p.name, who)
+	}
+	// A fork between the two answers can leave the final one ahead.
+	latest := uint64(*atLatest)
+	return chain.Account{Latest: latest, Final: min(latest, uint64(*atFinal))}, nil
+}

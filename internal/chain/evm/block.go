@@ -1,0 +1,126 @@
+package evm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+// verified is how what is in a block was checked against its header.
+const verified = "transactions-root,receipts-root"
+
+// A sealed block is one whose header gives its hash, and whose transactions and
+// receipts give the roots in the header. Nothing in it changes any more.
+type sealed struct {
+	hash     common.Hash
+	header   *types.Header
+	txs      []*types.Transaction
+	senders  []common.Address
+	receipts []*types.Receipt
+}
+
+func (s *sealed) block() chain.Block { return block(s.header, s.hash) }
+
+// sealed fetches a block by its hash and checks it.
+func (a *adapter) sealed(ctx context.Context, p *provider, hash common.Hash) (*sealed, error) {
+	if s := a.blocks.find(hash); s != nil {
+		return s, nil
+	}
+	var raw json.RawMessage
+	if err := p.call(ctx, &raw, "eth_getBlockByHash", hash, true); err != nil {
+		return nil, err
+	}
+	if absent(raw) {
+		return nil, fmt.Errorf("%s: has no block %s", p.name, hash)
+	}
+	return a.seal(ctx, p, raw, hash)
+}
+
+// seal checks a block with its transactions that a provider gave, and fetches
+// and checks its receipts. A zero hash takes the block's own.
+func (a *adapter) seal(ctx context.Context, p *provider, raw json.RawMessage, want common.Hash) (*sealed, error) {
+	h, hash, err := header(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.name, err)
+	}
+	if want != (common.Hash{}) && hash != want {
+		return nil, fmt.Errorf("%s: gave block %s for %s", p.name, hash, want)
+	}
+	if s := a.blocks.find(hash); s != nil {
+		return s, nil
+	}
+	s := &sealed{hash: hash, header: h}
+	if s.txs, err = transactions(raw, h); err != nil {
+		return nil, fmt.Errorf("%s: block %d %s: %w", p.name, h.Number, hash, err)
+	}
+	for i, tx := range s.txs {
+		from, err := types.Sender(a.signer, tx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: block %d: sender of transaction %d: %w: %w", p.name, h.Number, i, chain.ErrUndecodable, err)
+		}
+		s.senders = append(s.senders, from)
+	}
+	if s.receipts, err = p.receipts(ctx, s); err != nil {
+		return nil, err
+	}
+	a.blocks.keep(s)
+	return s, nil
+}
+
+// transactions reads the transactions of a block and checks them against the
+// root in its header.
+func transactions(raw json.RawMessage, h *types.Header) ([]*types.Transaction, error) {
+	var body struct {
+		Transactions []json.RawMessage `json:"transactions"`
+	}
+	if err := json.Unmarshal(raw, &body); err != nil {
+		return nil, fmt.Errorf("%w: transactions: %w", chain.ErrUndecodable, err)
+	}
+	txs := make([]*types.Transaction, len(body.Transactions))
+	for i, t := range body.Transactions {
+		txs[i] = new(types.Transaction)
+		if err := json.Unmarshal(t, txs[i]); err != nil {
+			return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
+		}
+	}
+	if got := rootOf(types.Transactions(txs)); got != h.TxHash {
+		return nil, errors.New("transactions do not give the root in the header")
+	}
+	return txs, nil
+}
+
+const blocksKept = 16
+
+// blocks are the sealed blocks that were fetched last: the head walk, the final
+// walk and the outcomes of payments ask for the same ones.
+type blocks struct {
+	mu   sync.Mutex
+	kept []*sealed // oldest first
+}
+
+func (b *blocks) find(hash common.Hash) *sealed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.kept {
+		if s.hash == hash {
+			return s
+		}
+	}
+	return nil
+}
+
+func (b *blocks) keep(s *sealed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.kept) == blocksKept {
+		b.kept = append(b.kept[:0], b.kept[1:]...)
+	}
+	b.kept = append(b.kept, s)
+}

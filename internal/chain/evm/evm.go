@@ -1,0 +1,186 @@
+// Package evm is the adapter of Ethereum and of the chains that are like it. It
+// reads blocks and sends payments through one or more JSON-RPC providers, of
+// which a configured number has to agree on what is final.
+//
+// A provider is not believed where it can be checked: a block's hash is
+// recomputed from its header, its transactions and receipts from the roots in
+// it, senders from their signatures. What stays a provider's word are traces
+// and balances; the balances are there to check the rest. An answer that is
+// missing, short or wrong is an error and never an empty block.
+//
+// It holds no key and writes nothing down. It keeps a few verified blocks in
+// memory, by hash, so a crash loses nothing.
+package evm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// Tracing says whether internal movements of native coin are looked for.
+type Tracing string
+
+// The ways of tracing.
+const (
+	TraceAuto Tracing = ""    // when a provider offers debug_traceBlockByHash at start
+	TraceOn   Tracing = "ON"  // always; a chain whose providers cannot does not start
+	TraceOff  Tracing = "OFF" // never
+)
+
+// Finality says which blocks are final.
+type Finality struct {
+	// Depth is how many blocks behind its head a provider calls a block final.
+	// Zero: the provider's own word, the tag "finalized".
+	Depth uint64
+}
+
+const (
+	timeoutDefault        = 15 * time.Second
+	answerBytesMaxDefault = 64 << 20 // a trace of a full block has tens of megabytes
+)
+
+// Config is a chain with its providers.
+type Config struct {
+	Name      chain.Name
+	Network   chain.Network
+	ChainID   uint64
+	Endpoints []string // URLs, http or https; they may hold a secret and are never printed
+	Agree     int      // how many of the endpoints have to agree on what is final
+	Finality  Finality
+	FeeCap    money.Amount // wei: most that is paid per gas, tip included
+	TipCap    money.Amount // wei: most that is offered as a tip per gas, unless a replacement needs more
+	Trace     Tracing
+
+	Timeout        time.Duration // of one request; zero: 15 seconds
+	AnswerBytesMax int64         // of one answer; zero: 64 MiB
+}
+
+// check finds every mistake in the configuration.
+func (c Config) check() error {
+	var wrong []error
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if c.Name.Family() != chain.EVM {
+		say("name %q is not a chain of the EVM family", c.Name)
+	}
+	if c.ChainID == 0 {
+		say("chain id is missing")
+	}
+	if len(c.Endpoints) == 0 {
+		say("no endpoint is given")
+	}
+	seen := map[string]bool{}
+	for i, e := range c.Endpoints {
+		u, err := url.Parse(e)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			say("endpoint %d is not an http or https URL", i+1)
+		}
+		if seen[e] {
+			say("endpoint %d is given twice: one provider cannot agree with itself", i+1)
+		}
+		seen[e] = true
+	}
+	if c.Agree < 1 || c.Agree > len(c.Endpoints) {
+		say("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Agree, len(c.Endpoints))
+	}
+	if c.FeeCap.IsZero() {
+		say("fee cap is missing: give the most to pay per gas, in wei")
+	}
+	if c.TipCap.IsZero() || c.FeeCap.Less(c.TipCap) {
+		say("tip cap is %v: it has to be above zero and at most the fee cap %v", c.TipCap, c.FeeCap)
+	}
+	if c.Trace != TraceAuto && c.Trace != TraceOn && c.Trace != TraceOff {
+		say("trace is %q: it has to be ON, OFF or nothing", c.Trace)
+	}
+	return errors.Join(wrong...)
+}
+
+// adapter implements chain.Reader and chain.Sender.
+type adapter struct {
+	Config
+	providers []*provider
+	signer    types.Signer // recovers senders; it signs nothing
+	blocks    blocks
+}
+
+var (
+	_ chain.Reader = (*adapter)(nil)
+	_ chain.Sender = (*adapter)(nil)
+)
+
+// New checks the configuration and the providers and gives the chain. A
+// provider of another chain is an error; providers that do not answer are one
+// when fewer than Agree do. Those are checked when they answer later.
+func New(ctx context.Context, cfg Config) (chain.Chain, error) {
+	if err := cfg.check(); err != nil {
+		return chain.Chain{}, fmt.Errorf("configuration of %s: %w", cfg.Name, err)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = timeoutDefault
+	}
+	if cfg.AnswerBytesMax == 0 {
+		cfg.AnswerBytesMax = answerBytesMaxDefault
+	}
+	a := &adapter{Config: cfg, signer: types.LatestSignerForChainID(new(big.Int).SetUint64(cfg.ChainID))}
+	for i := range cfg.Endpoints {
+		p, err := newProvider(cfg, i)
+		if err != nil {
+			return chain.Chain{}, err
+		}
+		a.providers = append(a.providers, p)
+	}
+	if err := a.greet(ctx); err != nil {
+		return chain.Chain{}, fmt.Errorf("providers of %s: %w", cfg.Name, err)
+	}
+	id := strconv.FormatUint(cfg.ChainID, 10)
+	return chain.Chain{
+		Name: cfg.Name, Network: cfg.Network, CAIP2: "eip155:" + id, SignerID: id,
+		Grammar: evmtx.Grammar{ChainID: cfg.ChainID}, Reader: a, Sender: a,
+	}, nil
+}
+
+func (a *adapter) greet(ctx context.Context) error {
+	answers := ask(ctx, a.providers, func(ctx context.Context, p *provider) (struct{}, error) {
+		return struct{}{}, p.greet(ctx)
+	})
+	var wrong, silent []error
+	greeted := 0
+	for _, g := range answers {
+		var w *wrongChainError
+		switch {
+		case g.err == nil:
+			greeted++
+		case errors.As(g.err, &w):
+			wrong = append(wrong, g.err)
+		default:
+			silent = append(silent, g.err)
+		}
+	}
+	if len(wrong) > 0 || greeted < a.Agree {
+		return errors.Join(append(wrong, silent...)...)
+	}
+	if a.Trace == TraceOn && len(a.tracers()) == 0 {
+		return errors.New("tracing is on and no provider offers debug_traceBlockByHash: use one that does or set trace to OFF")
+	}
+	return nil
+}
+
+func block(h *types.Header, hash common.Hash) chain.Block {
+	return chain.Block{
+		Height: h.Number.Uint64(),
+		Hash:   hash.Hex(),
+		Parent: h.ParentHash.Hex(),
+		Time:   time.Unix(int64(h.Time), 0).UTC(),
+	}
+}

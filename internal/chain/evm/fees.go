@@ -1,0 +1,125 @@
+package evm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+const (
+	feeBlocks     = 10     // how many blocks the going tip is taken from
+	tipPercentile = 50     // of the tips in each of them
+	bumpBps       = 11_250 // a replacement offers so much of what it replaces; nodes ask for 110 %
+	gasToken      = 65_000 // what a transfer of a usual token takes when its receiver had none
+)
+
+// tipMin keeps the tip above what nodes take for nothing. 0.001 gwei.
+var tipMin = money.Units(1_000_000)
+
+// market is what the chain asks for now, within the caps: the usual tip, and
+// room for the base fee to double.
+func (a *adapter) market(ctx context.Context, p *provider) (chain.Fees, error) {
+	var history struct {
+		BaseFees []*hexutil.Big   `json:"baseFeePerGas"`
+		Tips     [][]*hexutil.Big `json:"reward"`
+	}
+	if err := p.call(ctx, &history, "eth_feeHistory", hexutil.Uint64(feeBlocks), "latest", []int{tipPercentile}); err != nil {
+		return chain.Fees{}, err
+	}
+	if len(history.BaseFees) == 0 || history.BaseFees[len(history.BaseFees)-1] == nil {
+		return chain.Fees{}, fmt.Errorf("%s: eth_feeHistory: no base fee", p.name)
+	}
+	// The last one is of the block to come.
+	base, err := money.FromBig(history.BaseFees[len(history.BaseFees)-1].ToInt())
+	if err != nil {
+		return chain.Fees{}, fmt.Errorf("%s: eth_feeHistory: base fee: %w", p.name, err)
+	}
+	tips := []money.Amount{}
+	for _, t := range history.Tips {
+		if len(t) != 1 || t[0] == nil {
+			continue
+		}
+		tip, err := money.FromBig(t[0].ToInt())
+		if err != nil {
+			return chain.Fees{}, fmt.Errorf("%s: eth_feeHistory: tip: %w", p.name, err)
+		}
+		if !tip.IsZero() { // an empty block says nothing
+			tips = append(tips, tip)
+		}
+	}
+	tip := tipMin
+	if len(tips) > 0 {
+		slices.SortFunc(tips, money.Amount.Cmp)
+		tip = larger(tip, tips[len(tips)/2])
+	}
+	tip = smaller(tip, a.TipCap)
+	most, err := base.Mul(2)
+	if err == nil {
+		most, err = most.Add(tip)
+	}
+	if err != nil {
+		most = a.FeeCap
+	}
+	most = smaller(most, a.FeeCap)
+	return chain.Fees{TipCap: smaller(tip, most), FeeCap: most}, nil
+}
+
+// TransferFees are the market's, for the gas of a usual token.
+func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
+	fees, err := first(ctx, a.providers, a.market)
+	if err != nil {
+		return chain.Fees{}, fmt.Errorf("fees of a transfer on %s: %w", a.Name, err)
+	}
+	fees.GasLimit = gasToken
+	return fees, nil
+}
+
+// Bump proposes an eighth more on both fees, or what the market asks for when
+// that is more still. The tip may then pass the configured one: nodes take a
+// replacement only when both are raised.
+func (a *adapter) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, error) {
+	tip, err := raised(last.TipCap)
+	if err != nil {
+		return chain.Fees{}, false, fmt.Errorf("bump the tip %v on %s: %w", last.TipCap, a.Name, err)
+	}
+	most, err := raised(last.FeeCap)
+	if err != nil {
+		return chain.Fees{}, false, fmt.Errorf("bump the fee %v on %s: %w", last.FeeCap, a.Name, err)
+	}
+	if a.FeeCap.Less(most) || a.FeeCap.Less(tip) {
+		return chain.Fees{}, false, nil
+	}
+	now, err := first(ctx, a.providers, a.market)
+	if err != nil {
+		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", a.Name, err)
+	}
+	tip, most = larger(tip, now.TipCap), larger(most, now.FeeCap)
+	return chain.Fees{GasLimit: last.GasLimit, TipCap: tip, FeeCap: larger(tip, most)}, true, nil
+}
+
+func raised(a money.Amount) (money.Amount, error) {
+	more, err := a.Bps(bumpBps)
+	if err != nil {
+		return money.Zero, err
+	}
+	return more.Add(money.Units(1)) // Bps rounds down
+}
+
+func larger(a, b money.Amount) money.Amount {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}
+
+func smaller(a, b money.Amount) money.Amount {
+	if a.Less(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,83 @@
+package evm
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+// Heads asks all providers at once. The final head is the highest that Agree
+// of them have reached.
+func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
+	answers := ask(ctx, a.providers, a.headsOf)
+	if err := answers[0].err; err != nil {
+		return chain.Heads{}, fmt.Errorf("heads of %s: %w", a.Name, err)
+	}
+	var finals []chain.Block
+	var errs []error
+	for _, h := range answers {
+		if h.err != nil {
+			errs = append(errs, h.err)
+			continue
+		}
+		finals = append(finals, h.value.Final)
+	}
+	if len(finals) < a.Agree {
+		return chain.Heads{}, fmt.Errorf("final head of %s: %w", a.Name, errors.Join(errs...))
+	}
+	slices.SortStableFunc(finals, func(x, y chain.Block) int { return cmp.Compare(y.Height, x.Height) })
+	return chain.Heads{Latest: answers[0].value.Latest, Final: finals[a.Agree-1]}, nil
+}
+
+func (a *adapter) headsOf(ctx context.Context, p *provider) (chain.Heads, error) {
+	latest, err := p.head(ctx, "latest")
+	if err != nil {
+		return chain.Heads{}, err
+	}
+	final := "finalized"
+	if a.Finality.Depth > 0 {
+		final = hexutil.EncodeUint64(a.Finality.below(latest.Height))
+	}
+	f, err := p.head(ctx, final)
+	return chain.Heads{Latest: latest, Final: f}, err
+}
+
+// below is the height that is final when latest is the head. The first block
+// always is.
+func (f Finality) below(latest uint64) uint64 {
+	if latest < f.Depth {
+		return 0
+	}
+	return latest - f.Depth
+}
+
+// tag names the block from which a provider's finality is counted.
+func (f Finality) tag() string {
+	if f.Depth > 0 {
+		return "latest"
+	}
+	return "finalized"
+}
+
+// head is the block of a tag or number, with its header checked.
+func (p *provider) head(ctx context.Context, tag string) (chain.Block, error) {
+	var raw json.RawMessage
+	if err := p.call(ctx, &raw, "eth_getBlockByNumber", tag, false); err != nil {
+		return chain.Block{}, err
+	}
+	if absent(raw) {
+		return chain.Block{}, fmt.Errorf("%s: has no block %s", p.name, tag)
+	}
+	h, hash, err := header(raw)
+	if err != nil {
+		return chain.Block{}, fmt.Errorf("%s: block %s: %w", p.name, tag, err)
+	}
+	return block(h, hash), nil
+}

@@ -1,0 +1,105 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+// Outcome asks all providers where the transactions are and then reads the
+// block itself, checked like any other: a provider that invents a failure would
+// have a payment refunded that arrived. It says "nowhere" only when at least
+// Agree providers have looked.
+func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+	if len(txs) == 0 {
+		return nil, nil
+	}
+	answers := ask(ctx, a.providers, func(ctx context.Context, from *provider) (*chain.Outcome, error) {
+		return a.outcomeAt(ctx, from, txs, p)
+	})
+	var errs []error
+	none := 0
+	for _, o := range answers {
+		switch {
+		case o.err != nil:
+			errs = append(errs, o.err)
+		case o.value != nil:
+			return o.value, nil
+		default:
+			none++
+		}
+	}
+	if none >= a.Agree {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], a.Name, errors.Join(errs...))
+}
+
+// place is where a provider says that a transaction is.
+type place struct {
+	Tx    common.Hash `json:"transactionHash"`
+	Block common.Hash `json:"blockHash"`
+}
+
+func (a *adapter) outcomeAt(ctx context.Context, from *provider, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+	places := make([]*place, len(txs))
+	elems := make([]rpc.BatchElem, len(txs))
+	for i, h := range txs {
+		elems[i] = rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{common.HexToHash(string(h))}, Result: &places[i]}
+	}
+	if err := from.batch(ctx, elems); err != nil {
+		return nil, err
+	}
+	for i, at := range places {
+		if at == nil {
+			continue
+		}
+		s, err := a.sealed(ctx, from, at.Block)
+		if err != nil {
+			return nil, err
+		}
+		return s.outcome(txs[i], p)
+	}
+	return nil, nil
+}
+
+// outcome is what a transaction in the block came to.
+func (s *sealed) outcome(hash chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+	for i, tx := range s.txs {
+		if txHash(tx.Hash()) != hash {
+			continue
+		}
+		fee, err := s.fee(i)
+		if err != nil {
+			return nil, err
+		}
+		o := &chain.Outcome{
+			Tx: hash, Block: s.block(), Fee: fee,
+			Succeeded: s.receipts[i].Status == types.ReceiptStatusSuccessful,
+		}
+		o.Paid = o.Succeeded && p != nil && s.pays(i, *p)
+		return o, nil
+	}
+	return nil, fmt.Errorf("transaction %s is not in block %s where its receipt says", hash, s.hash)
+}
+
+// pays tells whether a payment is among the effects of a transaction that succeeded.
+func (s *sealed) pays(i int, p chain.Payment) bool {
+	if p.Contract == "" {
+		tr, err := s.native(i)
+		return err == nil && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount
+	}
+	for _, l := range s.receipts[i].Logs {
+		tr, ok := tokenTransfer(l)
+		if ok && tr.Contract == p.Contract && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount {
+			return true
+		}
+	}
+	return false
+}

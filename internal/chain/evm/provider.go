@@ -1,0 +1,240 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+const (
+	batchItemsMax = 100 // requests in one; public providers refuse longer batches
+	saidBytesMax  = 300 // of a provider's error that is passed on
+	idleConnsMax  = 8
+)
+
+// A provider is one JSON-RPC endpoint. Every request of it is bounded in time
+// and every answer in size.
+type provider struct {
+	name    string // for errors: its place in the configuration and its host, no secret
+	chainID uint64
+	trace   Tracing
+	timeout time.Duration
+	client  *rpc.Client
+
+	mu      sync.Mutex
+	greeted bool // it has shown that it is on our chain
+	traces  bool // it offers debug_traceBlockByHash
+}
+
+type wrongChainError struct {
+	provider  string
+	got, want uint64
+}
+
+func (e *wrongChainError) Error() string {
+	return fmt.Sprintf("%s is on chain %d, not %d: give the endpoint of the right network", e.provider, e.got, e.want)
+}
+
+func newProvider(cfg Config, i int) (*provider, error) {
+	u, err := url.Parse(cfg.Endpoints[i])
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %d is not a URL", i+1)
+	}
+	p := &provider{
+		name:    fmt.Sprintf("provider %d (%s)", i+1, u.Host),
+		chainID: cfg.ChainID, trace: cfg.Trace, timeout: cfg.Timeout,
+	}
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		MaxIdleConnsPerHost: idleConnsMax,
+		IdleConnTimeout:     time.Minute,
+	}
+	client := &http.Client{
+		Transport: bounded{transport, cfg.AnswerBytesMax},
+		Timeout:   cfg.Timeout,
+		// A redirect would carry the request to a host that nobody configured.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	p.client, err = rpc.DialOptions(context.Background(), cfg.Endpoints[i], rpc.WithHTTPClient(client))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.name, plain(err))
+	}
+	return p, nil
+}
+
+// bounded ends an answer that is longer than it may be with an error.
+type bounded struct {
+	http.RoundTripper
+	max int64
+}
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = &boundedBody{resp.Body, b.max}
+	return resp, nil
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+var errTooLong = errors.New("answer is longer than is allowed")
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// plain is an error of a request without the endpoint's URL, which may hold a
+// secret, and without a page of HTML.
+func plain(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	var h rpc.HTTPError
+	if errors.As(err, &h) {
+		return fmt.Errorf("%s: %.*s", h.Status, saidBytesMax, h.Body)
+	}
+	return err
+}
+
+func (p *provider) wrap(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", p.name, method, plain(err))
+}
+
+// call makes one request. result is unchanged when the answer is null.
+func (p *provider) call(ctx context.Context, result any, method string, args ...any) error {
+	if err := p.greet(ctx); err != nil {
+		return err
+	}
+	return p.request(ctx, result, method, args...)
+}
+
+func (p *provider) request(ctx context.Context, result any, method string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	return p.wrap(method, p.client.CallContext(ctx, result, method, args...))
+}
+
+// batch makes several requests at once. It is an error when one of them has one.
+func (p *provider) batch(ctx context.Context, elems []rpc.BatchElem) error {
+	if err := p.greet(ctx); err != nil {
+		return err
+	}
+	for len(elems) > 0 {
+		n := min(len(elems), batchItemsMax)
+		if err := p.batchOnce(ctx, elems[:n]); err != nil {
+			return err
+		}
+		elems = elems[n:]
+	}
+	return nil
+}
+
+func (p *provider) batchOnce(ctx context.Context, elems []rpc.BatchElem) error {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	if err := p.client.BatchCallContext(ctx, elems); err != nil {
+		return p.wrap(elems[0].Method, err)
+	}
+	for _, e := range elems {
+		if e.Error != nil {
+			return p.wrap(e.Method, e.Error)
+		}
+	}
+	return nil
+}
+
+// greet makes sure, once, that the provider is on our chain, and finds out
+// whether it traces. Until it has answered, nothing else is asked of it.
+func (p *provider) greet(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.greeted {
+		return nil
+	}
+	var id hexutil.Uint64
+	if err := p.request(ctx, &id, "eth_chainId"); err != nil {
+		return err
+	}
+	if uint64(id) != p.chainID {
+		return &wrongChainError{p.name, uint64(id), p.chainID}
+	}
+	if p.trace != TraceOff {
+		able, err := p.offersTraces(ctx)
+		if err != nil {
+			return err
+		}
+		p.traces = able
+	}
+	p.greeted = true
+	return nil
+}
+
+func (p *provider) offersTraceBlocks() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.traces
+}
+
+// answer is what one provider said.
+type answer[T any] struct {
+	from  *provider
+	value T
+	err   error
+}
+
+// ask puts a question to all providers at once and waits for every answer, in
+// the order of the providers.
+func ask[T any](ctx context.Context, of []*provider, question func(context.Context, *provider) (T, error)) []answer[T] {
+	answers := make([]answer[T], len(of))
+	var wg sync.WaitGroup
+	for i, p := range of {
+		wg.Go(func() {
+			v, err := question(ctx, p)
+			answers[i] = answer[T]{p, v, err}
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+// first puts a question to one provider after the other until one answers.
+func first[T any](ctx context.Context, of []*provider, question func(context.Context, *provider) (T, error)) (T, error) {
+	var errs []error
+	for _, p := range of {
+		v, err := question(ctx, p)
+		if err == nil {
+			return v, nil
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	var none T
+	return none, errors.Join(errs...)
+}

@@ -1,0 +1,62 @@
+package evm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+)
+
+// knownWords are how nodes say that they have these bytes already.
+var knownWords = []string{"already known", "known transaction", "already imported", "alreadyknown", "already exists", "already in mempool"}
+
+// Send gives the bytes to all providers at once. Nothing that one of them says
+// proves that the transaction is not out, so there is no answer for that.
+func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
+	hash := evmtx.HashOf(raw)
+	answers := ask(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
+		var got common.Hash
+		err := p.call(ctx, &got, "eth_sendRawTransaction", hexutil.Bytes(raw))
+		if err != nil {
+			return takenFor(err), err
+		}
+		if txHash(got) != hash {
+			return chain.Unknown, fmt.Errorf("%s: took %s for %s", p.name, hash, got)
+		}
+		return chain.Accepted, nil
+	})
+	best := chain.Unknown
+	var said []string
+	for _, s := range answers {
+		if s.value == chain.Accepted || best == chain.Unknown {
+			best = s.value
+		}
+		if s.err != nil {
+			said = append(said, short(s.err.Error()))
+		} else {
+			said = append(said, s.from.name+": accepted")
+		}
+	}
+	return best, strings.Join(said, "; ")
+}
+
+func takenFor(err error) chain.Answer {
+	var said rpc.Error
+	if !errors.As(err, &said) {
+		return chain.Unknown
+	}
+	text := strings.ToLower(said.Error())
+	for _, w := range knownWords {
+		if strings.Contains(text, w) {
+			return chain.Known
+		}
+	}
+	return chain.Unknown
+}

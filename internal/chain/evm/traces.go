@@ -1,0 +1,177 @@
+package evm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// A frame is a call inside a transaction, as the callTracer reports it.
+type frame struct {
+	Type  string          `json:"type"`
+	From  common.Address  `json:"from"`
+	To    *common.Address `json:"to"`
+	Value *hexutil.Big    `json:"value"`
+	Error string          `json:"error"`
+	Calls []frame         `json:"calls"`
+}
+
+type txTrace struct {
+	TxHash common.Hash `json:"txHash"`
+	Result *frame      `json:"result"`
+	Error  string      `json:"error"`
+}
+
+var callTracer = map[string]any{"tracer": "callTracer"}
+
+const traceMethod = "debug_traceBlockByHash"
+
+// offersTraces tries on the latest block. An answer in words is a "no"; silence
+// is an error.
+func (p *provider) offersTraces(ctx context.Context) (bool, error) {
+	var latest struct {
+		Hash common.Hash `json:"hash"`
+	}
+	if err := p.request(ctx, &latest, "eth_getBlockByNumber", "latest", false); err != nil {
+		return false, err
+	}
+	var raw json.RawMessage
+	err := p.request(ctx, &raw, traceMethod, latest.Hash, callTracer)
+	var said rpc.Error
+	if errors.As(err, &said) {
+		return false, nil
+	}
+	return err == nil && !absent(raw), err
+}
+
+// tracers are the providers that offer traces.
+func (a *adapter) tracers() []*provider {
+	var able []*provider
+	for _, p := range a.providers {
+		if p.offersTraceBlocks() {
+			able = append(able, p)
+		}
+	}
+	return able
+}
+
+// internal finds the native coin that contracts moved, transaction by
+// transaction; traced is false when no provider can tell. Once one could, a
+// trace that fails is an error: movements must not be lost to a bad day.
+func (a *adapter) internal(ctx context.Context, s *sealed) (found [][]chain.Transfer, traced bool, err error) {
+	if a.Trace == TraceOff {
+		return nil, false, nil
+	}
+	able := a.tracers()
+	if len(able) == 0 {
+		return nil, false, nil
+	}
+	if len(s.txs) == 0 {
+		return nil, true, nil
+	}
+	found, err = first(ctx, able, func(ctx context.Context, p *provider) ([][]chain.Transfer, error) {
+		var traces []txTrace
+		if err := p.call(ctx, &traces, traceMethod, s.hash, callTracer); err != nil {
+			return nil, err
+		}
+		found, err := s.read(traces)
+		if err != nil {
+			return nil, fmt.Errorf("%s: traces of block %d %s: %w", p.name, s.header.Number, s.hash, err)
+		}
+		return found, nil
+	})
+	return found, err == nil, err
+}
+
+// read compares traces with the block that they are of, as far as they can be,
+// and collects what moved.
+func (s *sealed) read(traces []txTrace) ([][]chain.Transfer, error) {
+	if len(traces) != len(s.txs) {
+		return nil, fmt.Errorf("got %d for %d transactions", len(traces), len(s.txs))
+	}
+	found := make([][]chain.Transfer, len(traces))
+	for i, t := range traces {
+		tx := s.txs[i]
+		if t.Error != "" || t.Result == nil {
+			return nil, fmt.Errorf("transaction %s was not traced: %.*s", tx.Hash(), saidBytesMax, t.Error)
+		}
+		// Older nodes leave the hash out.
+		if t.TxHash != (common.Hash{}) && t.TxHash != tx.Hash() {
+			return nil, fmt.Errorf("number %d is of transaction %s, not %s", i, t.TxHash, tx.Hash())
+		}
+		ok := s.receipts[i].Status == types.ReceiptStatusSuccessful
+		if t.Result.From != s.senders[i] || ok != (t.Result.Error == "") {
+			return nil, fmt.Errorf("number %d contradicts the receipt of %s", i, tx.Hash())
+		}
+		if !ok {
+			continue
+		}
+		var err error
+		if found[i], err = t.Result.moved(nil, txHash(tx.Hash()), ""); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// moved adds what the calls made by a frame moved. A call that ended in an
+// error is left out with everything below it: the chain has undone it.
+func (f *frame) moved(found []chain.Transfer, tx chain.TxHash, path string) ([]chain.Transfer, error) {
+	for i := range f.Calls {
+		c := &f.Calls[i]
+		if c.Error != "" {
+			continue
+		}
+		at := strconv.Itoa(i)
+		if path != "" {
+			at = path + "." + at
+		}
+		switch c.Type {
+		case "CALL", "CREATE", "CREATE2", "SELFDESTRUCT":
+			tr, err := c.transfer()
+			if err != nil {
+				return nil, fmt.Errorf("call %s of %s: %w", at, tx, err)
+			}
+			// What a contract sends to itself moves nothing.
+			if !tr.Amount.IsZero() && tr.From != tr.To {
+				tr.Tx, tr.Position = tx, at
+				found = append(found, tr)
+			}
+		case "DELEGATECALL", "CALLCODE", "STATICCALL": // move nothing; DELEGATECALL repeats its caller's value
+		default:
+			return nil, fmt.Errorf("%w: call %s of %s is a %q", chain.ErrUndecodable, at, tx, c.Type)
+		}
+		var err error
+		if found, err = c.moved(found, tx, at); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func (f *frame) transfer() (chain.Transfer, error) {
+	if f.Value == nil || f.Value.ToInt().Sign() == 0 {
+		return chain.Transfer{}, nil
+	}
+	if f.To == nil {
+		return chain.Transfer{}, fmt.Errorf("%w: value without a receiver", chain.ErrUndecodable)
+	}
+	amount, err := money.FromBig(f.Value.ToInt())
+	if err != nil {
+		return chain.Transfer{}, err
+	}
+	return chain.Transfer{
+		Kind: chain.Internal, From: evmtx.Canonical(f.From), To: evmtx.Canonical(*f.To), Amount: amount,
+	}, nil
+}

@@ -1,0 +1,118 @@
+package evm
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/holiman/uint256"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+var (
+	transferTopic = crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))
+	// nativeLogs is the address from which chains with EIP-7708 report
+	// movements of the native coin in the words of a token. They are found as
+	// what they are; as tokens they would count twice.
+	nativeLogs = common.HexToAddress("0xfffffffffffffffffffffffffffffffffffffffe")
+)
+
+func txHash(h common.Hash) chain.TxHash { return chain.TxHash(h.Hex()) }
+
+// contents is all that moved in a block, with what was found in its traces.
+func (s *sealed) contents(internal [][]chain.Transfer, traced bool, providers int) (chain.Contents, error) {
+	c := chain.Contents{Block: s.block(), Traced: traced, Providers: providers, Verified: verified}
+	payers := map[common.Address]int{}
+	for i, tx := range s.txs {
+		fee, err := s.fee(i)
+		if err != nil {
+			return chain.Contents{}, fmt.Errorf("block %d: fee: %w", c.Height, err)
+		}
+		from := s.senders[i]
+		at, known := payers[from]
+		if !known {
+			at = len(c.Fees)
+			payers[from] = at
+			c.Fees = append(c.Fees, chain.Fee{Payer: evmtx.Canonical(from)})
+		}
+		if c.Fees[at].Amount, err = c.Fees[at].Amount.Add(fee); err != nil {
+			return chain.Contents{}, fmt.Errorf("block %d: fees of %s: %w", c.Height, from, err)
+		}
+		if s.receipts[i].Status != types.ReceiptStatusSuccessful {
+			continue // a failed transaction moves nothing but its fee
+		}
+		native, err := s.native(i)
+		if err != nil {
+			return chain.Contents{}, fmt.Errorf("block %d: %w", c.Height, err)
+		}
+		if !native.Amount.IsZero() {
+			c.Transfers = append(c.Transfers, native)
+		}
+		for n, l := range s.receipts[i].Logs {
+			if tr, ok := tokenTransfer(l); ok {
+				tr.Tx, tr.Position = txHash(tx.Hash()), strconv.Itoa(n)
+				c.Transfers = append(c.Transfers, tr)
+			}
+		}
+		if traced {
+			c.Transfers = append(c.Transfers, internal[i]...)
+		}
+	}
+	return c, nil
+}
+
+// native is the i-th transaction's own value, which may be zero.
+func (s *sealed) native(i int) (chain.Transfer, error) {
+	tx := s.txs[i]
+	amount, err := money.FromBig(tx.Value())
+	if err != nil {
+		return chain.Transfer{}, fmt.Errorf("value of %s: %w", tx.Hash(), err)
+	}
+	to := tx.To()
+	if to == nil {
+		created := crypto.CreateAddress(s.senders[i], tx.Nonce())
+		to = &created
+	}
+	return chain.Transfer{
+		Tx: txHash(tx.Hash()), Kind: chain.Native,
+		From: evmtx.Canonical(s.senders[i]), To: evmtx.Canonical(*to), Amount: amount,
+	}, nil
+}
+
+// tokenTransfer reads a log as the standard event of a token. Anything that
+// differs from it, and a transfer of nothing, is not one.
+func tokenTransfer(l *types.Log) (chain.Transfer, bool) {
+	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != common.HashLength || l.Address == nativeLogs {
+		return chain.Transfer{}, false
+	}
+	from, err := addressOf(l.Topics[1])
+	if err != nil {
+		return chain.Transfer{}, false
+	}
+	to, err := addressOf(l.Topics[2])
+	if err != nil {
+		return chain.Transfer{}, false
+	}
+	amount := money.FromUint256(new(uint256.Int).SetBytes(l.Data))
+	if amount.IsZero() {
+		return chain.Transfer{}, false
+	}
+	return chain.Transfer{
+		Kind: chain.Token, Contract: evmtx.Canonical(l.Address),
+		From: from, To: to, Amount: amount, LogIndex: uint64(l.Index),
+	}, true
+}
+
+func addressOf(topic common.Hash) (chain.Address, error) {
+	a := common.BytesToAddress(topic[:])
+	if common.BytesToHash(a[:]) != topic {
+		return "", errors.New("topic is not an address")
+	}
+	return evmtx.Canonical(a), nil
+}
