@@ -64,7 +64,7 @@ CREATE INDEX webhook_endpoints_listed ON webhook_endpoints (org_id, created_at, 
 SELECT coffer_tenant('webhook_endpoints', 'SELECT, INSERT, UPDATE', 'SELECT, UPDATE');
 
 -- One row an endpoint and event. Only the head of each (endpoint, resource) is
--- due; a lease says who is at it.
+-- due; a lease says who is at it, and attempt_after stands at its end meanwhile.
 CREATE TABLE deliveries (
     delivery_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     org_id        text NOT NULL,
@@ -86,7 +86,7 @@ CREATE TABLE deliveries (
     CONSTRAINT deliveries_ended CHECK ((status = 'PENDING') = (ended_at IS NULL)),
     CONSTRAINT deliveries_leased_whole CHECK ((leased_until IS NULL) = (lease IS NULL))
 );
-CREATE INDEX deliveries_due ON deliveries (attempt_after) WHERE status = 'PENDING';
+CREATE INDEX deliveries_due ON deliveries (endpoint_id, attempt_after) WHERE status = 'PENDING';
 CREATE INDEX deliveries_in_order ON deliveries (endpoint_id, resource_id, resource_seq) WHERE status = 'PENDING';
 SELECT coffer_tenant('deliveries', 'SELECT', 'SELECT, INSERT, UPDATE');
 

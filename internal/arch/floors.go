@@ -99,7 +99,7 @@ var places = []place{
 
 	{"internal/scan", gates, 0},
 	{"internal/dispatch", gates, 0},
-	{"internal/delivery", gates, mayHTTP},
+	{"internal/delivery", gates, mayHTTP | mayRand},
 
 	{"internal/deposit", features, 0},
 	{"internal/withdrawal", features, 0},

@@ -1,0 +1,424 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	claimMax       = 512 // deliveries in one claim
+	recordMax      = 512 // outcomes in one transaction
+	idlePause      = 50 * time.Millisecond
+	sickPause      = time.Second
+	tidyPause      = time.Second      // between two looks for deliveries whose endpoint is gone
+	tidyMax        = 1000             // of them in one transaction
+	stopPatience   = 20 * time.Second // for posts in flight when the program stops
+	recordPatience = 10 * time.Second
+)
+
+// Dispatcher posts what is due. Any number of processes may run one.
+type Dispatcher struct {
+	DB   *pg.DB
+	Seal *seal.Keyset
+	Key  webhook.Key // the installation's, for the asymmetric signature
+	// Development also allows http to this machine's loopback addresses.
+	Development bool
+	Log         *slog.Logger // nil means the default
+
+	// A test brings names of its own and less patience; zero values mean the system's
+	// resolver and the limits of this package.
+	resolver *net.Resolver
+	answerIn time.Duration
+	stopIn   time.Duration
+
+	once    sync.Once
+	via     *transport
+	flows   flows
+	secrets sync.Map // endpoint -> opened
+}
+
+func (d *Dispatcher) open() {
+	d.once.Do(func() {
+		d.via = newTransport(d.Development, d.resolver)
+		if d.Log == nil {
+			d.Log = slog.Default()
+		}
+	})
+}
+
+// claimed is a delivery that is ours until its lease ends.
+type claimed struct {
+	id       int64
+	orgID    string
+	endpoint string
+	url      string
+	sealed   []byte
+	eventID  string
+	body     []byte
+	attempts int // made before this one
+	lease    [16]byte
+	until    time.Time
+}
+
+// outcome is what an attempt came to. An abandoned one was not made, or may or may not
+// have arrived: its lease is given back.
+type outcome struct {
+	claimed
+	at        time.Time
+	abandoned bool
+	status    int // of the answer; 0 when there was none
+	err       string
+	response  string
+	asked     time.Duration
+	took      time.Duration
+}
+
+func (o outcome) delivered() bool { return o.status >= 200 && o.status < 300 }
+
+// gone tells that the receiver wants nothing more.
+func (o outcome) gone() bool { return o.status == 410 }
+
+// Step claims what is due, posts it, records what came of it, and returns how many
+// posts it made. Run does the same without waiting for the slowest post of each round.
+func (d *Dispatcher) Step(ctx context.Context) (int, error) {
+	d.open()
+	if err := d.tidy(ctx); err != nil {
+		return 0, err
+	}
+	batch, err := d.claim(ctx)
+	if err != nil {
+		return 0, err
+	}
+	outcomes := make([]outcome, len(batch))
+	var posts sync.WaitGroup
+	for i, c := range batch {
+		posts.Go(func() {
+			outcomes[i] = d.post(ctx, c)
+			d.flows.give(c.endpoint, outcomes[i])
+		})
+	}
+	posts.Wait()
+	for rest := outcomes; len(rest) > 0; {
+		n := min(len(rest), recordMax)
+		if err := d.record(context.WithoutCancel(ctx), rest[:n]); err != nil {
+			return 0, err
+		}
+		rest = rest[n:]
+	}
+	return len(batch), nil
+}
+
+// Run posts until ctx ends. Then it claims nothing more, waits a bounded time for what
+// is in flight, records it, and gives back the leases of the rest.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	d.open()
+	defer d.via.close()
+
+	// Posts outlive ctx, but not for long.
+	posting, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	outcomes := make(chan outcome, inFlightMax)
+	recorded := make(chan struct{}, 1) // places are free, or a successor is due
+	var posts, recorder sync.WaitGroup
+	recorder.Go(func() { d.recordAll(context.WithoutCancel(ctx), outcomes, recorded) })
+
+	tidied := time.Time{}
+	for ctx.Err() == nil {
+		wait := idlePause
+		if time.Since(tidied) >= tidyPause {
+			if err := d.tidy(ctx); err != nil && ctx.Err() == nil {
+				d.Log.LogAttrs(ctx, slog.LevelError, "deliveries of endpoints that are gone could not be cancelled", slog.Any("error", err))
+			}
+			tidied = time.Now()
+		}
+		batch, err := d.claim(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			d.Log.LogAttrs(ctx, slog.LevelError, "deliveries could not be claimed", slog.Any("error", err))
+			wait = sickPause
+		case len(batch) == claimMax:
+			wait = 0
+		}
+		for _, c := range batch {
+			posts.Go(func() {
+				o := d.post(posting, c)
+				outcomes <- o
+				d.flows.give(c.endpoint, o)
+			})
+		}
+		if wait == 0 {
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-recorded:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+
+	patience := time.AfterFunc(cmp.Or(d.stopIn, stopPatience), cut)
+	posts.Wait()
+	patience.Stop()
+	close(outcomes)
+	recorder.Wait()
+	return nil
+}
+
+// recordAll records whatever has arrived since it last looked, without a timer: the
+// busier it is, the larger its transactions.
+func (d *Dispatcher) recordAll(ctx context.Context, outcomes <-chan outcome, recorded chan<- struct{}) {
+	for first := range outcomes {
+		batch := []outcome{first}
+	more:
+		for len(batch) < recordMax {
+			select {
+			case o, ok := <-outcomes:
+				if !ok {
+					break more
+				}
+				batch = append(batch, o)
+			default:
+				break more
+			}
+		}
+		if err := d.record(ctx, batch); err != nil {
+			// The leases run out, and the deliveries are posted again.
+			d.Log.LogAttrs(ctx, slog.LevelError, "outcomes of deliveries could not be recorded",
+				slog.Int("deliveries", len(batch)), slog.Any("error", err))
+		}
+		select {
+		case recorded <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// claim leases what is due, at most one process's room for each endpoint, in turns: the
+// first of every endpoint before the second of any.
+//
+// Only endpoints with pending deliveries are looked at, found by hopping along the
+// index. Claiming moves attempt_after to the end of the lease, so that what is leased is
+// not looked at again before.
+func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
+	endpoints, rooms, left := d.flows.room()
+	if left <= 0 {
+		return nil, nil
+	}
+	lease := newLease()
+	var batch []claimed
+	err := d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		until := tx.Now.Add(leaseLength)
+		rows, err := tx.Query(ctx, `
+			WITH RECURSIVE busy AS (
+				(SELECT endpoint_id FROM deliveries WHERE status = 'PENDING' ORDER BY endpoint_id LIMIT 1)
+				UNION ALL
+				SELECT (SELECT n.endpoint_id FROM deliveries n
+				        WHERE n.status = 'PENDING' AND n.endpoint_id > b.endpoint_id ORDER BY n.endpoint_id LIMIT 1)
+				FROM busy b WHERE b.endpoint_id IS NOT NULL
+			), open AS MATERIALIZED (
+				SELECT e.endpoint_id, e.url, e.secret_sealed, coalesce(r.room, $3) AS room
+				FROM busy JOIN webhook_endpoints e USING (endpoint_id)
+				LEFT JOIN unnest($1::text[], $2::int[]) AS r (endpoint_id, room) USING (endpoint_id)
+				WHERE e.status = 'ENABLED' AND e.deleted_at IS NULL
+			), due AS MATERIALIZED (
+				SELECT o.endpoint_id, o.url, o.secret_sealed, d.delivery_id, d.turn
+				FROM open o CROSS JOIN LATERAL (
+					SELECT l.delivery_id, row_number() OVER (ORDER BY l.attempt_after, l.delivery_id) AS turn
+					FROM (
+						SELECT p.delivery_id, p.attempt_after FROM deliveries p
+						WHERE p.endpoint_id = o.endpoint_id AND p.status = 'PENDING' AND p.attempt_after <= $4
+						  AND NOT EXISTS (
+							SELECT FROM deliveries b
+							WHERE b.endpoint_id = p.endpoint_id AND b.resource_id = p.resource_id AND b.resource_seq < p.resource_seq
+							  AND b.status = 'PENDING' AND (b.first_attempt_at IS NULL OR b.first_attempt_at > $5))
+						ORDER BY p.attempt_after, p.delivery_id LIMIT o.room
+						FOR UPDATE OF p SKIP LOCKED
+					) l
+				) d
+				ORDER BY d.turn LIMIT $6
+			)
+			UPDATE deliveries d
+			SET lease = $7, leased_until = $8, attempt_after = $8
+			FROM due, events v
+			WHERE d.delivery_id = due.delivery_id AND v.event_id = d.event_id
+			RETURNING d.delivery_id, d.org_id, d.endpoint_id, due.url, due.secret_sealed, d.event_id, v.body, d.attempts`,
+			endpoints, rooms, flowStart, tx.Now, tx.Now.Add(-orderPatience), min(left, claimMax), lease, until)
+		if err != nil {
+			return fmt.Errorf("claim deliveries: %w", err)
+		}
+		batch, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (claimed, error) {
+			c := claimed{lease: lease, until: until}
+			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.url, &c.sealed, &c.eventID, &c.body, &c.attempts)
+			return c, err
+		})
+		if err != nil {
+			return fmt.Errorf("claim deliveries: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	crash.Point("K02")
+	for _, c := range batch {
+		d.flows.take(c.endpoint)
+	}
+	return batch, nil
+}
+
+func newLease() [16]byte {
+	var lease [16]byte
+	_, _ = rand.Read(lease[:])
+	return lease
+}
+
+// record writes outcomes and their attempts, each only while its lease is still the one
+// it was claimed under: an attempt that outlived its lease says nothing any more,
+// because somebody else is at the delivery.
+func (d *Dispatcher) record(ctx context.Context, batch []outcome) error {
+	ctx, cancel := context.WithTimeout(ctx, recordPatience)
+	defer cancel()
+	crash.Point("K04")
+	for {
+		err := d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.write(ctx, tx, batch) })
+		if err == nil {
+			crash.Point("K05")
+			return nil
+		}
+		// Written twice it changes nothing: the second time no lease matches.
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error {
+	n := len(batch)
+	ids, leases := make([]int64, n), make([][16]byte, n)
+	statuses, attempts, after := make([]string, n), make([]int32, n), make([]time.Time, n)
+	ended, made, at := make([]*time.Time, n), make([]bool, n), make([]time.Time, n)
+	codes, errs, responses, took := make([]*int32, n), make([]*string, n), make([]*string, n), make([]int32, n)
+	orgs := make([]string, n)
+	var goneEndpoints, goneURLs []string
+	for i, o := range batch {
+		ids[i], leases[i], orgs[i], at[i] = o.id, o.lease, o.orgID, o.at
+		statuses[i], attempts[i], after[i] = "PENDING", int32(o.attempts), tx.Now
+		if o.abandoned {
+			continue
+		}
+		made[i] = true
+		attempts[i]++
+		took[i] = int32(o.took.Milliseconds())
+		if o.status != 0 {
+			code := int32(o.status)
+			codes[i] = &code
+		}
+		if o.err != "" {
+			errs[i] = &o.err
+		}
+		if o.response != "" {
+			responses[i] = &o.response
+		}
+		wait, again := pause(int(attempts[i]), o.asked)
+		switch {
+		case o.delivered():
+			statuses[i], ended[i] = "DELIVERED", &tx.Now
+		case o.gone():
+			statuses[i], ended[i] = "CANCELLED", &tx.Now
+			goneEndpoints, goneURLs = append(goneEndpoints, o.endpoint), append(goneURLs, o.url)
+		case !again:
+			statuses[i], ended[i] = "FAILED", &tx.Now
+			d.Log.LogAttrs(ctx, slog.LevelWarn, "a delivery has failed for good",
+				slog.String("organization", o.orgID), slog.String("endpoint", o.endpoint), slog.String("event", o.eventID))
+		default:
+			after[i] = o.at.Add(wait)
+		}
+	}
+	if len(goneEndpoints) > 0 {
+		// A 410 from a former URL says nothing about the present one.
+		tag, err := tx.Exec(ctx, `
+			UPDATE webhook_endpoints e SET status = 'DISABLED_GONE', updated_at = $3
+			FROM unnest($1::text[], $2::text[]) AS g (endpoint_id, url)
+			WHERE e.endpoint_id = g.endpoint_id AND e.url = g.url AND e.status IN ('ENABLED', 'PAUSED')`,
+			goneEndpoints, goneURLs, tx.Now)
+		if err != nil {
+			return fmt.Errorf("disable endpoints that are gone: %w", err)
+		}
+		if tag.RowsAffected() > 0 {
+			d.Log.LogAttrs(ctx, slog.LevelWarn, "endpoints answered 410 and are disabled", slog.Any("endpoints", goneEndpoints))
+		}
+	}
+	_, err := tx.Exec(ctx, `
+		WITH outcome AS MATERIALIZED (
+			SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::int[], $5::timestamptz[], $6::timestamptz[], $7::boolean[],
+			                     $8::timestamptz[], $9::int[], $10::text[], $11::text[], $12::int[], $13::text[])
+				AS o (delivery_id, lease, status, attempts, attempt_after, ended_at, made,
+				      at, code, error, response, took, org_id)
+		), locked AS MATERIALIZED (
+			SELECT d.delivery_id FROM deliveries d JOIN outcome o USING (delivery_id)
+			WHERE d.lease = o.lease AND d.status = 'PENDING'
+			ORDER BY d.delivery_id FOR UPDATE OF d
+		), done AS (
+			UPDATE deliveries d
+			SET status = o.status, attempts = o.attempts, attempt_after = o.attempt_after, ended_at = o.ended_at,
+			    first_attempt_at = CASE WHEN o.made THEN coalesce(d.first_attempt_at, o.at) ELSE d.first_attempt_at END,
+			    lease = NULL, leased_until = NULL
+			FROM locked JOIN outcome o USING (delivery_id)
+			WHERE d.delivery_id = locked.delivery_id
+			RETURNING d.delivery_id
+		)
+		INSERT INTO delivery_attempts (delivery_id, attempt, org_id, at, status_code, error, response, duration_ms)
+		SELECT o.delivery_id, o.attempts, o.org_id, o.at, o.code, o.error, o.response, o.took
+		FROM done JOIN outcome o USING (delivery_id)
+		WHERE o.made`,
+		ids, leases, statuses, attempts, after, ended, made, at, codes, errs, responses, took, orgs)
+	if err != nil {
+		return fmt.Errorf("record %d deliveries: %w", n, err)
+	}
+	return nil
+}
+
+// tidy cancels what waits for an endpoint that is deleted or gone, also what was
+// inserted at the very moment it went. What is in flight is left to its lease.
+func (d *Dispatcher) tidy(ctx context.Context) error {
+	return d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			WITH RECURSIVE busy AS (
+				(SELECT endpoint_id FROM deliveries WHERE status = 'PENDING' ORDER BY endpoint_id LIMIT 1)
+				UNION ALL
+				SELECT (SELECT n.endpoint_id FROM deliveries n
+				        WHERE n.status = 'PENDING' AND n.endpoint_id > b.endpoint_id ORDER BY n.endpoint_id LIMIT 1)
+				FROM busy b WHERE b.endpoint_id IS NOT NULL
+			), over AS MATERIALIZED (
+				SELECT d.delivery_id
+				FROM busy JOIN webhook_endpoints e USING (endpoint_id) JOIN deliveries d USING (endpoint_id)
+				WHERE (e.deleted_at IS NOT NULL OR e.status = 'DISABLED_GONE')
+				  AND d.status = 'PENDING' AND (d.leased_until IS NULL OR d.leased_until <= $1)
+				LIMIT $2 FOR UPDATE OF d SKIP LOCKED
+			)
+			UPDATE deliveries d SET status = 'CANCELLED', ended_at = $1, lease = NULL, leased_until = NULL
+			FROM over WHERE d.delivery_id = over.delivery_id`, tx.Now, tidyMax)
+		if err != nil {
+			return fmt.Errorf("cancel deliveries of endpoints that are gone: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,76 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Fan makes the deliveries of events in the transaction that numbers them: one for each
+// endpoint of the organization that wants the event. A paused endpoint's wait for it; a
+// disabled or deleted one gets none, and the feed has the event all the same.
+type Fan struct{}
+
+var _ event.Listener = Fan{}
+
+// Sequenced inserts the deliveries.
+func (Fan) Sequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) error {
+	orgs := map[string]bool{}
+	var names []string
+	for _, e := range events {
+		if !orgs[e.OrgID] {
+			orgs[e.OrgID] = true
+			names = append(names, e.OrgID)
+		}
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT org_id, endpoint_id, events FROM webhook_endpoints
+		WHERE org_id = ANY ($1) AND deleted_at IS NULL AND status IN ('ENABLED', 'PAUSED')
+		ORDER BY org_id, created_at, endpoint_id`, names)
+	if err != nil {
+		return fmt.Errorf("read the endpoints of sequenced events: %w", err)
+	}
+	type endpoint struct {
+		id     string
+		wanted []event.Type
+	}
+	of := map[string][]endpoint{}
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+		var org string
+		var e endpoint
+		err := row.Scan(&org, &e.id, &e.wanted)
+		of[org] = append(of[org], e)
+		return struct{}{}, err
+	})
+	if err != nil {
+		return fmt.Errorf("read the endpoints of sequenced events: %w", err)
+	}
+
+	var orgIDs, endpoints, eventIDs, resources []string
+	var places []int32
+	for _, e := range events {
+		for _, to := range of[e.OrgID] {
+			if event.Wanted(to.wanted, e.Type) {
+				orgIDs, endpoints, eventIDs = append(orgIDs, e.OrgID), append(endpoints, to.id), append(eventIDs, e.EventID)
+				resources, places = append(resources, e.ResourceID), append(places, int32(e.ResourceSeq))
+			}
+		}
+	}
+	if len(eventIDs) == 0 {
+		return nil
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO deliveries (org_id, endpoint_id, event_id, resource_id, resource_seq, status, created_at, attempt_after)
+		SELECT n.org_id, n.endpoint_id, n.event_id, n.resource_id, n.resource_seq, 'PENDING', $1, $1
+		FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::int[])
+			AS n (org_id, endpoint_id, event_id, resource_id, resource_seq)`,
+		tx.Now, orgIDs, endpoints, eventIDs, resources, places)
+	if err != nil {
+		return fmt.Errorf("insert %d deliveries: %w", len(eventIDs), err)
+	}
+	return nil
+}

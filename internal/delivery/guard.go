@@ -1,0 +1,134 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+const (
+	dialTimeout         = 10 * time.Second
+	idleTimeout         = 30 * time.Second // below the usual receiver's, so that we close first
+	responseHeaderBytes = 64 << 10
+)
+
+// errForbidden says that an endpoint led to an address that is not public. It does not
+// say which: that would tell an organization about our network.
+var errForbidden = errors.New("the endpoint leads to an address that is not public")
+
+// public refuses every address that is not on the public internet: private, loopback,
+// link-local with the metadata services, shared, documentation, multicast, and those
+// that carry another address inside (IPv4-mapped, NAT64, 6to4).
+var public = ssrf.New(ssrf.WithAnyPort())
+
+// control sees each address that is about to be dialled, after its name was resolved:
+// what a name resolved to before, or resolves to next, does not matter.
+func control(network, address string, conn syscall.RawConn) error {
+	if err := public.Safe(network, address, conn); err != nil {
+		return errForbidden
+	}
+	return nil
+}
+
+// controlLoopback is for http in development mode: this machine and nothing else.
+func controlLoopback(network, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || network != "tcp4" && network != "tcp6" || !to.Addr().Unmap().IsLoopback() {
+		return errForbidden
+	}
+	return nil
+}
+
+// transport posts to what it may reach. Https reaches the public internet; http reaches
+// loopback in development mode and nothing otherwise.
+type transport struct{ https, http *http.Transport }
+
+func newTransport(development bool, resolver *net.Resolver) *transport {
+	t := &transport{https: guarded(control, resolver)}
+	if development {
+		t.http = guarded(controlLoopback, resolver)
+	}
+	return t
+}
+
+func guarded(control func(string, string, syscall.RawConn) error, resolver *net.Resolver) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout, Control: control, Resolver: resolver}
+	return &http.Transport{
+		Proxy:                  nil, // A proxy would dial in our place, past the guard.
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    dialTimeout,
+		MaxIdleConns:           2 * inFlightMax,
+		MaxIdleConnsPerHost:    flowMax,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: responseHeaderBytes,
+		DisableCompression:     true, // The answer is hardly read; nothing is to be inflated.
+	}
+}
+
+// RoundTrip makes transport an http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch {
+	case r.URL.Scheme == "https":
+		return t.https.RoundTrip(r)
+	case r.URL.Scheme == "http" && t.http != nil:
+		return t.http.RoundTrip(r)
+	}
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return nil, fmt.Errorf("%w: the scheme is %q", errForbidden, r.URL.Scheme)
+}
+
+func (t *transport) close() {
+	t.https.CloseIdleConnections()
+	if t.http != nil {
+		t.http.CloseIdleConnections()
+	}
+}
+
+// client posts without following a redirect: a 3xx is an answer like any other, and a
+// failure.
+func (t *transport) client() *http.Client {
+	return &http.Client{
+		Transport:     t,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// describe says in a few words why there was no answer. It names no address.
+func describe(err error) string {
+	var dns *net.DNSError
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, errForbidden):
+		return errForbidden.Error()
+	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Sprintf("no answer within %v", answerTimeout)
+	case errors.As(err, &dns):
+		return "the host name could not be resolved"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the connection was refused"
+	case errors.Is(err, syscall.ECONNRESET):
+		return "the connection was reset"
+	}
+	return "the request could not be completed: " + rootText(err)
+}
+
+// rootText is the innermost error's text, bounded: the outer ones repeat the URL.
+func rootText(err error) string {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			break
+		}
+		err = inner
+	}
+	return text([]byte(err.Error()), errorBytesMax)
+}

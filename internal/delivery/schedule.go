@@ -1,0 +1,60 @@
+package delivery
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	answerTimeout   = 15 * time.Second // for a whole attempt
+	answerBytesMax  = 64 << 10         // read of an answer, so that its connection can be used again
+	keptBytesMax    = 1 << 10          // of an answer, for the organization to see
+	errorBytesMax   = 300
+	orderPatience   = 10 * time.Minute // how long an event waits for the one before it, from that one's first attempt
+	retryAfterMax   = 24 * time.Hour
+	jitterPercent   = 20
+	leaseLength     = time.Minute
+	leaseLengthLeft = answerTimeout + 10*time.Second // what a post must still have of its lease when it starts
+)
+
+// delays are the pauses before each attempt, 3.2 days altogether. After the last the
+// delivery has failed.
+var delays = [...]time.Duration{
+	0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+	2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+}
+
+const attemptsMax = len(delays)
+
+// pause is how long to wait after that many attempts, within the jitter of the
+// schedule, and not less than the receiver asked for. ok is false when there is no
+// further attempt.
+func pause(attempts int, asked time.Duration) (d time.Duration, ok bool) {
+	if attempts >= attemptsMax {
+		return 0, false
+	}
+	d = delays[attempts]
+	if spread := d * jitterPercent / 100; spread > 0 {
+		d += rand.N(2*spread+1) - spread
+	}
+	return max(d, min(asked, retryAfterMax)), true
+}
+
+// asked reads Retry-After of an answer that may carry one: seconds or a date. 0 when
+// there is none, or none that can be read.
+func asked(status int, header http.Header, now time.Time) time.Duration {
+	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
+		return 0
+	}
+	value := strings.TrimSpace(header.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, retryAfterMax)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(at.Sub(now), 0), retryAfterMax)
+	}
+	return 0
+}
