@@ -291,7 +291,8 @@ func TestChainThatEndsByItselfIsAnError(t *testing.T) {
 func TestChainDiesWithItsParent(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), must(os.Executable())(t))
-	cmd.Env = append(os.Environ(), orphanMaker+"=1")
+	// What the killed parent cannot clean up stays in a folder of the test.
+	cmd.Env = append(os.Environ(), orphanMaker+"=1", "TMPDIR="+t.TempDir())
 	stdout := must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
