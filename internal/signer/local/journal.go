@@ -9,13 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
 )
 
 // Errors of opening a journal.
@@ -56,51 +56,13 @@ type journal struct {
 
 // createJournal makes a journal with its first entry and refuses to replace a
 // file. A crash leaves none, or a whole one.
-func createJournal(path string, now time.Time, first signer.Record) (err error) {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("create the signer's journal %s: the file exists", path)
-	}
+func createJournal(path string, now time.Time, first signer.Record) error {
 	first.Kind, first.At = signer.RecordGenesis, stamp(now)
 	e, err := entry(signer.Head{JournalID: id.New("jrn", now)}, first)
 	if err != nil {
 		return err
 	}
-	return createFile(path, append(mustJSON(e), '\n'))
-}
-
-// createFile writes a file that nobody else may read, and whose name appears only
-// when its contents are on disk. It refuses to replace a file.
-func createFile(path string, contents []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("create %s: %w", path, err)
-	}
-	defer func() {
-		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-	}()
-	if _, err := f.Write(contents); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", path, err)
-	}
-	// A link, unlike a rename, never replaces.
-	if err := os.Link(f.Name(), path); err != nil {
-		return fmt.Errorf("create %s: %w", path, err)
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("open the directory %s: %w", dir, err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync the directory %s: %w", dir, err)
-	}
-	return nil
+	return keys.CreateFile(path, append(mustJSON(e), '\n'), 0o600)
 }
 
 // openJournal locks a journal, checks all of it and gives every record to replay.

@@ -1,0 +1,365 @@
+package keys
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
+
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+const (
+	fileBytesMax       = 64 << 10
+	fileVersion        = 1
+	backupVersion      = 1
+	passphraseBytesMin = 12
+)
+
+// scryptLogN makes each guess of a passphrase take about a second. Tests lower it.
+var scryptLogN = 18
+
+// Files say where the parts of an installation's secret are. Key and KEK belong on
+// different disks or into different hands: neither is of use without the other.
+type Files struct {
+	Key    string // the sealed seed
+	KEK    string // the key that seals it, see package seal
+	Attest string // the public key that address proofs are checked with; not secret
+}
+
+// Info is what may be told about a seed.
+type Info struct {
+	AttestKey ed25519.PublicKey
+	CreatedAt time.Time
+}
+
+// keyFile is the contents of Files.Key.
+type keyFile struct {
+	Version   int       `json:"version"`
+	AttestKey string    `json:"attestKey"` // hex; also binds the sealed value to this file
+	CreatedAt time.Time `json:"createdAt"`
+	Sealed    []byte    `json:"sealed"`
+}
+
+func (k keyFile) place() seal.Place {
+	return seal.Place{Kind: "signer_seed", ID: k.AttestKey, Version: k.Version}
+}
+
+// Create makes a seed and writes the files. It replaces none: the error is then
+// fs.ErrExist. A KEK that exists is used. The caller backs the seed up before any
+// money arrives.
+func Create(f Files, now time.Time) (Info, error) {
+	s, err := NewSeed()
+	if err != nil {
+		return Info{}, err
+	}
+	return write(f, s, now)
+}
+
+func write(f Files, s Seed, created time.Time) (Info, error) {
+	for _, path := range []string{f.Key, f.Attest} {
+		if _, err := os.Lstat(path); err == nil {
+			return Info{}, fmt.Errorf("create %s: %w: it is never replaced, move it away first if its seed is of no use any more", path, fs.ErrExist)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return Info{}, fmt.Errorf("look for %s: %w", path, err)
+		}
+	}
+	if err := seal.Create(f.KEK); err != nil && !errors.Is(err, fs.ErrExist) {
+		return Info{}, fmt.Errorf("create %s: %w", f.KEK, err)
+	}
+	kek, err := seal.Open(f.KEK)
+	if err != nil {
+		return Info{}, err
+	}
+	public := s.Attest().Public()
+	k := keyFile{Version: fileVersion, AttestKey: hex.EncodeToString(public), CreatedAt: created.UTC().Truncate(time.Second)}
+	if k.Sealed, err = kek.Seal(s.s().entropy[:], k.place()); err != nil {
+		return Info{}, err
+	}
+	contents, err := json.MarshalIndent(k, "", "  ")
+	if err != nil {
+		return Info{}, fmt.Errorf("write %s: %w", f.Key, err)
+	}
+	if err := CreateFile(f.Key, append(contents, '\n'), 0o600); err != nil {
+		return Info{}, err
+	}
+	if _, err := Open(f); err != nil {
+		return Info{}, fmt.Errorf("read back what was written: %w", err)
+	}
+	return Info{public, k.CreatedAt}, Publish(f)
+}
+
+// Open reads the seed.
+func Open(f Files) (Seed, error) {
+	k, _, err := readKeyFile(f)
+	if err != nil {
+		return Seed{}, err
+	}
+	kek, err := seal.Open(f.KEK)
+	if err != nil {
+		return Seed{}, err
+	}
+	entropy, err := kek.Unseal(k.Sealed, k.place())
+	if err != nil || len(entropy) != entropyBytes {
+		return Seed{}, fmt.Errorf("open %s with %s: %w: they do not belong together, or one is damaged", f.Key, f.KEK, seal.ErrUnsealed)
+	}
+	s, err := fromEntropy([entropyBytes]byte(entropy))
+	if err != nil {
+		return Seed{}, err
+	}
+	if hex.EncodeToString(s.Attest().Public()) != k.AttestKey {
+		return Seed{}, fmt.Errorf("%s holds the seed of another attestation key than it says", f.Key)
+	}
+	return s, nil
+}
+
+func readKeyFile(f Files) (keyFile, Info, error) {
+	var k keyFile
+	contents, err := readPrivate(f.Key)
+	if err != nil {
+		return k, Info{}, err
+	}
+	d := json.NewDecoder(bytes.NewReader(contents))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&k); err != nil || k.Version != fileVersion {
+		return k, Info{}, fmt.Errorf("%s is no key file of this version", f.Key)
+	}
+	public, err := parsePublic(k.AttestKey)
+	if err != nil {
+		return k, Info{}, fmt.Errorf("read %s: %w", f.Key, err)
+	}
+	return k, Info{public, k.CreatedAt}, nil
+}
+
+// Show tells what may be told, without the KEK.
+func Show(f Files) (Info, error) {
+	_, info, err := readKeyFile(f)
+	return info, err
+}
+
+// Publish writes the public key file when it is not there, and refuses one that
+// belongs to another seed.
+func Publish(f Files) error {
+	info, err := Show(f)
+	if err != nil {
+		return err
+	}
+	there, err := ReadAttest(f.Attest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return CreateFile(f.Attest, []byte(hex.EncodeToString(info.AttestKey)+"\n"), 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	if !there.Equal(info.AttestKey) {
+		return fmt.Errorf("%s is the public key of another seed than %s", f.Attest, f.Key)
+	}
+	return nil
+}
+
+// ReadAttest reads a public key file, for who checks address proofs.
+func ReadAttest(path string) (ed25519.PublicKey, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the attestation public key: %w", err)
+	}
+	defer file.Close()
+	contents, err := io.ReadAll(io.LimitReader(file, fileBytesMax))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	public, err := parsePublic(strings.TrimSpace(string(contents)))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return public, nil
+}
+
+func parsePublic(s string) (ed25519.PublicKey, error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("an attestation public key is %d hexadecimal digits", 2*ed25519.PublicKeySize)
+	}
+	return b, nil
+}
+
+// BackupTo says who can open a backup: the owner of an age identity, or who knows a
+// passphrase. One of the two is set.
+type BackupTo struct {
+	Recipient  string // age1…
+	Passphrase seal.Secret
+}
+
+// BackupFrom opens a backup. One of the two is set.
+type BackupFrom struct {
+	Identity   seal.Secret // AGE-SECRET-KEY-1…
+	Passphrase seal.Secret
+}
+
+// backup is what is inside. The words are all that is needed, so that a person with
+// the age program and any wallet program can do without this one.
+type backup struct {
+	Version   int       `json:"version"`
+	Words     string    `json:"words"`
+	AttestKey string    `json:"attestKey"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// Backup writes the seed to a new file, encrypted with age and armoured. The journal
+// is not in it: it changes with every payment and is copied by other means.
+func Backup(f Files, to BackupTo, path string) error {
+	s, err := Open(f)
+	if err != nil {
+		return err
+	}
+	k, _, err := readKeyFile(f)
+	if err != nil {
+		return err
+	}
+	var recipient age.Recipient
+	var byPhrase *age.ScryptRecipient
+	switch {
+	case (to.Recipient == "") == to.Passphrase.Empty():
+		return errors.New("give either an age recipient or a passphrase for the backup")
+	case to.Recipient != "":
+		if recipient, err = age.ParseX25519Recipient(to.Recipient); err != nil {
+			return fmt.Errorf("read the age recipient: %w", err)
+		}
+	case len(to.Passphrase.Reveal()) < passphraseBytesMin:
+		return fmt.Errorf("the passphrase of a backup needs at least %d characters", passphraseBytesMin)
+	default:
+		if byPhrase, err = age.NewScryptRecipient(to.Passphrase.Reveal()); err != nil {
+			return errors.New("the passphrase of the backup cannot be used")
+		}
+		byPhrase.SetWorkFactor(scryptLogN)
+		recipient = byPhrase
+	}
+	plain, err := json.Marshal(backup{backupVersion, s.words(), k.AttestKey, k.CreatedAt})
+	if err != nil {
+		return errors.New("the backup could not be written out")
+	}
+	var out bytes.Buffer
+	armoured := armor.NewWriter(&out)
+	w, err := age.Encrypt(armoured, recipient)
+	if err != nil {
+		return fmt.Errorf("encrypt the backup: %w", err)
+	}
+	_, err = w.Write(plain)
+	if err := errors.Join(err, w.Close(), armoured.Close()); err != nil {
+		return fmt.Errorf("encrypt the backup: %w", err)
+	}
+	return CreateFile(path, out.Bytes(), 0o600)
+}
+
+// Restore writes the files of a seed from its backup. Like Create it replaces none.
+// The journal has to come back as well before anything is signed.
+func Restore(f Files, from BackupFrom, path string) (Info, error) {
+	contents, err := readPrivate(path)
+	if err != nil {
+		return Info{}, err
+	}
+	var identity age.Identity
+	switch {
+	case from.Identity.Empty() == from.Passphrase.Empty():
+		return Info{}, errors.New("give either the age identity or the passphrase of the backup")
+	case !from.Identity.Empty():
+		// The library's error could quote the identity.
+		if identity, err = age.ParseX25519Identity(strings.TrimSpace(from.Identity.Reveal())); err != nil {
+			return Info{}, errors.New("this is no age identity: it begins with AGE-SECRET-KEY-1")
+		}
+	default:
+		if identity, err = age.NewScryptIdentity(from.Passphrase.Reveal()); err != nil {
+			return Info{}, errors.New("the passphrase of the backup cannot be used")
+		}
+	}
+	r, err := age.Decrypt(armor.NewReader(bytes.NewReader(contents)), identity)
+	if err != nil {
+		return Info{}, fmt.Errorf("open the backup %s: it is damaged, or made for somebody else", path)
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, fileBytesMax))
+	if err != nil {
+		return Info{}, fmt.Errorf("open the backup %s: it is damaged", path)
+	}
+	var b backup
+	if err := json.Unmarshal(plain, &b); err != nil || b.Version != backupVersion {
+		return Info{}, fmt.Errorf("the backup %s is not of this version", path)
+	}
+	s, err := SeedFromWords(b.Words)
+	if err != nil {
+		return Info{}, fmt.Errorf("read the backup %s: %w", path, err)
+	}
+	if hex.EncodeToString(s.Attest().Public()) != b.AttestKey {
+		return Info{}, fmt.Errorf("the backup %s holds the seed of another attestation key than it says", path)
+	}
+	return write(f, s, b.CreatedAt)
+}
+
+// readPrivate reads a small file that nobody else may read.
+func readPrivate(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("look at %s: %w", path, err)
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s has mode %v and others may use it: chmod 600 %s", path, info.Mode(), path)
+	}
+	contents, err := io.ReadAll(io.LimitReader(file, fileBytesMax+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(contents) > fileBytesMax {
+		return nil, fmt.Errorf("%s is longer than %d bytes", path, fileBytesMax)
+	}
+	return contents, nil
+}
+
+// CreateFile writes a file whose name appears only when its contents are on disk. It
+// replaces no file: the error is then fs.ErrExist.
+func CreateFile(path string, contents []byte, mode fs.FileMode) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	defer func() {
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}()
+	if _, err := f.Write(contents); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := f.Chmod(mode); err != nil {
+		return fmt.Errorf("set the mode of %s: %w", path, err)
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	// A link, unlike a rename, never replaces.
+	if err := os.Link(f.Name(), path); err != nil {
+		return fmt.Errorf("create %s: %w", path, err)
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open the directory of %s: %w", path, err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync the directory of %s: %w", path, err)
+	}
+	return nil
+}
