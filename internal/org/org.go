@@ -14,7 +14,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/seal"
 )
 
 const (
@@ -35,30 +35,13 @@ const (
 	nameBytesMax = 200
 )
 
-// Key is an API key: ck_ and 43 characters. It prints as ***.
-type Key struct{ text string }
-
-// Reveal is the key itself, to be shown once to whom it is for.
-func (k Key) Reveal() string { return k.text }
-
-// String hides the key.
-func (Key) String() string { return "***" }
-
-// GoString hides the key.
-func (Key) GoString() string { return "***" }
-
-// LogValue hides the key.
-func (Key) LogValue() slog.Value { return slog.StringValue("***") }
-
-// MarshalText hides the key.
-func (Key) MarshalText() ([]byte, error) { return []byte("***"), nil }
-
-func newKey() (Key, []byte) {
+// newKey makes an API key, ck_ and 43 characters, and the hash that is kept of it.
+func newKey() (seal.Secret, []byte) {
 	var b [keyBytes]byte
 	_, _ = rand.Read(b[:]) // never fails: the program ends when there is no randomness
-	k := Key{keyPrefix + base64.RawURLEncoding.EncodeToString(b[:])}
-	sum := sha256.Sum256([]byte(k.text))
-	return k, sum[:]
+	k := keyPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+	sum := sha256.Sum256([]byte(k))
+	return seal.NewSecret(k), sum[:]
 }
 
 // Organization is one user of this service.
@@ -70,10 +53,10 @@ type Organization struct {
 
 // Create makes an organization with its settings and its first key, which is
 // not readable later. Error: INVALID_REQUEST for a name that cannot be one.
-func Create(ctx context.Context, db *pg.DB, name string) (Organization, Key, error) {
+func Create(ctx context.Context, db *pg.DB, name string) (Organization, seal.Secret, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) {
-		return Organization{}, Key{}, fault.New(fault.Invalid, fault.InvalidRequest,
+		return Organization{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
 			"An organization has a name of 1 to %d bytes.", nameBytesMax).On("name")
 	}
 	key, hash := newKey()
@@ -93,7 +76,7 @@ func Create(ctx context.Context, db *pg.DB, name string) (Organization, Key, err
 		})
 	})
 	if err != nil {
-		return Organization{}, Key{}, err
+		return Organization{}, seal.Secret{}, err
 	}
 	return o, key, nil
 }
@@ -152,7 +135,7 @@ func Authenticate(ctx context.Context, db *pg.DB, presented string) (orgID strin
 
 // RollKey makes a new key; the old one is refused from the commit on. Errors:
 // NOT_FOUND, INVALID_STATE when somebody else rolled it at this moment.
-func RollKey(ctx context.Context, db *pg.DB, by audit.Actor, org string) (Key, error) {
+func RollKey(ctx context.Context, db *pg.DB, by audit.Actor, org string) (seal.Secret, error) {
 	key, hash := newKey()
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := ByID(ctx, tx, org); err != nil {
@@ -174,7 +157,7 @@ func RollKey(ctx context.Context, db *pg.DB, by audit.Actor, org string) (Key, e
 		})
 	})
 	if err != nil {
-		return Key{}, err
+		return seal.Secret{}, err
 	}
 	return key, nil
 }
