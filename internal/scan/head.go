@@ -1,0 +1,220 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Head takes one step of the head walk: one block forward, one rewind, or one
+// jump. moved is false when nothing is new. It follows the final cursor: until
+// that is open there is no head walk.
+func (w *Walker) Head(ctx context.Context) (moved bool, err error) {
+	final, ok, err := w.cursor(ctx)
+	if err != nil || !ok {
+		return false, err
+	}
+	rows, err := w.remembered(ctx)
+	if err != nil {
+		return false, err
+	}
+	heads, err := w.conf.Reader.Heads(ctx)
+	if errors.Is(err, chain.ErrNotYet) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask for the heads: %w", err)
+	}
+	latest := heads.Latest
+
+	base := final.Height
+	if latest.Height > w.conf.HeadDepth {
+		base = max(base, latest.Height-w.conf.HeadDepth)
+	}
+	if len(rows) == 0 || rows[0].Height < base {
+		if latest.Height < final.Height {
+			return false, nil // the provider is behind what is final
+		}
+		return w.jump(ctx, rows, final, base)
+	}
+	top := rows[0]
+	if kept := at(rows, final.Height); kept != nil && kept.Hash != final.Hash {
+		// What became final is not what was followed.
+		return w.rewind(ctx, top, final.Height)
+	}
+	if latest.Height <= top.Height {
+		shown := at(rows, latest.Height)
+		if shown == nil || shown.Hash == latest.Hash {
+			return false, nil // nothing new, or a provider that is behind
+		}
+		return w.fork(ctx, rows, final, latest)
+	}
+
+	c, err := w.conf.Reader.Recent(ctx, top.Height+1)
+	switch {
+	case errors.Is(err, chain.ErrNotYet):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read recent block %d: %w", top.Height+1, err)
+	case c.Parent != top.Hash:
+		return w.fork(ctx, rows, final, latest)
+	}
+	found, err := w.match(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	return w.change(ctx, &top, fmt.Sprintf("take in recent block %d", c.Height), func(ctx context.Context, tx pg.Tx) error {
+		if err := w.remember(ctx, tx, c.Block); err != nil {
+			return err
+		}
+		keep := final.Height
+		if c.Height > w.conf.HeadDepth {
+			keep = max(keep, c.Height-w.conf.HeadDepth)
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height < $2`, w.conf.Chain, keep); err != nil {
+			return err
+		}
+		return w.listener.Seen(ctx, tx, w.conf.Chain, c.Block, found)
+	})
+}
+
+// remembered are the recent blocks, newest first; there are never more than
+// the head's depth and one.
+func (w *Walker) remembered(ctx context.Context) (rows []chain.Block, err error) {
+	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		found, err := tx.Query(ctx, `SELECT height, hash, parent FROM scan_heads WHERE chain = $1 ORDER BY height DESC`, w.conf.Chain)
+		if err != nil {
+			return err
+		}
+		rows, err = pgx.CollectRows(found, func(row pgx.CollectableRow) (b chain.Block, err error) {
+			err = row.Scan(&b.Height, &b.Hash, &b.Parent)
+			return b, err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the recent blocks of %s: %w", w.conf.Chain, err)
+	}
+	return rows, nil
+}
+
+func (w *Walker) remember(ctx context.Context, tx pg.Tx, b chain.Block) error {
+	_, err := tx.Exec(ctx, `INSERT INTO scan_heads (chain, height, hash, parent) VALUES ($1, $2, $3, $4)`,
+		w.conf.Chain, b.Height, b.Hash, b.Parent)
+	return err
+}
+
+// at is the remembered block of a height, or nil.
+func at(rows []chain.Block, height uint64) *chain.Block {
+	if height > rows[0].Height || rows[0].Height-height >= uint64(len(rows)) {
+		return nil
+	}
+	return &rows[rows[0].Height-height]
+}
+
+// jump begins the head walk anew: at the final cursor, or, when that is far
+// behind, so many blocks below the latest that a fork still fits in.
+func (w *Walker) jump(ctx context.Context, rows []chain.Block, final chain.Block, base uint64) (bool, error) {
+	c := chain.Contents{Block: final}
+	var found []Found
+	if base > final.Height {
+		var err error
+		if c, err = w.conf.Reader.Recent(ctx, base); errors.Is(err, chain.ErrNotYet) {
+			return false, nil
+		} else if err != nil {
+			return false, fmt.Errorf("read recent block %d: %w", base, err)
+		}
+		if found, err = w.match(ctx, c); err != nil {
+			return false, err
+		}
+	}
+	var top *chain.Block
+	if len(rows) > 0 {
+		top = &rows[0]
+	}
+	return w.change(ctx, top, fmt.Sprintf("begin the head walk at block %d", base), func(ctx context.Context, tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1`, w.conf.Chain); err != nil {
+			return err
+		}
+		if err := w.remember(ctx, tx, c.Block); err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return nil
+		}
+		return w.listener.Seen(ctx, tx, w.conf.Chain, c.Block, found)
+	})
+}
+
+// fork looks for the newest remembered block that is still on the chain and
+// rewinds to it.
+func (w *Walker) fork(ctx context.Context, rows []chain.Block, final, latest chain.Block) (bool, error) {
+	for _, row := range rows {
+		if row.Height > latest.Height {
+			continue
+		}
+		if row.Height == final.Height && row.Hash == final.Hash {
+			return w.rewind(ctx, rows[0], row.Height+1) // below this nothing forks
+		}
+		c, err := w.conf.Reader.Recent(ctx, row.Height)
+		if errors.Is(err, chain.ErrNotYet) {
+			return false, nil // the chain moves under our feet: look again
+		}
+		if err != nil {
+			return false, fmt.Errorf("read recent block %d: %w", row.Height, err)
+		}
+		if c.Hash == row.Hash {
+			return w.rewind(ctx, rows[0], row.Height+1)
+		}
+	}
+	return w.rewind(ctx, rows[0], rows[len(rows)-1].Height)
+}
+
+// rewind forgets the blocks from this height on.
+func (w *Walker) rewind(ctx context.Context, top chain.Block, from uint64) (bool, error) {
+	moved, err := w.change(ctx, &top, fmt.Sprintf("rewind the head walk below block %d", from), func(ctx context.Context, tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height >= $2`, w.conf.Chain, from); err != nil {
+			return err
+		}
+		return w.listener.Orphaned(ctx, tx, w.conf.Chain, from)
+	})
+	if err == nil {
+		w.log.Info("scan: fork", "from", from, "blocks", top.Height+1-from)
+	}
+	return moved, err
+}
+
+// change runs one change of the head walk, if the walk still stands on top. The
+// cursor's row is locked before anything else, as in the final walk, so that
+// both walks and every walker wait for one another instead of deadlocking.
+func (w *Walker) change(ctx context.Context, top *chain.Block, act string, fn func(context.Context, pg.Tx) error) (bool, error) {
+	err := w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT FROM scan_cursors WHERE chain = $1 FOR NO KEY UPDATE`, w.conf.Chain); err != nil {
+			return err
+		}
+		var height uint64
+		var hash string
+		err := tx.QueryRow(ctx, `SELECT height, hash FROM scan_heads WHERE chain = $1 ORDER BY height DESC LIMIT 1`, w.conf.Chain).
+			Scan(&height, &hash)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			if top != nil {
+				return errMoved
+			}
+		case err != nil:
+			return err
+		case top == nil || height != top.Height || hash != top.Hash:
+			return errMoved
+		}
+		return fn(ctx, tx)
+	})
+	if err != nil && !errors.Is(err, errMoved) {
+		return false, fmt.Errorf("%s: %w", act, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,283 @@
+// Package scan walks each chain, block by block, and tells a Listener what
+// arrived at the addresses that we control.
+//
+// There are two walks. The head walk follows the newest blocks as one provider
+// shows them, for people to look at; forks rewind it. The final walk reads
+// blocks that enough providers agree on and that were checked against their
+// header; only what it observes may be credited, and in the transaction that
+// moves its cursor.
+//
+// What never happens here: a block left out because it could not be fetched or
+// decoded, a cursor that moves without its block's arrivals, a network call
+// inside a transaction, a credit. What a crash leaves: the cursor on the last
+// block that is wholly in; the next start reads the block after it again.
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// Found is a movement of value to an address of ours.
+type Found struct {
+	chain.Transfer
+	Wallet   wallet.Wallet // who it came to
+	Mint     *mint.Mint    // nil: the token is not in the catalogue
+	FromOurs bool          // it came from a wallet of ours: a sweep, a top-up, never a deposit
+	Doubt    string        // "" or why it must not be credited: BalanceDelta
+}
+
+// BalanceDelta is the doubt about a movement that the balance does not show.
+const BalanceDelta = "BALANCE_DELTA"
+
+// Proof is the row that says that a block is final, and the block.
+type Proof struct {
+	ID    int64
+	Chain chain.Name
+	chain.Block
+}
+
+// Listener hears what the walks find. Its methods write in the caller's
+// transaction and may be run twice; the same block may be told again after a
+// fork, a rewound cursor or a commit whose answer was lost. The chain's cursor
+// row is locked meanwhile, so that for one chain they are called one at a time.
+type Listener interface {
+	// Seen tells of a recent block that any fork may take away again.
+	Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, f []Found) error
+	// Orphaned tells that what was seen at this height and above is forked away.
+	Orphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error
+	// Observed tells of a final block. What was seen at its height or below and
+	// never observed is not on the chain.
+	Observed(ctx context.Context, tx pg.Tx, p Proof, f []Found) error
+}
+
+// ErrFinalityBroken says that the chain has other final blocks than those that
+// were walked. Outgoing payments of the chain are frozen; a person decides.
+var ErrFinalityBroken = errors.New("finality broken")
+
+// errMoved says that another process moved the walk meanwhile.
+var errMoved = errors.New("the walk was moved by somebody else")
+
+// Config says which chain is walked and how. Zero values mean the defaults
+// named below.
+type Config struct {
+	Chain  chain.Name
+	Reader chain.Reader
+	// Start is the block after which the first start begins; nil means the
+	// final head of that moment. Later starts continue where the walk stood.
+	Start *uint64
+	// Poll is the pause when nothing is new; 1 s.
+	Poll time.Duration
+	// HeadDepth is how many recent blocks are remembered, and so the deepest
+	// fork that is followed block by block; 128.
+	HeadDepth uint64
+}
+
+const (
+	pollDefault      = time.Second
+	headDepthDefault = 128
+	standbyPause     = 5 * time.Second // between attempts to take over a walk from another process
+	complainEvery    = time.Minute     // how often a problem that stays is logged again
+	progressEvery    = 10 * time.Second
+	progressBlocks   = 100 // a walk that is further behind tells how it gets on
+)
+
+// Walker walks one chain. Any number of them may walk the same chain: what one
+// has done the others find done.
+type Walker struct {
+	db       *pg.DB
+	conf     Config
+	listener Listener
+	log      *slog.Logger
+	final    atomic.Uint64 // the final head as last heard
+}
+
+// New makes a walker; Run or its steps make it walk.
+func New(db *pg.DB, conf Config, listener Listener, log *slog.Logger) *Walker {
+	if conf.Poll == 0 {
+		conf.Poll = pollDefault
+	}
+	if conf.HeadDepth == 0 {
+		conf.HeadDepth = headDepthDefault
+	}
+	return &Walker{db: db, conf: conf, listener: listener, log: log.With("chain", string(conf.Chain))}
+}
+
+// Run walks until ctx ends, while this process holds the chain's lock; without
+// it, it stands by. It returns nil.
+func (w *Walker) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		lock, ok, err := w.db.AdvisoryLock(ctx, "scan "+string(w.conf.Chain))
+		switch {
+		case err != nil && ctx.Err() == nil:
+			w.log.Warn("scan: lock not taken", "error", err)
+		case ok:
+			w.log.Info("scan: walking")
+			w.walk(lock.Context())
+			lock.Release()
+			if ctx.Err() == nil {
+				w.log.Warn("scan: lock lost, standing by")
+			}
+		}
+		pause(ctx, max(w.conf.Poll, standbyPause))
+	}
+	return nil
+}
+
+func (w *Walker) walk(ctx context.Context) {
+	final, head := &complaint{log: w.log, what: "scan: the final walk stands"}, &complaint{log: w.log, what: "scan: the head walk stands"}
+	progress := &progress{w: w}
+	for ctx.Err() == nil {
+		finalMoved, err := w.Final(ctx)
+		final.about(ctx, err)
+		if finalMoved {
+			progress.report(ctx)
+		}
+		headMoved, err := w.Head(ctx)
+		head.about(ctx, err)
+		if !finalMoved && !headMoved {
+			pause(ctx, w.conf.Poll)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// complaint logs a problem when it comes, now and then while it stays, and its end.
+type complaint struct {
+	log  *slog.Logger
+	what string
+	said string
+	at   time.Time
+}
+
+func (c *complaint) about(ctx context.Context, err error) {
+	if err == nil {
+		if c.said != "" {
+			c.log.Info(c.what+" no more", "error", c.said)
+			c.said = ""
+		}
+		return
+	}
+	if ctx.Err() != nil || err.Error() == c.said && time.Since(c.at) < complainEvery {
+		return
+	}
+	c.said, c.at = err.Error(), time.Now()
+	level := slog.LevelWarn
+	if errors.Is(err, chain.ErrUndecodable) || errors.Is(err, ErrFinalityBroken) {
+		level = slog.LevelError // no waiting mends these
+	}
+	c.log.Log(ctx, level, c.what, "error", err)
+}
+
+// progress tells how a walk that is far behind gets on.
+type progress struct {
+	w     *Walker
+	since time.Time
+	steps uint64
+}
+
+func (p *progress) report(ctx context.Context) {
+	if p.since.IsZero() {
+		p.since = time.Now()
+	}
+	p.steps++
+	took := time.Since(p.since)
+	if took < progressEvery {
+		return
+	}
+	steps := p.steps
+	p.since, p.steps = time.Now(), 0
+	at, ok, err := p.w.cursor(ctx)
+	final := p.w.final.Load()
+	if err != nil || !ok || final < at.Height+progressBlocks {
+		return
+	}
+	left := final - at.Height
+	p.w.log.Info("scan: catching up", "height", at.Height, "final", final, "behind", left,
+		"expected", (took * time.Duration(left) / time.Duration(steps)).Round(time.Second))
+}
+
+// cursor is the last block that the final walk has taken in; ok is false before
+// the first start.
+func (w *Walker) cursor(ctx context.Context) (at chain.Block, ok bool, err error) {
+	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT height, hash FROM scan_cursors WHERE chain = $1`, w.conf.Chain).
+			Scan(&at.Height, &at.Hash)
+		if errors.Is(err, pgx.ErrNoRows) {
+			ok = false
+			return nil
+		}
+		ok = err == nil
+		return err
+	})
+	if err != nil {
+		return chain.Block{}, false, fmt.Errorf("read the cursor of %s: %w", w.conf.Chain, err)
+	}
+	return at, ok, nil
+}
+
+// match picks the movements to addresses of ours out of a block and asks who
+// they belong to, in one query for the whole block.
+func (w *Walker) match(ctx context.Context, c chain.Contents) ([]Found, error) {
+	var addresses []chain.Address
+	asked := map[chain.Address]bool{}
+	for _, t := range c.Transfers {
+		for _, a := range []chain.Address{t.From, t.To} {
+			if a != "" && !asked[a] {
+				asked[a] = true
+				addresses = append(addresses, a)
+			}
+		}
+	}
+	if len(addresses) == 0 {
+		return nil, nil
+	}
+	var found []Found
+	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		found = nil
+		ours, err := wallet.Known(ctx, tx, w.conf.Chain.Family(), addresses)
+		if err != nil || len(ours) == 0 {
+			return err
+		}
+		catalogue, err := mint.All(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, t := range c.Transfers {
+			to, ok := ours[t.To]
+			if !ok || t.Amount.IsZero() {
+				continue
+			}
+			f := Found{Transfer: t, Wallet: to}
+			_, f.FromOurs = ours[t.From]
+			if m, ok := catalogue.ByContract(w.conf.Chain, t.Contract); ok {
+				f.Mint = &m
+			}
+			found = append(found, f)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up who received in block %d: %w", c.Height, err)
+	}
+	return found, nil
+}
