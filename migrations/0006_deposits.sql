@@ -85,7 +85,6 @@ CREATE TABLE deposits (
     created_at   timestamptz NOT NULL,
     confirmed_at timestamptz,
     credited_at  timestamptz,
-    CONSTRAINT deposits_movement_once UNIQUE (chain, tx_hash, kind, position),
     CONSTRAINT deposits_of_org UNIQUE (org_id, deposit_id),
     CONSTRAINT deposits_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
     CONSTRAINT deposits_customer FOREIGN KEY (org_id, customer_id) REFERENCES customers (org_id, customer_id),
@@ -102,6 +101,11 @@ CREATE TABLE deposits (
     CONSTRAINT deposits_mint_before_credit CHECK (status IN ('UNSUPPORTED', 'DETECTED', 'CONFIRMING', 'ORPHANED') OR mint_id IS NOT NULL),
     CONSTRAINT deposits_credited_at CHECK ((status = 'CREDITED') = (credited_at IS NOT NULL))
 );
+-- A movement on a chain is one living row for ever. Orphaned rows may lie beside
+-- it: on another fork the same place of the same transaction can have paid
+-- another address, and that must not stop the walk.
+CREATE UNIQUE INDEX deposits_movement_once ON deposits (chain, tx_hash, kind, position) WHERE status <> 'ORPHANED';
+CREATE INDEX deposits_of_transaction ON deposits (chain, tx_hash);
 CREATE INDEX deposits_to_credit ON deposits (deposit_id) WHERE status = 'SCREENING';
 CREATE INDEX deposits_not_final ON deposits (chain, height) WHERE status IN ('DETECTED', 'CONFIRMING');
 CREATE INDEX deposits_listed ON deposits (org_id, created_at, deposit_id);

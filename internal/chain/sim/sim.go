@@ -232,6 +232,15 @@ func (c *Chain) Foreign(from chain.Address, moves ...Move) chain.TxHash {
 	return c.script(from, nonce, false, moves)
 }
 
+// Again is Do for a transaction that has been on another fork and does something
+// else on this one, as a contract does that looks at its block.
+func (c *Chain) Again(hash chain.TxHash, from chain.Address, moves ...Move) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.script(from, c.tip().state.nonces[from], false, moves)
+	c.pool[len(c.pool)-1].hash = hash
+}
+
 func (c *Chain) script(from chain.Address, nonce uint64, fails bool, moves []Move) chain.TxHash {
 	c.scripted++
 	t := &tx{from: from, nonce: nonce, fails: fails, scripted: true, moves: slices.Clone(moves)}

@@ -1,0 +1,309 @@
+package deposit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	batchMax    = 100             // deposits credited in one transaction
+	priceAgeMax = 5 * time.Minute // older prices are not shown
+)
+
+// candidate is a deposit that waits for its credit, and what it leans on.
+type candidate struct {
+	row
+	wallet      wallet.Wallet
+	decimals    int
+	proofHeight uint64
+	proofHash   string
+}
+
+// Credit credits what is final and screened, and returns how many it credited.
+// A deposit that must not be credited stays where it is and is logged; it
+// holds up no other.
+func (d *Desk) Credit(ctx context.Context) (credited int, err error) {
+	values := map[int]*money.USD{}
+	for after := ""; ; {
+		page, err := d.waiting(ctx, after)
+		if err != nil {
+			return credited, err
+		}
+		if len(page) == 0 {
+			return credited, nil
+		}
+		after = page[len(page)-1].id
+		var sound []candidate
+		for _, c := range page {
+			if err := d.check(c); err != nil {
+				d.log.Error("deposit: not credited", "deposit", c.id, "wallet", c.walletID, "error", err)
+				continue
+			}
+			decision := screen(thresholds{})
+			if !decision.credit {
+				continue
+			}
+			c.screening, c.usd = encoded(webhook.Screening{Status: decision.status}), d.value(ctx, values, c)
+			sound = append(sound, c)
+		}
+		n, err := d.settle(ctx, sound)
+		credited += n
+		if err != nil && len(sound) > 1 && !errors.Is(err, pg.ErrCommitUnknown) && ctx.Err() == nil {
+			// One of them spoils the batch: the others need not wait for it.
+			d.log.Warn("deposit: batch not credited, one by one now", "error", err)
+			err = nil
+			for _, c := range sound {
+				n, alone := d.settle(ctx, []candidate{c})
+				credited += n
+				if alone != nil {
+					d.log.Error("deposit: not credited", "deposit", c.id, "error", alone)
+					err = errors.Join(err, alone)
+				}
+			}
+		}
+		if err != nil {
+			return credited, err
+		}
+		if len(page) < batchMax {
+			return credited, nil
+		}
+	}
+}
+
+// waiting reads deposits that wait to be credited, after an id. What is under
+// quarantine waits until that is lifted.
+func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, err error) {
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND deposit_id > $1
+			ORDER BY deposit_id LIMIT $2`, after, batchMax)
+		if err != nil {
+			return err
+		}
+		found, err := pgx.CollectRows(rows, scanned)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		catalogue, err := mint.All(ctx, tx)
+		if err != nil {
+			return err
+		}
+		page = nil
+		for _, r := range found {
+			c := candidate{row: r}
+			m, ok := catalogue.ByID(*r.mintID)
+			if !ok {
+				return fmt.Errorf("deposit %s is of mint %d, which does not exist", r.id, *r.mintID)
+			}
+			c.decimals = m.Decimals
+			if c.wallet, err = wallet.ByID(ctx, tx, r.walletID); err != nil {
+				return err
+			}
+			err := tx.QueryRow(ctx, `SELECT height, hash FROM finality_proofs WHERE chain = $1 AND proof_id = $2`, r.chain, *r.proofID).
+				Scan(&c.proofHeight, &c.proofHash)
+			if err != nil {
+				return fmt.Errorf("read the proof of deposit %s: %w", r.id, err)
+			}
+			page = append(page, c)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for deposits to credit: %w", err)
+	}
+	return page, nil
+}
+
+// check asks what a credit leans on: the proof of the very block, and a wallet
+// whose address our signer has issued to this very customer.
+func (d *Desk) check(c candidate) error {
+	switch {
+	case c.proofHeight != c.height || c.proofHash != c.blockHash:
+		return fmt.Errorf("its proof is of block %d %s, not of %d %s", c.proofHeight, c.proofHash, c.height, c.blockHash)
+	case c.wallet.Address != c.address || c.wallet.OrgID != c.orgID || c.wallet.Purpose != c.purpose ||
+		c.wallet.Family != c.chain.Family() || c.purpose == wallet.CustomerDeposit && c.wallet.Subject != c.customerID:
+		return errors.New("its wallet is another than the one that received")
+	}
+	if err := d.wallets.Prove(c.wallet); err != nil {
+		return fmt.Errorf("its wallet is not proven to be ours: %w", err)
+	}
+	return nil
+}
+
+// value is what a deposit is worth, for display; nil when there is no price.
+func (d *Desk) value(ctx context.Context, prices map[int]*money.USD, c candidate) *money.USD {
+	p, asked := prices[*c.mintID]
+	if !asked {
+		quote, err := d.prices.USD(ctx, *c.mintID)
+		if err == nil {
+			err = price.Fresh(quote, d.db.Clock()(), priceAgeMax)
+		}
+		if err == nil {
+			p = &quote.Price
+		}
+		prices[*c.mintID] = p
+	}
+	if p == nil {
+		return nil
+	}
+	v, err := money.ValueOf(c.amount, c.decimals, *p)
+	if err != nil {
+		return nil
+	}
+	return &v
+}
+
+// settle credits deposits in one transaction, all or none. Those that another
+// process is at, or that are not what they were, are left out.
+func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err error) {
+	if len(batch) == 0 {
+		return 0, nil
+	}
+	wanted := map[string]candidate{}
+	var ids []string
+	for _, c := range batch {
+		wanted[c.id] = c
+		ids = append(ids, c.id)
+	}
+	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		credited = 0
+		broken, err := finalityBroken(ctx, tx)
+		if err != nil {
+			return err
+		}
+		catalogue, err := mint.All(ctx, tx)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `
+			SELECT `+columns+` FROM deposits WHERE deposit_id = ANY($1) AND status = 'SCREENING'
+			ORDER BY deposit_id FOR UPDATE SKIP LOCKED`, ids)
+		if err != nil {
+			return err
+		}
+		locked, err := pgx.CollectRows(rows, scanned)
+		if err != nil {
+			return err
+		}
+		var (
+			postings []ledger.Posting
+			moves    []wallet.Movement
+			entries  []audit.Entry
+			told     []row
+		)
+		for _, was := range locked {
+			c := wanted[was.id]
+			m, ok := catalogue.ByID(*was.mintID)
+			if !ok || m.Quarantined || broken[was.chain] || !same(was, c.row) {
+				continue
+			}
+			is := was
+			now := tx.Now
+			is.status, is.creditedAt = Credited, &now
+			is.screening, is.usd = c.screening, c.usd
+			if err := become(ctx, tx, was, is); err != nil {
+				return err
+			}
+			to, part := owner(is, m.Kind == mint.Native)
+			postings = append(postings, ledger.Posting{
+				Cause: ledger.Cause{Kind: ledger.Deposit, ID: is.id},
+				Legs: []ledger.Leg{{
+					Debit:  ledger.Account{OrgID: is.orgID, MintID: m.ID, Kind: ledger.Custody},
+					Credit: to, Amount: is.amount,
+				}},
+			})
+			moves = append(moves, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: m.ID, Part: part, Plus: is.amount})
+			entries = append(entries, changed(is))
+			if is.customerID != "" {
+				told = append(told, is)
+			}
+		}
+		if len(postings) == 0 {
+			return nil
+		}
+		if err := ledger.Post(ctx, tx, postings...); err != nil {
+			return err
+		}
+		if err := wallet.Move(ctx, tx, moves...); err != nil {
+			return err
+		}
+		for _, is := range told {
+			object, err := Object(ctx, tx, is.orgID, is.id)
+			if err != nil {
+				return err
+			}
+			_, err = event.Record(ctx, tx, event.Event{
+				OrgID: is.orgID, Type: event.CustomerDeposit, ResourceKind: resourceKind, ResourceID: is.id,
+				CustomerID: is.customerID, Chain: string(is.chain), Data: object,
+			})
+			if err != nil {
+				return err
+			}
+		}
+		crash.Point("D07")
+		credited = len(postings)
+		return record(ctx, tx, entries)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("credit %d deposits from %s on: %w", len(batch), ids[0], err)
+	}
+	crash.Point("D08")
+	return credited, nil
+}
+
+// same tells whether a deposit is still the one that was checked.
+func same(a, b row) bool {
+	return a.amount == b.amount && a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID &&
+		a.blockHash == b.blockHash && *a.proofID == *b.proofID && *a.mintID == *b.mintID
+}
+
+// owner is whose a deposit is in the books, and what it is on its address. It
+// is pure.
+func owner(d row, native bool) (ledger.Account, wallet.Part) {
+	account := ledger.Account{OrgID: d.orgID, MintID: *d.mintID}
+	switch {
+	case d.purpose == wallet.CustomerDeposit:
+		account.Kind, account.Subject = ledger.Customer, d.customerID
+		return account, wallet.Credited
+	case d.purpose == wallet.Treasury && native:
+		account.Kind = ledger.Gas
+		return account, wallet.Gas
+	default:
+		account.Kind = ledger.Suspense
+		return account, wallet.Credited
+	}
+}
+
+// finalityBroken are the chains whose finality broke: a block that was proven
+// there may not be on the chain any more, so nothing is credited until a person
+// has lifted the freeze.
+func finalityBroken(ctx context.Context, tx pg.Tx) (map[chain.Name]bool, error) {
+	standing, err := freeze.List(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	broken := map[chain.Name]bool{}
+	for _, f := range standing {
+		if f.Scope == freeze.Chain && f.Source == freeze.ByFinality {
+			broken[f.Chain] = true
+		}
+	}
+	return broken, nil
+}

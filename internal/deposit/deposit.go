@@ -1,0 +1,72 @@
+// Package deposit is what becomes of money that arrives: from the first block
+// that shows it, through finality and screening, to the customer's balance and
+// the event that tells of it.
+//
+// Everything that reaches an address of ours is a deposit, except what our own
+// wallets send. A customer's address credits the customer; native coin on a
+// treasury is the operator's, for fees; anything else waits in suspense.
+//
+// What never happens here: a credit of what is not proven final, of what the
+// balance does not show, or to a wallet whose proof does not hold; a movement
+// credited twice; a network call. What a crash leaves: deposits in the state of
+// their last commit; the next run goes on from there.
+package deposit
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// actor is who changes deposits when no person does.
+var actor = audit.System("deposit")
+
+// resourceKind names deposits in events and in the audit log.
+const resourceKind = "DEPOSIT"
+
+// Prover says whether a wallet is one that our signer has issued.
+// wallet.Book is one.
+type Prover interface{ Prove(wallet.Wallet) error }
+
+// Desk takes deposits in and credits them. It is a scan.Listener. Safe for
+// concurrent use, by any number of processes.
+type Desk struct {
+	db      *pg.DB
+	wallets Prover
+	prices  price.Source
+	log     *slog.Logger
+	poll    time.Duration
+}
+
+var _ scan.Listener = (*Desk)(nil)
+
+// pollDefault is the pause between two looks for what is to be credited.
+const pollDefault = 500 * time.Millisecond
+
+// New makes a desk. Prices are for display only; a missing one stops nothing.
+func New(db *pg.DB, wallets Prover, prices price.Source, log *slog.Logger) *Desk {
+	return &Desk{db: db, wallets: wallets, prices: prices, log: log, poll: pollDefault}
+}
+
+// Run credits what is final until ctx ends; it returns nil.
+func (d *Desk) Run(ctx context.Context) error {
+	timer := time.NewTimer(d.poll)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		if _, err := d.Credit(ctx); err != nil && ctx.Err() == nil {
+			d.log.Warn("deposit: crediting stopped short", "error", err)
+		}
+		timer.Reset(d.poll)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}

@@ -1,0 +1,756 @@
+package deposit_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	eth  = 1
+	usdc = 2
+)
+
+var (
+	usdcAt   = sim.Address("usdc")
+	payer    = sim.Address("payer")
+	alice    = sim.Address("alice's deposit address")
+	bob      = sim.Address("bob's deposit address")
+	treasury = sim.Address("treasury")
+)
+
+type world struct {
+	db   *pg.DB
+	org  string
+	c    *sim.Chain
+	w    *scan.Walker
+	desk *deposit.Desk
+	logs *bytes.Buffer
+}
+
+// open makes an organization with two customers and a treasury on a chain that
+// is final three blocks behind its head.
+func open(t *testing.T) *world {
+	t.Helper()
+	db := pgtest.New(t)
+	o, _, err := org.Create(t.Context(), db, "Acme")
+	if err != nil {
+		t.Fatalf("create an organization: %v", err)
+	}
+	err = mint.Sync(t.Context(), db, []mint.Mint{
+		{ID: eth, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18,
+			MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED"},
+		{ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAt, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+			MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED"},
+	})
+	if err != nil {
+		t.Fatalf("sync the mints: %v", err)
+	}
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatalf("make a key: %v", err)
+	}
+	super := pgtest.Owner(t, db)
+	for _, a := range []struct {
+		id, purpose, subject string
+		address              chain.Address
+	}{
+		{"adr_alice", wallet.CustomerDeposit, "alice", alice},
+		{"adr_bob", wallet.CustomerDeposit, "bob", bob},
+		{"adr_treasury", wallet.Treasury, "", treasury},
+	} {
+		ref := signer.WalletRef{OrgID: o.ID, Family: chain.EVM, Purpose: a.purpose, Subject: a.subject}
+		proof := ed25519.Sign(private, signer.Attested(ref, "m/1", a.address))
+		_, err := super.Exec(t.Context(), `
+			INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+			VALUES ($1, $2, 'EVM', $3, $4, 'm/1', $5, $6, now())`, a.id, o.ID, a.purpose, a.subject, a.address, proof)
+		if err != nil {
+			t.Fatalf("insert a wallet: %v", err)
+		}
+	}
+	// Bob has no customer row: his wallet came back from the signer's journal.
+	err = db.InOrg(t.Context(), o.ID, func(ctx context.Context, tx pg.Tx) error {
+		_, _, err := customer.Ensure(ctx, tx, o.ID, "alice", "alice@example.com")
+		return err
+	})
+	if err != nil {
+		t.Fatalf("make a customer: %v", err)
+	}
+	c := sim.New(sim.Config{Behind: 3})
+	c.Mint(payer, "", money.Units(1_000_000_000))
+	c.Mint(payer, usdcAt, money.Units(1_000_000_000))
+	w := &world{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}}
+	log := slog.New(slog.NewTextHandler(w.logs, nil))
+	w.desk = deposit.New(db, wallet.New(db, nil, public), price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, log)
+	w.w = w.walker(w.desk)
+	w.walk(t)
+	return w
+}
+
+func (w *world) walker(l scan.Listener) *scan.Walker {
+	start := uint64(0)
+	return scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start}, l, slog.New(slog.DiscardHandler))
+}
+
+func (w *world) final(t *testing.T) {
+	t.Helper()
+	for moved := true; moved; {
+		var err error
+		if moved, err = w.w.Final(t.Context()); err != nil {
+			t.Fatalf("final walk: %v", err)
+		}
+	}
+}
+
+func (w *world) head(t *testing.T) {
+	t.Helper()
+	for moved := true; moved; {
+		var err error
+		if moved, err = w.w.Head(t.Context()); err != nil {
+			t.Fatalf("head walk: %v", err)
+		}
+	}
+}
+
+// walk does all there is to do.
+func (w *world) walk(t *testing.T) {
+	t.Helper()
+	w.final(t)
+	w.head(t)
+	w.credit(t)
+}
+
+func (w *world) credit(t *testing.T) int {
+	t.Helper()
+	n, err := w.desk.Credit(t.Context())
+	if err != nil {
+		t.Fatalf("Credit: %v", err)
+	}
+	return n
+}
+
+func (w *world) read(t *testing.T, fn func(ctx context.Context, tx pg.Tx) error) {
+	t.Helper()
+	if err := w.db.ReadSystem(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// list is what the organization sees.
+func (w *world) list(t *testing.T, f deposit.Filter) (items []webhook.Deposit) {
+	t.Helper()
+	err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
+		found, err := deposit.List(ctx, tx, w.org, f, page.Page{})
+		items = found.Items
+		return err
+	})
+	if err != nil {
+		t.Fatalf("List: %v", err)
+	}
+	return items
+}
+
+// the is the only deposit that the organization sees.
+func (w *world) the(t *testing.T) webhook.Deposit {
+	t.Helper()
+	all := w.list(t, deposit.Filter{})
+	if len(all) != 1 {
+		t.Fatalf("got %d deposits, want one: %+v", len(all), all)
+	}
+	return all[0]
+}
+
+func (w *world) balance(t *testing.T, kind ledger.Kind, subject string, mintID int) (a money.Amount) {
+	t.Helper()
+	w.read(t, func(ctx context.Context, tx pg.Tx) (err error) {
+		a, err = ledger.Balance(ctx, tx, ledger.Account{OrgID: w.org, MintID: mintID, Kind: kind, Subject: subject})
+		return err
+	})
+	return a
+}
+
+func (w *world) funds(t *testing.T, walletID string, mintID int) (f wallet.Funds) {
+	t.Helper()
+	w.read(t, func(ctx context.Context, tx pg.Tx) (err error) {
+		f, err = wallet.FundsOf(ctx, tx, walletID, mintID)
+		return err
+	})
+	return f
+}
+
+func (w *world) count(t *testing.T, sql string, args ...any) (n int) {
+	t.Helper()
+	if err := pgtest.Owner(t, w.db).QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return n
+}
+
+// credited checks that alice has this much of a mint, all of it by one deposit
+// in the books, on her address and in one event.
+func (w *world) credited(t *testing.T, mintID int, units uint64, deposits int) {
+	t.Helper()
+	want := money.Units(units)
+	if got := w.balance(t, ledger.Customer, "alice", mintID); got != want {
+		t.Errorf("balance: got %v, want %v", got, want)
+	}
+	if got := w.funds(t, "adr_alice", mintID).Credited; got != want {
+		t.Errorf("credited on the address: got %v, want %v", got, want)
+	}
+	if got := w.count(t, `SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT'`); got != deposits {
+		t.Errorf("postings: got %d, want %d", got, deposits)
+	}
+	if got := w.count(t, `SELECT count(*) FROM events`); got != deposits {
+		t.Errorf("events: got %d, want %d", got, deposits)
+	}
+}
+
+func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	hash := w.c.Pay(payer, alice, usdcAt, 2_500_000)
+	w.c.Mine(1)
+	for _, confirmations := range []int64{1, 2, 3} {
+		w.walk(t)
+		d := w.the(t)
+		if d.Status != "CONFIRMING" || d.ChainStatus != "INCLUDED" || d.Confirmations != confirmations {
+			t.Errorf("got %s, %s, %d confirmations, want CONFIRMING, INCLUDED, %d", d.Status, d.ChainStatus, d.Confirmations, confirmations)
+		}
+		w.credited(t, usdc, 0, 0)
+		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
+			sums, err := deposit.Pending(ctx, tx, w.org, "alice")
+			if want := money.Units(2_500_000); len(sums) != 1 || sums[usdc] != want {
+				t.Errorf("pending: got %v, want %v", sums, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatalf("Pending: %v", err)
+		}
+		w.c.Mine(1)
+	}
+	w.walk(t)
+	w.credited(t, usdc, 2_500_000, 1)
+	d := w.the(t)
+	if d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" || d.TxHash != string(hash) || d.Amount != "2500000" ||
+		*d.AmountDecimal != "2.5" || *d.USDValue != "2.50" || d.CustomerID != "alice" || *d.CustomerEmail != "alice@example.com" ||
+		d.MintID == nil || *d.MintID != usdc || d.Mint.Symbol != "USDC" || *d.Mint.ContractAddress != string(usdcAt) ||
+		d.Address != string(alice) || d.FromAddresses[0] != string(payer) || d.LogIndex == nil || *d.LogIndex != 0 || *d.BlockNumber != 1 ||
+		d.Screening.Status != "NOT_CONFIGURED" || d.IsFlagged || d.ConfirmationsRequired != 3 || d.Source != "EXTERNAL" ||
+		d.ConfirmedAt == nil || d.CreditedAt == nil || d.SweepTxHash != nil || d.UnsupportedReason != nil {
+		t.Errorf("got %+v", d)
+	}
+	var told webhook.Deposit
+	var data []byte
+	err := pgtest.Owner(t, w.db).QueryRow(t.Context(), `SELECT data FROM events WHERE type = 'CUSTOMER_DEPOSIT'`).Scan(&data)
+	if err != nil {
+		t.Fatalf("read the event: %v", err)
+	}
+	if err := json.Unmarshal(data, &told); err != nil {
+		t.Fatalf("decode the event: %v", err)
+	}
+	if fmt.Sprintf("%+v", told.DepositID+told.Status+told.Amount) != d.DepositID+"CREDITED"+"2500000" || *told.CreditedAt != *d.CreditedAt {
+		t.Errorf("event: got %+v, want the deposit as it is shown", told)
+	}
+	if n := w.count(t, `SELECT count(*) FROM audit_log WHERE resource_id = $1`, d.DepositID); n != 3 {
+		t.Errorf("audit rows: got %d, want 3", n)
+	}
+}
+
+func TestNativeCoinIsCreditedWhetherSentOrMovedByAContract(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Do(payer, sim.Move{To: alice, Amount: money.Units(100)},
+		sim.Move{Kind: chain.Internal, To: alice, Amount: money.Units(30)},
+		sim.Move{Kind: chain.Internal, To: alice, Amount: money.Units(500), Undone: true})
+	w.c.Fail(sim.Address("somebody"), sim.Move{To: alice, Amount: money.Units(1000)})
+	w.c.Mine(4)
+	w.walk(t)
+	w.credited(t, eth, 130, 2)
+	for _, d := range w.list(t, deposit.Filter{}) {
+		if d.LogIndex != nil || d.USDValue != nil || d.Mint.ContractAddress != nil {
+			t.Errorf("got %+v, want neither a log nor a value nor a contract", d)
+		}
+	}
+}
+
+func TestManyMovementsOfOneTransactionAreManyDeposits(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	var moves []sim.Move
+	for i := range 20 {
+		to := []chain.Address{alice, sim.Address("stranger"), bob}[i%3]
+		moves = append(moves, sim.Move{Contract: usdcAt, To: to, Amount: money.Units(100)})
+	}
+	w.c.Do(payer, moves...)
+	w.c.Mine(4)
+	w.walk(t)
+	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(700) {
+		t.Errorf("alice: got %v, want 700", got)
+	}
+	if got := w.balance(t, ledger.Customer, "bob", usdc); got != money.Units(600) {
+		t.Errorf("bob: got %v, want 600", got)
+	}
+	if n := w.count(t, `SELECT count(*) FROM events`); n != 13 {
+		t.Errorf("events: got %d, want 13", n)
+	}
+}
+
+func TestADepositThatAForkRemovesIsNeverCredited(t *testing.T) {
+	t.Parallel()
+	for _, shown := range []bool{true, false} {
+		t.Run(fmt.Sprintf("shown before %v", shown), func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			hash := w.c.Pay(payer, alice, usdcAt, 100)
+			w.c.Mine(2)
+			if shown {
+				w.walk(t)
+			}
+			w.c.Fork(2, hash)
+			w.c.Mine(10)
+			w.walk(t)
+			w.credited(t, usdc, 0, 0)
+			if !shown {
+				if got := w.list(t, deposit.Filter{}); len(got) != 0 {
+					t.Errorf("got %+v, want nothing", got)
+				}
+				return
+			}
+			if d := w.the(t); d.Status != "ORPHANED" || d.ChainStatus != "REORGED" || d.Confirmations != 0 {
+				t.Errorf("got %s, %s, %d confirmations, want ORPHANED, REORGED, 0", d.Status, d.ChainStatus, d.Confirmations)
+			}
+		})
+	}
+}
+
+func TestAForkThatTheHeadWalkNeverSawOrphansAllTheSame(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	hash := w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(1)
+	w.walk(t)
+	w.c.Fork(1, hash)
+	w.c.Mine(8)
+	w.final(t) // the head walk slept
+	if d := w.the(t); d.Status != "ORPHANED" {
+		t.Errorf("got %s, want ORPHANED", d.Status)
+	}
+}
+
+func TestADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Mint(sim.Address("somebody"), usdcAt, money.Units(5))
+	other := w.c.Pay(sim.Address("somebody"), sim.Address("nobody"), usdcAt, 5)
+	hash := w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.MineOnly(hash, other)
+	w.walk(t)
+	first := w.the(t)
+	w.c.Fork(1)
+	w.walk(t) // gone for a moment
+	if d := w.the(t); d.Status == "CREDITED" {
+		t.Errorf("got %s, want it not credited", d.Status)
+	}
+	w.c.MineEmpty(1)
+	w.c.MineOnly(other, hash) // later, and at another place in its block
+	w.walk(t)
+	if d := w.the(t); d.Status != "CONFIRMING" || d.DepositID != first.DepositID || *d.BlockNumber == *first.BlockNumber || *d.LogIndex == *first.LogIndex {
+		t.Errorf("got %+v, want the same deposit in another block", d)
+	}
+	w.c.Mine(5)
+	w.walk(t)
+	w.credited(t, usdc, 100, 1)
+	d := w.the(t)
+	if d.DepositID != first.DepositID || *d.BlockNumber == *first.BlockNumber {
+		t.Errorf("got %+v, want the same deposit in another block", d)
+	}
+	if n := w.count(t, `SELECT count(*) FROM deposits`); n != 1 {
+		t.Errorf("got %d rows, want 1", n)
+	}
+}
+
+func TestReadingBlocksAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	for i := range 5 {
+		w.c.Pay(payer, alice, usdcAt, uint64(100+i))
+		w.c.Pay(payer, bob, "", 1)
+		w.c.Mine(2)
+	}
+	w.c.Mine(4)
+	w.walk(t)
+	before := w.digest(t)
+	for _, height := range []uint64{1, 5, 9} {
+		if err := w.w.Rewind(t.Context(), height, audit.Operator("op")); err != nil {
+			t.Fatalf("Rewind: %v", err)
+		}
+		w.walk(t)
+	}
+	if after := w.digest(t); after != before {
+		t.Errorf("got %s, want %s", after, before)
+	}
+	w.credited(t, usdc, 510, 5)
+}
+
+// digest is everything that money leaves in the database.
+func (w *world) digest(t *testing.T) string {
+	t.Helper()
+	var s string
+	err := pgtest.Owner(t, w.db).QueryRow(t.Context(), `
+		SELECT md5(concat(
+			(SELECT string_agg(d::text, '|' ORDER BY deposit_id) FROM deposits d),
+			(SELECT string_agg(f::text, '|' ORDER BY wallet_id, mint_id) FROM address_funds f),
+			(SELECT string_agg(l::text, '|' ORDER BY transfer_id) FROM ledger_transfers l),
+			(SELECT string_agg(e::text, '|' ORDER BY event_id) FROM events e),
+			(SELECT count(*) FROM audit_log WHERE resource_kind = 'DEPOSIT')))`).Scan(&s)
+	if err != nil {
+		t.Fatalf("digest: %v", err)
+	}
+	return s
+}
+
+func TestManyWalkersAndCreditorsCreditOnce(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	for range 10 {
+		w.c.Pay(payer, alice, usdcAt, 100)
+		w.c.Pay(payer, alice, "", 50)
+		w.c.Mine(1)
+	}
+	w.c.Mine(3)
+	var running sync.WaitGroup
+	for range 3 {
+		walker := w.walker(w.desk)
+		running.Go(func() {
+			for moved := true; moved; {
+				final, err := walker.Final(t.Context())
+				if err != nil {
+					t.Errorf("final walk: %v", err)
+				}
+				head, err := walker.Head(t.Context())
+				if err != nil {
+					t.Errorf("head walk: %v", err)
+				}
+				if _, err := w.desk.Credit(t.Context()); err != nil {
+					t.Errorf("Credit: %v", err)
+				}
+				moved = final || head
+			}
+		})
+	}
+	running.Wait()
+	w.walk(t)
+	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(1000) {
+		t.Errorf("usdc: got %v, want 1000", got)
+	}
+	if got := w.balance(t, ledger.Customer, "alice", eth); got != money.Units(500) {
+		t.Errorf("eth: got %v, want 500", got)
+	}
+	if n := w.count(t, `SELECT count(*) FROM events`); n != 20 {
+		t.Errorf("events: got %d, want 20", n)
+	}
+	if got := w.db.Counts().Deadlocks; got != 0 {
+		t.Errorf("got %d deadlocks, want none", got)
+	}
+}
+
+func TestWhatTheBalanceDoesNotShowIsNotCredited(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	nothing := money.Zero
+	w.c.Do(payer, sim.Move{Contract: usdcAt, To: alice, Amount: money.Units(100), Moves: &nothing})
+	w.c.Mine(4)
+	w.walk(t)
+	w.credited(t, usdc, 0, 0)
+	if d := w.the(t); d.Status != "UNSUPPORTED" || *d.UnsupportedReason != scan.BalanceDelta {
+		t.Errorf("got %+v, want it UNSUPPORTED", d)
+	}
+	// Whatever else comes of this token is not believed either.
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(4)
+	w.walk(t)
+	w.credited(t, usdc, 0, 0)
+	if got := w.list(t, deposit.Filter{Status: "UNSUPPORTED"}); len(got) != 2 {
+		t.Errorf("got %d UNSUPPORTED, want 2", len(got))
+	}
+}
+
+func TestAQuarantineStopsWhatIsFinalAndNotCredited(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(4)
+	w.final(t)
+	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		return mint.Quarantine(ctx, tx, usdc, "somebody looked")
+	})
+	if err != nil {
+		t.Fatalf("Quarantine: %v", err)
+	}
+	if n := w.credit(t); n != 0 {
+		t.Errorf("got %d credited, want none", n)
+	}
+	err = w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		return mint.Release(ctx, tx, usdc, audit.Operator("op"))
+	})
+	if err != nil {
+		t.Fatalf("Release: %v", err)
+	}
+	if n := w.credit(t); n != 1 {
+		t.Errorf("released: got %d credited, want 1", n)
+	}
+}
+
+func TestATokenThatIsNotInTheCatalogueIsShownAndNotCredited(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	fake := sim.Address("a token called USDC")
+	w.c.Mint(payer, fake, money.Units(1000))
+	w.c.Pay(payer, alice, fake, 1000)
+	w.c.Mine(4)
+	w.walk(t)
+	w.credited(t, usdc, 0, 0)
+	d := w.the(t)
+	if d.Status != "UNSUPPORTED" || *d.UnsupportedReason != deposit.UnknownToken || *d.ContractAddress != string(fake) ||
+		d.MintID != nil || d.Mint != nil || d.AmountDecimal != nil || d.Amount != "1000" {
+		t.Errorf("got %+v, want it UNSUPPORTED without a mint", d)
+	}
+}
+
+func TestWhatIsBelowTheMinimumIsKeptAsDust(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, alice, usdcAt, 9)
+	w.c.Pay(payer, alice, usdcAt, 0)
+	w.c.Pay(payer, alice, usdcAt, 10)
+	w.c.Mine(4)
+	w.walk(t)
+	w.credited(t, usdc, 10, 1)
+	if got := w.funds(t, "adr_alice", usdc).Dust; got != money.Units(9) {
+		t.Errorf("dust: got %v, want 9", got)
+	}
+	if got := w.list(t, deposit.Filter{Status: "BELOW_MINIMUM"}); len(got) != 1 || got[0].Amount != "9" {
+		t.Errorf("got %+v, want the 9", got)
+	}
+}
+
+func TestATreasuryTakesGasAndKeepsTokensInSuspense(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, treasury, "", 5)
+	w.c.Pay(payer, treasury, usdcAt, 7)
+	w.c.Mine(4)
+	w.walk(t)
+	if got := w.balance(t, ledger.Gas, "", eth); got != money.Units(5) {
+		t.Errorf("gas: got %v, want 5", got)
+	}
+	if got := w.funds(t, "adr_treasury", eth); got.Gas != money.Units(5) || !got.Credited.IsZero() {
+		t.Errorf("native on the treasury: got %+v, want 5 of gas", got)
+	}
+	if got := w.balance(t, ledger.Suspense, "", usdc); got != money.Units(7) {
+		t.Errorf("suspense: got %v, want 7", got)
+	}
+	if got := w.funds(t, "adr_treasury", usdc).Credited; got != money.Units(7) {
+		t.Errorf("token on the treasury: got %v, want 7", got)
+	}
+	if n := w.count(t, `SELECT count(*) FROM events`); n != 0 {
+		t.Errorf("events: got %d, want none", n)
+	}
+	if got := w.list(t, deposit.Filter{}); len(got) != 0 {
+		t.Errorf("got %+v shown to the organization, want nothing", got)
+	}
+}
+
+func TestWhatOurOwnWalletsSendIsNoDeposit(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Mint(alice, usdcAt, money.Units(100))
+	w.c.Mint(treasury, "", money.Units(100))
+	w.c.Pay(alice, treasury, usdcAt, 100)
+	w.c.Pay(treasury, alice, "", 100)
+	w.c.Pay(alice, alice, "", 50)
+	w.c.Mine(4)
+	w.walk(t)
+	if n := w.count(t, `SELECT count(*) FROM deposits`); n != 0 {
+		t.Errorf("got %d deposits, want none", n)
+	}
+}
+
+func TestAWalletThatTheSignerDidNotIssueIsNotCredited(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Pay(payer, bob, usdcAt, 100)
+	w.c.Mine(4)
+	w.final(t)
+	// Somebody swaps the owners of two addresses in the database.
+	super := pgtest.Owner(t, w.db)
+	if _, err := super.Exec(t.Context(), `
+		UPDATE wallets SET subject = 'x' WHERE wallet_id = 'adr_alice';
+		UPDATE wallets SET subject = 'alice' WHERE wallet_id = 'adr_bob'`); err != nil {
+		t.Fatalf("tamper: %v", err)
+	}
+	if n := w.credit(t); n != 0 {
+		t.Errorf("got %d credited, want none", n)
+	}
+	if !bytes.Contains(w.logs.Bytes(), []byte("level=ERROR")) {
+		t.Errorf("got log %q, want an error", w.logs)
+	}
+	if _, err := super.Exec(t.Context(), `
+		UPDATE wallets SET subject = 'bob' WHERE wallet_id = 'adr_bob'`); err != nil {
+		t.Fatalf("mend: %v", err)
+	}
+	if n := w.credit(t); n != 1 {
+		t.Errorf("one mended: got %d credited, want that one", n)
+	}
+}
+
+func TestNothingIsCreditedOnAChainWhoseFinalityBroke(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(6)
+	w.final(t)
+	w.c.Fork(6)
+	w.c.Mine(12)
+	if _, err := w.w.Final(t.Context()); err == nil {
+		t.Fatal("got no error, want a broken finality")
+	}
+	if n := w.credit(t); n != 0 {
+		t.Errorf("got %d credited, want none", n)
+	}
+}
+
+func TestTheSamePlaceOfATransactionMayPayAnotherAddressOnAnotherFork(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	hash := w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(1)
+	w.walk(t)
+	// What a contract does may depend on its block.
+	w.c.Fork(1, hash)
+	w.c.Again(hash, payer, sim.Move{Contract: usdcAt, To: bob, Amount: money.Units(90)})
+	w.c.Mine(5)
+	w.final(t)
+	w.walk(t)
+	w.credited(t, usdc, 0, 1)
+	if got := w.balance(t, ledger.Customer, "bob", usdc); got != money.Units(90) {
+		t.Errorf("bob: got %v, want 90", got)
+	}
+	if got := w.list(t, deposit.Filter{CustomerID: "alice"}); len(got) != 1 || got[0].Status != "ORPHANED" {
+		t.Errorf("alice: got %+v, want hers orphaned", got)
+	}
+}
+
+func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	var hashes []string
+	for i := range 7 {
+		to := []chain.Address{alice, bob}[i%2]
+		hashes = append(hashes, string(w.c.Pay(payer, to, usdcAt, uint64(100+i))))
+		w.c.Mine(1)
+		w.walk(t)
+	}
+	w.c.Pay(payer, alice, "", 100)
+	w.c.Mine(5)
+	w.walk(t)
+	for _, tt := range []struct {
+		name string
+		f    deposit.Filter
+		want int
+	}{
+		{"all", deposit.Filter{}, 8},
+		{"customer", deposit.Filter{CustomerID: "bob"}, 3},
+		{"mint", deposit.Filter{MintID: eth}, 1},
+		{"status", deposit.Filter{Status: "CREDITED"}, 8},
+		{"another status", deposit.Filter{Status: "CONFIRMING"}, 0},
+		{"chain", deposit.Filter{Chain: "BASE"}, 0},
+		{"transaction", deposit.Filter{TxHash: hashes[3]}, 1},
+		{"address", deposit.Filter{Address: string(alice), MintID: usdc}, 4},
+	} {
+		if got := w.list(t, tt.f); len(got) != tt.want {
+			t.Errorf("%s: got %d, want %d", tt.name, len(got), tt.want)
+		}
+	}
+	var walked []string
+	p := page.Page{Limit: 3, Desc: true}
+	for {
+		var found page.Result[webhook.Deposit]
+		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) (err error) {
+			found, err = deposit.List(ctx, tx, w.org, deposit.Filter{}, p)
+			return err
+		})
+		if err != nil {
+			t.Fatalf("List: %v", err)
+		}
+		for _, d := range found.Items {
+			walked = append(walked, d.DepositID)
+		}
+		if found.Next == nil {
+			break
+		}
+		p.Cursor = found.Next
+	}
+	all := w.list(t, deposit.Filter{})
+	if len(walked) != len(all) {
+		t.Fatalf("got %d walked, want %d", len(walked), len(all))
+	}
+	for i := range walked {
+		if want := all[len(all)-1-i].DepositID; walked[i] != want {
+			t.Errorf("place %d: got %s, want %s", i, walked[i], want)
+		}
+	}
+}
+
+func TestAnotherOrganizationSeesNoDeposit(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(4)
+	w.walk(t)
+	ours := w.the(t)
+	other, _, err := org.Create(t.Context(), w.db, "Other")
+	if err != nil {
+		t.Fatalf("create an organization: %v", err)
+	}
+	for _, depositID := range []string{ours.DepositID, "dep_01ARZ3NDEKTSV4RRFFQ69G5FAV", "dep_", "'; --"} {
+		err := w.db.ReadOrg(t.Context(), other.ID, func(ctx context.Context, tx pg.Tx) error {
+			d, err := deposit.Object(ctx, tx, other.ID, depositID)
+			if err == nil {
+				t.Errorf("got %+v, want nothing", d)
+			}
+			if fmt.Sprint(err) != "NOT_FOUND: There is no deposit with this id." {
+				t.Errorf("%s: got %v, want NOT_FOUND", depositID, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

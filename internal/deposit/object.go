@@ -1,0 +1,204 @@
+package deposit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// source of a deposit that came from outside; the others come with their features.
+const sourceExternal = "EXTERNAL"
+
+// objects selects the organization's deposits with what their objects show
+// beside the row: the customer's e-mail, how far the chain is, the sweep that
+// took the credited money away. What reached a treasury is the operator's.
+const objects = `
+	SELECT ` + columns + `, email, latest, sweep_hash
+	FROM (
+		SELECT d.*, c.email,
+			greatest((SELECT max(h.height) FROM scan_heads h WHERE h.chain = d.chain),
+			         (SELECT s.height FROM scan_cursors s WHERE s.chain = d.chain), d.height) AS latest,
+			(SELECT s.tx_hash FROM sweeps s
+			 WHERE s.wallet_id = d.wallet_id AND s.mint_id = d.mint_id AND s.chain = d.chain
+			   AND s.status = 'DONE' AND s.created_at >= d.credited_at
+			 ORDER BY s.created_at, s.sweep_id LIMIT 1) AS sweep_hash
+		FROM deposits d JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
+	) shown
+	WHERE org_id = ? AND purpose = 'CUSTOMER_DEPOSIT'`
+
+// shown is a deposit with what its object shows beside the row.
+type shown struct {
+	row
+	email     *string
+	latest    uint64
+	sweepHash *string
+}
+
+// Object is a deposit as the API and events show it. Error: a NOT_FOUND fault
+// when the organization has no such deposit.
+func Object(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Deposit, error) {
+	absent := fault.New(fault.NotFound, fault.CodeNotFound, "There is no deposit with this id.")
+	if !id.Is("dep", depositID) {
+		return webhook.Deposit{}, absent
+	}
+	found, err := render(ctx, tx, page.Select(objects, org).And(`deposit_id = ?`, depositID), page.Page{Limit: 1})
+	if err != nil {
+		return webhook.Deposit{}, fmt.Errorf("read deposit %s: %w", depositID, err)
+	}
+	if len(found.Items) == 0 {
+		return webhook.Deposit{}, absent
+	}
+	return found.Items[0], nil
+}
+
+// Filter narrows a list; zero values let everything through.
+type Filter struct {
+	CustomerID    string
+	Status        string
+	MintID        int
+	Chain         string
+	CreatedAfter  time.Time // exclusive
+	CreatedBefore time.Time // exclusive
+	TxHash        string
+	Address       string
+}
+
+// List is one page of the organization's deposits, sorted by when they were
+// first seen.
+func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[webhook.Deposit], error) {
+	q := page.Select(objects, org)
+	for column, value := range map[string]string{
+		"customer_id": f.CustomerID, "status": f.Status, "chain": f.Chain, "tx_hash": f.TxHash, "address": f.Address,
+	} {
+		if value != "" {
+			q.And(column+` = ?`, value)
+		}
+	}
+	if f.MintID != 0 {
+		q.And(`mint_id = ?`, f.MintID)
+	}
+	if !f.CreatedAfter.IsZero() {
+		q.And(`created_at > ?`, f.CreatedAfter)
+	}
+	if !f.CreatedBefore.IsZero() {
+		q.And(`created_at < ?`, f.CreatedBefore)
+	}
+	found, err := render(ctx, tx, q, p)
+	if err != nil {
+		return page.Result[webhook.Deposit]{}, fmt.Errorf("list deposits: %w", err)
+	}
+	return found, nil
+}
+
+// Pending is what of each mint was seen for a customer and is not in the
+// balance yet.
+func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]money.Amount, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT mint_id, sum(amount) FROM deposits
+		WHERE org_id = $1 AND customer_id = $2 AND status IN ('DETECTED', 'CONFIRMING', 'SCREENING') AND mint_id IS NOT NULL
+		GROUP BY mint_id`, org, customerID)
+	if err != nil {
+		return nil, fmt.Errorf("sum up pending deposits: %w", err)
+	}
+	sums := map[int]money.Amount{}
+	var mintID int
+	var sum money.Amount
+	_, err = pgx.ForEachRow(rows, []any{&mintID, &sum}, func() error {
+		sums[mintID] = sum
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sum up pending deposits: %w", err)
+	}
+	return sums, nil
+}
+
+func render(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Result[webhook.Deposit], error) {
+	var none page.Result[webhook.Deposit]
+	sql, args := q.Sorted(p, "created_at", "deposit_id")
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return none, err
+	}
+	found, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (s shown, err error) {
+		err = r.Scan(&s.id, &s.orgID, &s.walletID, &s.purpose, &s.customerID, &s.mintID, &s.chain, &s.contract, &s.address, &s.from,
+			&s.amount, &s.tx, &s.kind, &s.position, &s.logIndex, &s.height, &s.blockHash, &s.proofID, &s.status, &s.chainStatus, &s.reason,
+			&s.usd, &s.screening, &s.createdAt, &s.confirmedAt, &s.creditedAt, &s.email, &s.latest, &s.sweepHash)
+		return s, err
+	})
+	if err != nil {
+		return none, err
+	}
+	catalogue, err := mint.All(ctx, tx)
+	if err != nil {
+		return none, err
+	}
+	cut := page.Cut(p, found, func(s shown) page.Cursor { return page.Cursor{At: s.createdAt, ID: s.id} })
+	result := page.Result[webhook.Deposit]{Next: cut.Next}
+	for _, s := range cut.Items {
+		object, err := s.object(catalogue)
+		if err != nil {
+			return none, fmt.Errorf("deposit %s: %w", s.id, err)
+		}
+		result.Items = append(result.Items, object)
+	}
+	return result, nil
+}
+
+func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
+	height := int64(s.height)
+	o := webhook.Deposit{
+		DepositID: s.id, CustomerID: s.customerID, CustomerEmail: s.email, MintID: s.mintID,
+		Chain: string(s.chain), Amount: s.amount.String(), Address: string(s.address),
+		FromAddresses: webhook.List[string]{string(s.from)}, TxHash: string(s.tx), BlockNumber: &height,
+		Source: sourceExternal, Status: string(s.status), ChainStatus: s.chainStatus,
+		SweepTxHash: s.sweepHash,
+		DetectedAt:  webhook.AtOrNil(&s.createdAt), ConfirmedAt: webhook.AtOrNil(s.confirmedAt),
+		CreditedAt: webhook.AtOrNil(s.creditedAt), CreatedAt: webhook.At(s.createdAt),
+	}
+	if s.mintID != nil {
+		m, ok := catalogue.ByID(*s.mintID)
+		if !ok {
+			return webhook.Deposit{}, errors.New("its mint does not exist")
+		}
+		object, decimal := m.Object(), s.amount.Decimal(m.Decimals)
+		o.Mint, o.AmountDecimal = &object, &decimal
+		o.ConfirmationsRequired = int64(m.ConfirmationsRequired)
+	}
+	if s.kind == chain.Token {
+		logIndex := int64(s.logIndex)
+		o.LogIndex = &logIndex
+	}
+	if s.usd != nil {
+		value := s.usd.Cents()
+		o.USDValue = &value
+	}
+	if s.chainStatus != reorged {
+		o.Confirmations = int64(s.latest - s.height + 1)
+	}
+	if s.status == Unsupported {
+		reason := s.reason
+		o.UnsupportedReason = &reason
+		if s.contract != "" {
+			contract := string(s.contract)
+			o.ContractAddress = &contract
+		}
+	}
+	if err := json.Unmarshal(s.screening, &o.Screening); err != nil {
+		return webhook.Deposit{}, fmt.Errorf("read its screening: %w", err)
+	}
+	return o, nil
+}

@@ -1,0 +1,254 @@
+package deposit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// Seen implements scan.Listener: a customer's deposit is shown as soon as a
+// block has it. What cannot be credited is shown once it is final.
+func (d *Desk) Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Found) error {
+	var shown []scan.Found
+	for _, f := range found {
+		if f.Mint != nil && f.Wallet.Purpose == wallet.CustomerDeposit {
+			shown = append(shown, f)
+		}
+	}
+	return take(ctx, tx, ch, b, nil, shown)
+}
+
+// Orphaned implements scan.Listener.
+func (d *Desk) Orphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error {
+	return orphan(ctx, tx, `height >= $4`, ch, from)
+}
+
+// Observed implements scan.Listener: what the block has is final, and what was
+// seen at its height or below and never became final is gone.
+func (d *Desk) Observed(ctx context.Context, tx pg.Tx, p scan.Proof, found []scan.Found) error {
+	if err := take(ctx, tx, p.Chain, p.Block, &p.ID, found); err != nil {
+		return err
+	}
+	return orphan(ctx, tx, `height <= $4`, p.Chain, p.Height)
+}
+
+// orphan takes back what is not final at the heights of the condition.
+func orphan(ctx context.Context, tx pg.Tx, heights string, ch chain.Name, height uint64) error {
+	if !allowed(Confirming, Orphaned) {
+		panic("deposit: nothing can be orphaned")
+	}
+	rows, err := tx.Query(ctx, `
+		UPDATE deposits SET status = $1, chain_status = $2
+		WHERE chain = $3 AND status = 'CONFIRMING' AND `+heights+`
+		RETURNING `+columns, Orphaned, reorged, ch, height)
+	if err != nil {
+		return fmt.Errorf("orphan deposits on %s: %w", ch, err)
+	}
+	gone, err := pgx.CollectRows(rows, scanned)
+	if err != nil {
+		return fmt.Errorf("orphan deposits on %s: %w", ch, err)
+	}
+	var entries []audit.Entry
+	for _, g := range gone {
+		entries = append(entries, changed(g))
+	}
+	return record(ctx, tx, entries)
+}
+
+// changed is the audit row of what a deposit became.
+func changed(is row) audit.Entry {
+	return audit.Entry{
+		OrgID: is.orgID, Actor: actor, Action: "deposit." + action[is.status], ResourceKind: resourceKind, ResourceID: is.id,
+		Detail: map[string]string{
+			"txHash": string(is.tx), "blockHash": is.blockHash, "amount": is.amount.String(), "reason": is.reason,
+		},
+	}
+}
+
+var action = map[Status]string{
+	Confirming: "seen", Orphaned: "orphaned", Screening: "finalized", Credited: "credited",
+	Unsupported: "unsupported", BelowMinimum: "below_minimum",
+}
+
+func record(ctx context.Context, tx pg.Tx, entries []audit.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	return audit.Record(ctx, tx, entries...)
+}
+
+// movement is what names a deposit on its chain.
+type movement struct {
+	tx       chain.TxHash
+	kind     chain.Kind
+	position string
+}
+
+// take brings the deposits of a block up to date. proof is nil for a block that
+// is not final. Telling it the same block again changes nothing.
+func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found) error {
+	found = slices.DeleteFunc(slices.Clone(found), func(f scan.Found) bool {
+		return f.FromOurs || f.Amount.IsZero()
+	})
+	if len(found) == 0 {
+		return nil
+	}
+	living, orphans, err := known(ctx, tx, ch, found)
+	if err != nil {
+		return err
+	}
+	var (
+		dust    []wallet.Movement
+		entries []audit.Entry
+	)
+	for _, f := range found {
+		m := movement{f.Tx, f.Kind, f.Position}
+		was, lives := living[m]
+		if lives && (was.address != f.To || was.contract != f.Contract) {
+			// The fork that showed it had the same place of the transaction pay
+			// somebody else.
+			if was.proofID != nil {
+				return fmt.Errorf("deposit %s is final and block %d has another movement in its place", was.id, b.Height)
+			}
+			gone := was
+			gone.status, gone.chainStatus = Orphaned, reorged
+			if err := become(ctx, tx, was, gone); err != nil {
+				return err
+			}
+			entries = append(entries, changed(gone))
+			was, lives = row{}, false
+		}
+		if !lives {
+			for _, o := range orphans[m] {
+				if o.address == f.To && o.contract == f.Contract {
+					was = o
+				}
+			}
+		}
+		is, changes, err := next(was, f, ch, b, proof)
+		if err != nil {
+			return err
+		}
+		if !changes {
+			continue
+		}
+		if was.status == "" {
+			is.id, is.createdAt = id.New("dep", tx.Now), tx.Now
+			if is.customerID != "" {
+				// The wallet may have come back from the signer's journal before
+				// its customer did.
+				if _, _, err := customer.Ensure(ctx, tx, is.orgID, is.customerID, ""); err != nil {
+					return fmt.Errorf("deposit of %s: %w", f.Tx, err)
+				}
+			}
+		}
+		if proof != nil {
+			now := tx.Now
+			is.confirmedAt = &now
+		}
+		if err := become(ctx, tx, was, is); err != nil {
+			return err
+		}
+		entries = append(entries, changed(is))
+		if is.status == BelowMinimum {
+			dust = append(dust, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Dust, Plus: is.amount})
+		}
+	}
+	if len(dust) > 0 {
+		if err := wallet.Move(ctx, tx, dust...); err != nil {
+			return err
+		}
+	}
+	return record(ctx, tx, entries)
+}
+
+// known locks the deposits of a block's transactions: those that live, and
+// those that a fork took away, by the movement they are.
+func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (living map[movement]row, orphans map[movement][]row, err error) {
+	var hashes []chain.TxHash
+	for _, f := range found {
+		hashes = append(hashes, f.Tx)
+	}
+	slices.Sort(hashes)
+	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE chain = $1 AND tx_hash = ANY($2) ORDER BY deposit_id FOR UPDATE`,
+		ch, slices.Compact(hashes))
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
+	}
+	all, err := pgx.CollectRows(rows, scanned)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
+	}
+	living, orphans = map[movement]row{}, map[movement][]row{}
+	for _, r := range all {
+		m := movement{r.tx, r.kind, r.position}
+		if r.status == Orphaned {
+			orphans[m] = append(orphans[m], r)
+			continue
+		}
+		living[m] = r
+	}
+	return living, orphans, nil
+}
+
+// next is what a deposit becomes by a block that has it. It is pure.
+func next(was row, f scan.Found, ch chain.Name, b chain.Block, proof *int64) (is row, changes bool, err error) {
+	if was.proofID != nil {
+		if proof != nil && was.blockHash != b.Hash {
+			return row{}, false, fmt.Errorf("deposit %s is final in block %s and again in %s", was.id, was.blockHash, b.Hash)
+		}
+		return was, false, nil
+	}
+	if proof == nil && was.status == Confirming && was.blockHash == b.Hash {
+		return was, false, nil
+	}
+	is = was
+	if was.status == "" {
+		is.orgID, is.walletID, is.purpose = f.Wallet.OrgID, f.Wallet.ID, f.Wallet.Purpose
+		if f.Wallet.Purpose == wallet.CustomerDeposit {
+			is.customerID = f.Wallet.Subject
+		}
+		is.chain, is.contract, is.address = ch, f.Contract, f.To
+		is.tx, is.kind, is.position = f.Tx, f.Kind, f.Position
+		is.screening = pending
+	}
+	is.mintID = nil
+	if f.Mint != nil {
+		mintID := f.Mint.ID
+		is.mintID = &mintID
+	}
+	is.from, is.amount, is.logIndex = f.From, f.Amount, f.LogIndex
+	is.height, is.blockHash, is.proofID = b.Height, b.Hash, proof
+	is.status, is.chainStatus, is.reason = Confirming, included, ""
+	if proof != nil {
+		is.chainStatus = finalized
+		is.status, is.reason = verdict(f)
+	}
+	return is, true, nil
+}
+
+// verdict is what becomes of a final movement before screening. It is pure.
+func verdict(f scan.Found) (Status, string) {
+	switch {
+	case f.Mint == nil:
+		return Unsupported, UnknownToken
+	case f.Doubt != "":
+		return Unsupported, f.Doubt
+	case f.Mint.Quarantined:
+		return Unsupported, Quarantined
+	case f.Wallet.Purpose == wallet.CustomerDeposit && f.Amount.Less(f.Mint.MinDeposit):
+		return BelowMinimum, ""
+	default:
+		return Screening, ""
+	}
+}

@@ -1,0 +1,49 @@
+package deposit
+
+import (
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/states"
+)
+
+func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
+	t.Parallel()
+	var moves []states.Move
+	for _, m := range transitions {
+		moves = append(moves, states.Move{From: string(m.from), To: string(m.to), Cause: m.when, Event: string(m.event)})
+	}
+	states.Drawn(t, "states.md", "a deposit", moves)
+}
+
+func TestEveryStateIsReachedAndEveryChangeIsAudited(t *testing.T) {
+	t.Parallel()
+	for _, s := range []Status{Confirming, Screening, Credited, Orphaned, Unsupported, BelowMinimum} {
+		reached := false
+		for _, m := range transitions {
+			reached = reached || m.to == s
+		}
+		if !reached || action[s] == "" {
+			t.Errorf("%s: got reached %v, audited as %q, want both", s, reached, action[s])
+		}
+	}
+}
+
+func TestScreeningLetsThroughOnlyWhereItIsNotConfigured(t *testing.T) {
+	t.Parallel()
+	severity, usd := "HIGH", money.MustParseUSD("100")
+	for _, tt := range []struct {
+		name string
+		t    thresholds
+		want screened
+	}{
+		{"neither", thresholds{}, screened{"NOT_CONFIGURED", true}},
+		{"severity alone", thresholds{severity: &severity}, screened{"NOT_CONFIGURED", true}},
+		{"value alone", thresholds{usd: &usd}, screened{"NOT_CONFIGURED", true}},
+		{"both", thresholds{&severity, &usd}, screened{"PENDING", false}},
+	} {
+		if got := screen(tt.t); got != tt.want {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
