@@ -77,11 +77,6 @@ func (c *Chain) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, er
 	return chain.Fees{GasLimit: last.GasLimit, TipCap: tip, FeeCap: perGas}, true, nil
 }
 
-// Build implements chain.Sender.
-func (c *Chain) Build(from chain.Address, p *chain.Payment, nonce uint64, f chain.Fees) ([]byte, error) {
-	return encode(c.conf.ChainID, from, p, nonce, f)
-}
-
 // Send implements chain.Sender. The best of the providers' answers counts.
 func (c *Chain) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	c.mu.Lock()

@@ -21,6 +21,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -158,7 +159,7 @@ func (c *Chain) Configured() chain.Chain {
 // Address is an address that belongs to a name: somebody outside, or a contract.
 func Address(name string) chain.Address {
 	sum := sha256.Sum256([]byte("sim address " + name))
-	return chain.Address(common.BytesToAddress(sum[:20]).Hex())
+	return evmtx.Canonical(common.Address(sum[:20]))
 }
 
 // Mint gives an address units of a token ("" for the native coin) that it then

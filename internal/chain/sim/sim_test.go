@@ -7,12 +7,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/rlp"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/chaintest"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -42,7 +41,7 @@ func (l *lab) Account(t testing.TB) chain.Address {
 	if err != nil {
 		t.Fatalf("make a key: %v", err)
 	}
-	a := chain.Address(crypto.PubkeyToAddress(key.PublicKey).Hex())
+	a := evmtx.Canonical(crypto.PubkeyToAddress(key.PublicKey))
 	l.keys[a] = key
 	return a
 }
@@ -80,22 +79,16 @@ func (l *lab) Refuse(_ testing.TB, to chain.Address) { l.c.Refuse(l.Token(), to,
 
 func (l *lab) Sign(t testing.TB, from chain.Address, payload []byte) ([]byte, chain.TxHash) {
 	t.Helper()
-	var u unsigned
-	if err := rlp.DecodeBytes(payload[1:], &u); err != nil {
-		t.Fatalf("decode the payload: %v", err)
-	}
-	signed, err := types.SignNewTx(l.keys[from], types.LatestSignerForChainID(u.ChainID), &types.DynamicFeeTx{
-		ChainID: u.ChainID, Nonce: u.Nonce, GasTipCap: u.GasTipCap, GasFeeCap: u.GasFeeCap,
-		Gas: u.Gas, To: u.To, Value: u.Value, Data: u.Data, AccessList: u.AccessList,
-	})
+	digest := evmtx.Digest(payload)
+	signature, err := crypto.Sign(digest[:], l.keys[from])
 	if err != nil {
 		t.Fatalf("sign the payload: %v", err)
 	}
-	raw, err := signed.MarshalBinary()
+	raw, hash, err := evmtx.Attach(payload, signature, from)
 	if err != nil {
-		t.Fatalf("encode the transaction: %v", err)
+		t.Fatalf("attach the signature: %v", err)
 	}
-	return raw, chain.TxHash(signed.Hash().Hex())
+	return raw, hash
 }
 
 func (l *lab) Mine(_ testing.TB, blocks int) { l.c.Mine(blocks) }
