@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
@@ -177,4 +178,11 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 
 func (o Order) payment(from chain.Address) chain.Payment {
 	return chain.Payment{From: from, To: o.To, Contract: o.Contract, Amount: o.Amount}
+}
+
+// remember writes an order's audit row.
+func remember(ctx context.Context, tx pg.Tx, o Order, verb string, detail map[string]any) error {
+	return audit.Record(ctx, tx, audit.Entry{
+		OrgID: o.OrgID, Actor: audit.System("dispatch"), Action: "order." + verb, ResourceKind: "order", ResourceID: o.ID, Detail: detail,
+	})
 }

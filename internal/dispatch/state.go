@@ -61,7 +61,7 @@ func become(ctx context.Context, tx pg.Tx, orderID string, from, to Status, set 
 		set = ", " + set
 	}
 	tag, err := tx.Exec(ctx, `
-		UPDATE dispatch_orders SET status = $3, waiting_for = NULL, short_by = NULL, last_error = NULL`+set+`
+		UPDATE dispatch_orders SET status = $3, waiting_for = NULL, short_by = NULL`+set+`
 		WHERE order_id = $1 AND status = $2`, append([]any{orderID, from, to}, args...)...)
 	if err != nil {
 		return fmt.Errorf("order %s from %s to %s: %w", orderID, from, to, err)

@@ -1,0 +1,281 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// admit gives slots to a wallet's queued orders, oldest first, as far as limit
+// allows. An order that has to wait does not hold up the ones behind it.
+func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int) (busy bool, err error) {
+	if limit <= 0 {
+		return false, nil
+	}
+	var queue []Order
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders
+			WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND attempt_after <= $3
+			ORDER BY created_at, order_id LIMIT $4`, d.chain.Name, from.ID, tx.Now, limit)
+		if err != nil {
+			return err
+		}
+		queue, err = pgx.CollectRows(rows, scanOrder)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("read the queue: %w", err)
+	}
+	for _, o := range queue {
+		slotted, err := d.admitOne(ctx, from, o)
+		busy = busy || slotted
+		if err != nil && !errors.Is(err, errLost) {
+			return busy, fmt.Errorf("admit order %s: %w", o.ID, err)
+		}
+	}
+	return busy, nil
+}
+
+func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slotted bool, err error) {
+	var (
+		reason string
+		native int
+		funds  wallet.Funds // of the order's mint
+		gas    wallet.Funds // of the chain's native coin
+		to     *wallet.Wallet
+	)
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if reason, err = d.stopped(ctx, tx, o); err != nil || reason != "" {
+			return err
+		}
+		if native, err = nativeMint(ctx, tx, o.Chain); err != nil {
+			return err
+		}
+		if funds, err = wallet.FundsOf(ctx, tx, from.ID, o.MintID); err != nil {
+			return err
+		}
+		if gas, err = wallet.FundsOf(ctx, tx, from.ID, native); err != nil {
+			return err
+		}
+		if o.ToWalletID != "" {
+			w, err := wallet.ByID(ctx, tx, o.ToWalletID)
+			to = &w
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	if reason != "" {
+		return false, d.wait(ctx, o, WantFreeze, money.Zero, reason)
+	}
+	if short := missing(o.Amount, funds.Spendable()); o.Purpose == signer.Payment && !short.IsZero() {
+		return false, d.wait(ctx, o, WantFunds, short, "the wallet does not hold the amount yet")
+	}
+
+	fees, err := d.chain.Sender.Quote(ctx, o.payment(from.Address))
+	var reverted *chain.RevertedError
+	switch {
+	case errors.As(err, &reverted):
+		return false, d.wait(ctx, o, WantSimulation, money.Zero, reverted.Reason)
+	case err != nil:
+		// A wallet that has no gas on the chain cannot be simulated either.
+		if gas.GasSpendable().IsZero() {
+			return false, d.wait(ctx, o, WantGas, money.Units(1), "the wallet has no gas yet: "+err.Error())
+		}
+		return false, d.wait(ctx, o, WantChain, money.Zero, err.Error())
+	}
+	need, err := fees.Max()
+	if err == nil && o.Purpose == signer.Gas {
+		need, err = need.Add(o.Amount)
+	}
+	if err != nil {
+		return false, fmt.Errorf("fee of order %s: %w", o.ID, err)
+	}
+	if short := missing(need, gas.GasSpendable()); !short.IsZero() {
+		return false, d.wait(ctx, o, WantGas, short, "the wallet cannot pay the fee yet")
+	}
+
+	crash.Point("W05")
+	entry, err := d.signer.Admit(ctx, intentOf(o, from, to))
+	var refusal *signer.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return false, d.refuse(ctx, o, refusal)
+	case err != nil:
+		return false, d.wait(ctx, o, WantSigner, money.Zero, err.Error())
+	}
+	crash.Point("W07")
+	err = d.slot(ctx, from, o, native, fees, entry)
+	if errors.Is(err, wallet.ErrShort) {
+		// Another order of this wallet took it between the reading and here.
+		return false, d.wait(ctx, o, WantNothing, money.Zero, "the wallet's funds are promised to another order")
+	}
+	crash.Point("W09")
+	return err == nil, err
+}
+
+// missing is what have lacks of want.
+func missing(want, have money.Amount) money.Amount {
+	short, err := want.Sub(have)
+	if err != nil {
+		return money.Zero
+	}
+	return short
+}
+
+func intentOf(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
+	i := signer.Intent{
+		ID: o.ID, Purpose: o.Purpose, Chain: o.Chain, From: from.Ref(), To: o.To, Contract: o.Contract, Amount: o.Amount,
+		CustomerID: o.CustomerID, MintID: o.MintID, IdempotencyKeyHash: o.KeyHash,
+	}
+	if to != nil {
+		ref := to.Ref()
+		i.ToWallet = &ref
+	}
+	return i
+}
+
+// slot commits the slot together with the complete unsigned transaction, and
+// reserves what it moves and what it may cost.
+func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int, fees chain.Fees, admitted signer.Entry) error {
+	cost, err := fees.Max()
+	if err != nil {
+		return fmt.Errorf("fee of order %s: %w", o.ID, err)
+	}
+	payment := o.payment(from.Address)
+	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if _, err := lockOrder(ctx, tx, o.ID); err != nil {
+			return err
+		}
+		if err := become(ctx, tx, o.ID, Queued, Slotted, ""); err != nil {
+			return err
+		}
+		nonce, err := takeNonce(ctx, tx, from, o.Chain)
+		if err != nil {
+			return err
+		}
+		payload, err := d.chain.Sender.Build(from.Address, &payment, nonce, fees)
+		if err != nil {
+			return fmt.Errorf("build order %s: %w", o.ID, err)
+		}
+		moves := []wallet.Movement{{WalletID: from.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost}}
+		switch o.Purpose {
+		case signer.Payment: // a sweep reserved its amount when it was planned
+			moves = append(moves, wallet.Movement{WalletID: from.ID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Plus: o.Amount})
+		case signer.Gas:
+			moves = append(moves, wallet.Movement{WalletID: from.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: o.Amount})
+		}
+		if err := wallet.Move(ctx, tx, moves...); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO dispatch_slots (wallet_id, chain, nonce, org_id, order_id, gas_reserved, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`, from.ID, o.Chain, nonce, o.OrgID, o.ID, cost, tx.Now); err != nil {
+			return fmt.Errorf("slot %d of order %s: %w", nonce, o.ID, err)
+		}
+		if err := insertAttempt(ctx, tx, o, 1, signer.Pay, fees, payload); err != nil {
+			return err
+		}
+		if err := d.mirror(ctx, tx, admitted); err != nil {
+			return err
+		}
+		return remember(ctx, tx, o, "slotted", map[string]any{"nonce": nonce})
+	})
+}
+
+// takeNonce is the wallet's next nonce, under the row that counts them.
+func takeNonce(ctx context.Context, tx pg.Tx, from wallet.Wallet, name chain.Name) (uint64, error) {
+	var next uint64
+	err := tx.QueryRow(ctx, `
+		INSERT INTO dispatch_accounts AS a (wallet_id, chain, org_id, next_nonce) VALUES ($1, $2, $3, 1)
+		ON CONFLICT (wallet_id, chain) DO UPDATE SET next_nonce = a.next_nonce + 1
+		RETURNING next_nonce - 1`, from.ID, name, from.OrgID).Scan(&next)
+	if err != nil {
+		return 0, fmt.Errorf("take a nonce of wallet %s: %w", from.ID, err)
+	}
+	return next, nil
+}
+
+func nativeMint(ctx context.Context, tx pg.Tx, name chain.Name) (int, error) {
+	var id int
+	if err := tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, name).Scan(&id); err != nil {
+		return 0, fmt.Errorf("native coin of %s: %w", name, err)
+	}
+	return id, nil
+}
+
+// wait leaves an order in the queue and writes down why.
+func (d *Desk) wait(ctx context.Context, o Order, want Want, short money.Amount, why string) error {
+	if o.WaitingFor != want {
+		d.log.Info("order waits", "order", o.ID, "for", string(want), "short", short.String(), "why", why)
+	}
+	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE dispatch_orders SET waiting_for = nullif($2, ''), short_by = $3, last_error = $4, attempt_after = $5
+			WHERE order_id = $1 AND status = 'QUEUED'`,
+			o.ID, want, nothingIsNull(short), bounded(why), tx.Now.Add(d.conf.RetryAfter))
+		if err != nil {
+			return fmt.Errorf("order %s waits: %w", o.ID, err)
+		}
+		return nil
+	})
+}
+
+func nothingIsNull(a money.Amount) *money.Amount {
+	if a.IsZero() {
+		return nil
+	}
+	return &a
+}
+
+// errorBytesMax bounds what a provider's words may take in a row.
+const errorBytesMax = 500
+
+func bounded(s string) string {
+	if len(s) > errorBytesMax {
+		s = s[:errorBytesMax]
+	}
+	return s
+}
+
+// refuse ends an order before it has a slot, because the signer says no.
+func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
+	if r.Code == signer.PolicyLimit {
+		d.log.Warn("the signer's policy refuses an order", "order", o.ID, "why", r.Message)
+	} else {
+		d.log.Error("the signer refuses an order as contradictory", "order", o.ID, "code", r.Code, "why", r.Message)
+	}
+	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		o, err := lockOrder(ctx, tx, o.ID)
+		if err != nil {
+			return err
+		}
+		if err := become(ctx, tx, o.ID, Queued, Refused, "last_error = $4", bounded(r.Error())); err != nil {
+			return err
+		}
+		if err := d.listeners[o.Purpose].Refused(ctx, tx, o, r); err != nil {
+			return err
+		}
+		return remember(ctx, tx, o, "refused", map[string]any{"code": r.Code, "why": r.Message})
+	})
+}
+
+// silence is how long nothing has been sent of an attempt.
+func silence(now time.Time, a attempt) time.Duration {
+	if a.LastSentAt == nil {
+		return 1<<63 - 1
+	}
+	return now.Sub(*a.LastSentAt)
+}

@@ -1,0 +1,194 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// Config are the desk's figures. The zero value of each means its default.
+type Config struct {
+	Poll         time.Duration // between two rounds when there is nothing to do; 1 s
+	RetryAfter   time.Duration // before a queued order that waits is looked at again; 2 s
+	ResendAfter  time.Duration // before bytes that are not in a block are sent again; 15 s
+	BumpAfter    time.Duration // before the oldest unmined transaction gets a higher fee; 60 s
+	ForeignAfter time.Duration // how long a used nonce may lack a transaction of ours before its wallet is frozen; 60 s
+	InFlightMax  int           // transactions of one wallet that are not final; 16
+	WalletsMax   int           // wallets worked on at once, per chain; 8
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&c.Poll, time.Second)
+	def(&c.RetryAfter, 2*time.Second)
+	def(&c.ResendAfter, 15*time.Second)
+	def(&c.BumpAfter, time.Minute)
+	def(&c.ForeignAfter, time.Minute)
+	if c.InFlightMax <= 0 {
+		c.InFlightMax = 16
+	}
+	if c.WalletsMax <= 0 {
+		c.WalletsMax = 8
+	}
+	return c
+}
+
+// Mirror takes the signer's journal entries into the database, in the caller's
+// transaction. An error says that the journal is not the one this database
+// belongs to.
+type Mirror func(ctx context.Context, tx pg.Tx, e signer.Entry) error
+
+// Desk works on the orders of one chain.
+type Desk struct {
+	db        *pg.DB
+	chain     chain.Chain
+	signer    signer.Signer
+	mirror    Mirror
+	listeners map[signer.Purpose]Listener
+	conf      Config
+	log       *slog.Logger
+
+	mu      sync.Mutex
+	missing map[string]time.Time // order -> since when its used nonce has no transaction; may be lost
+}
+
+// New makes the desk of a chain. It does nothing until Run or Round is called.
+func New(db *pg.DB, ch chain.Chain, s signer.Signer, m Mirror, listeners map[signer.Purpose]Listener, conf Config, log *slog.Logger) *Desk {
+	return &Desk{
+		db: db, chain: ch, signer: s, mirror: m, listeners: listeners, conf: conf.withDefaults(),
+		log: log.With("chain", string(ch.Name)), missing: map[string]time.Time{},
+	}
+}
+
+// Run works until ctx ends. Any number of processes may run it: one at a time
+// holds the chain's lock, which saves work; what keeps two holders from doing
+// harm are the compare-and-swaps, the slots' key and the signer's journal.
+func (d *Desk) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		lock, ok, err := d.db.AdvisoryLock(ctx, "dispatch/"+string(d.chain.Name))
+		if err != nil && ctx.Err() == nil {
+			d.log.Warn("dispatch waits for the database", "err", err)
+		}
+		if err != nil || !ok {
+			sleep(ctx, d.conf.Poll)
+			continue
+		}
+		for lock.Context().Err() == nil && ctx.Err() == nil {
+			held, cancel := context.WithCancel(lock.Context())
+			stop := context.AfterFunc(ctx, cancel)
+			busy, err := d.Round(held)
+			stop()
+			cancel()
+			if err != nil && ctx.Err() == nil {
+				d.log.Warn("dispatch round", "err", err)
+			}
+			if !busy || err != nil {
+				sleep(ctx, d.conf.Poll)
+			}
+		}
+		lock.Release()
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// Round takes every wallet that has open orders one step on; busy says that
+// something changed, so that another round is worth it now. An error in one
+// wallet does not stop the others.
+func (d *Desk) Round(ctx context.Context) (busy bool, err error) {
+	var wallets []string
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT wallet_id FROM dispatch_orders
+			WHERE chain = $1 AND (status IN ('SLOTTED', 'SIGNED', 'BROADCAST') OR status = 'QUEUED' AND attempt_after <= $2)
+			GROUP BY wallet_id ORDER BY min(created_at)`, d.chain.Name, tx.Now)
+		if err != nil {
+			return err
+		}
+		wallets, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("find wallets with orders: %w", err)
+	}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		slots = make(chan struct{}, d.conf.WalletsMax)
+		errs  []error
+	)
+	for _, id := range wallets {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			b, e := d.wallet(ctx, id)
+			mu.Lock()
+			defer mu.Unlock()
+			busy = busy || b
+			if e != nil && !errors.Is(e, errLost) {
+				errs = append(errs, fmt.Errorf("wallet %s: %w", id, e))
+			}
+		})
+	}
+	wg.Wait()
+	return busy, errors.Join(errs...)
+}
+
+// wallet takes one wallet's orders a step on: what has a slot first, in the
+// order of the nonces, then the queue.
+func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err error) {
+	var (
+		from  wallet.Wallet
+		open  []slot
+		limit int
+	)
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if from, err = wallet.ByID(ctx, tx, walletID); err != nil {
+			return err
+		}
+		open, err = openSlots(ctx, tx, d.chain.Name, walletID)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if len(open) > 0 {
+		if busy, err = d.follow(ctx, from, open); err != nil || busy {
+			return busy, err
+		}
+	}
+	limit = d.conf.InFlightMax - len(open)
+	return d.admit(ctx, from, limit)
+}
+
+// stopped tells what stands against sending for an order, or "".
+func (d *Desk) stopped(ctx context.Context, tx pg.Tx, o Order) (string, error) {
+	f, err := freeze.Standing(ctx, tx, freeze.Of{OrgID: o.OrgID, CustomerID: o.CustomerID, Chain: o.Chain, WalletID: o.WalletID})
+	if err != nil || f == nil {
+		return "", err
+	}
+	return fmt.Sprintf("frozen (%s): %s", f.Scope, f.Reason), nil
+}

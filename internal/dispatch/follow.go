@@ -1,0 +1,536 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// follow takes a wallet's slots a step on: signs what is committed, sends what
+// is stored, ends what is final, replaces what is too cheap. The slots come in
+// the order of their nonces, and none is skipped: a hole would hold up the rest.
+func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (busy bool, err error) {
+	for i := range open {
+		signed, err := d.sign(ctx, &open[i])
+		busy = busy || signed
+		if err != nil {
+			return busy, err
+		}
+	}
+	acct, err := d.chain.Sender.Account(ctx, from.Address)
+	if err != nil {
+		return busy, fmt.Errorf("ask where the account stands: %w", err)
+	}
+	if err := d.guardNonce(ctx, from, acct); err != nil {
+		return busy, err
+	}
+	for _, s := range open {
+		if len(s.signed()) == 0 {
+			return busy, nil // frozen before it was signed; what stands behind it has to wait
+		}
+		var moved bool
+		if s.Nonce < acct.Latest {
+			moved, err = d.settle(ctx, from, s, acct)
+		} else {
+			moved, err = d.push(ctx, from, s, s.Nonce == acct.Latest)
+		}
+		busy = busy || moved
+		if errors.Is(err, errLost) {
+			return true, nil // read the rows again
+		}
+		if err != nil {
+			return busy, fmt.Errorf("order %s: %w", s.ID, err)
+		}
+	}
+	return busy, nil
+}
+
+// sign has the signer sign every committed transaction of a slot and stores the
+// bytes. Asking again gives the same bytes.
+func (d *Desk) sign(ctx context.Context, s *slot) (busy bool, err error) {
+	for i, a := range s.Attempts {
+		if a.Raw != nil {
+			continue
+		}
+		var reason string
+		err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			reason, err = d.stopped(ctx, tx, s.committed())
+			return err
+		})
+		if err != nil {
+			return busy, err
+		}
+		if reason != "" {
+			return busy, nil
+		}
+		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, Slot: signer.Slot{Nonce: s.Nonce}, Act: a.Act, Payload: a.Payload})
+		if err != nil {
+			return busy, fmt.Errorf("sign attempt %d of order %s: %w", a.Version, s.ID, err)
+		}
+		crash.Point("W12")
+		if err := d.store(ctx, s.Order, a, signed); err != nil {
+			return busy, err
+		}
+		crash.Point("W14")
+		s.Attempts[i].Raw, s.Attempts[i].Hash = signed.Raw, signed.Hash
+		if s.Status == Slotted {
+			s.Status = Signed
+		}
+		busy = true
+	}
+	return busy, nil
+}
+
+// store keeps the signed bytes before anything may send them.
+func (d *Desk) store(ctx context.Context, o Order, a attempt, signed signer.Signed) error {
+	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		now, err := lockOrder(ctx, tx, o.ID)
+		if err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
+			UPDATE dispatch_attempts SET raw = $3, tx_hash = $4, signed_at = $5
+			WHERE order_id = $1 AND version = $2 AND raw IS NULL`, o.ID, a.Version, signed.Raw, signed.Hash, tx.Now)
+		if err != nil {
+			return fmt.Errorf("store attempt %d of order %s: %w", a.Version, o.ID, err)
+		}
+		if tag.RowsAffected() != 1 {
+			return fmt.Errorf("store attempt %d of order %s: %w", a.Version, o.ID, errLost)
+		}
+		if now.Status == Slotted {
+			if err := become(ctx, tx, o.ID, Slotted, Signed, ""); err != nil {
+				return err
+			}
+		}
+		return d.mirror(ctx, tx, signed.Entry)
+	})
+}
+
+// guardNonce freezes a wallet whose account has used a nonce that we never gave
+// to anything: somebody else signs with its key, or this database is older than
+// the chain.
+func (d *Desk) guardNonce(ctx context.Context, from wallet.Wallet, acct chain.Account) error {
+	var next uint64
+	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT next_nonce FROM dispatch_accounts WHERE wallet_id = $1 AND chain = $2`, from.ID, d.chain.Name).Scan(&next)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the next nonce: %w", err)
+	}
+	if acct.Latest <= next {
+		return nil
+	}
+	return d.freezeWallet(ctx, from, fmt.Sprintf("the chain is at nonce %d, and nothing of ours has a nonce above %d", acct.Latest, next))
+}
+
+func (d *Desk) freezeWallet(ctx context.Context, from wallet.Wallet, why string) error {
+	d.log.Error("wallet frozen: a transaction that is not ours used its key", "wallet", from.ID, "address", string(from.Address), "why", why)
+	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Put(ctx, tx, freeze.Freeze{
+			Scope: freeze.Wallet, OrgID: from.OrgID, WalletID: from.ID, Chain: d.chain.Name, Source: freeze.ByDispatch, Reason: why,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("freeze wallet %s: %w", from.ID, err)
+	}
+	return nil
+}
+
+// push sends a slot's newest bytes when it is time, and makes a replacement
+// with a higher fee when they have waited too long at the head of the line.
+func (d *Desk) push(ctx context.Context, from wallet.Wallet, s slot, head bool) (busy bool, err error) {
+	now := d.db.Clock()()
+	a := s.newestSigned()
+	if head && a.Version == s.newest().Version && a.SentAt != nil && now.Sub(*a.SentAt) >= d.conf.BumpAfter {
+		bumped, err := d.replace(ctx, from, s)
+		if bumped || err != nil {
+			return bumped, err
+		}
+	}
+	if silence(now, a) < d.conf.ResendAfter {
+		return false, nil
+	}
+	return d.send(ctx, s, a)
+}
+
+// send gives stored bytes to the providers. Only "taken" and "have it" change
+// the order; every other answer leaves it as it is, to be sent again.
+func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err error) {
+	var reason string
+	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if reason, err = d.stopped(ctx, tx, s.committed()); err != nil || reason != "" {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE dispatch_attempts SET sent_at = coalesce(sent_at, $3), last_sent_at = $3
+			WHERE order_id = $1 AND version = $2`, s.ID, a.Version, tx.Now)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("mark attempt %d as sent: %w", a.Version, err)
+	}
+	if reason != "" {
+		return false, nil
+	}
+	answer, words := d.chain.Sender.Send(ctx, a.Raw)
+	crash.Point("W18")
+	taken := answer == chain.Accepted || answer == chain.Known
+	return taken && s.Status == Signed, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if taken && s.Status == Signed {
+			if err := d.broadcast(ctx, tx, s.Order, a.Hash); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, `
+			UPDATE dispatch_attempts SET last_answer = $3 WHERE order_id = $1 AND version = $2`, s.ID, a.Version, bounded(words)); err != nil {
+			return fmt.Errorf("keep the answer to attempt %d: %w", a.Version, err)
+		}
+		return nil
+	})
+}
+
+func (d *Desk) broadcast(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error {
+	o, err := lockOrder(ctx, tx, o.ID)
+	if err != nil {
+		return err
+	}
+	if err := become(ctx, tx, o.ID, Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, hash); err != nil {
+		return err
+	}
+	o.Status = Broadcast
+	if err := d.listeners[o.Purpose].Broadcast(ctx, tx, o, hash); err != nil {
+		return err
+	}
+	return remember(ctx, tx, o, "broadcast", map[string]any{"hash": hash})
+}
+
+// replace commits a transaction with a higher fee to the same slot: same payee,
+// same amount. It is signed and sent like the first.
+func (d *Desk) replace(ctx context.Context, from wallet.Wallet, s slot) (bool, error) {
+	last := s.newest()
+	fees, ok, err := d.chain.Sender.Bump(ctx, last.Fees)
+	if err != nil {
+		return false, fmt.Errorf("price a replacement: %w", err)
+	}
+	if !ok {
+		d.log.Warn("a transaction waits and its fee may not be raised further", "order", s.ID, "hash", string(last.Hash))
+		return false, nil
+	}
+	return d.attempt(ctx, from, s, last.Act, fees)
+}
+
+// Cancel fills an order's slot with a transfer of nothing to itself, priced to
+// replace what waits there. The order has failed only once that is final; until
+// then either may still be mined. It is false for an order without a slot,
+// which is taken back by its feature instead.
+func (d *Desk) Cancel(ctx context.Context, orderID string) (bool, error) {
+	var (
+		found *slot
+		from  wallet.Wallet
+	)
+	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1`, orderID)
+		if err != nil {
+			return err
+		}
+		o, err := pgx.CollectExactlyOneRow(rows, scanOrder)
+		if err != nil {
+			return err
+		}
+		if from, err = wallet.ByID(ctx, tx, o.WalletID); err != nil {
+			return err
+		}
+		open, err := openSlots(ctx, tx, d.chain.Name, o.WalletID)
+		for i := range open {
+			if open[i].ID == orderID {
+				found = &open[i]
+			}
+		}
+		return err
+	})
+	if err != nil || found == nil {
+		return false, err
+	}
+	if found.newest().Act == signer.Cancel {
+		return true, nil
+	}
+	fees, ok, err := d.chain.Sender.Bump(ctx, found.newest().Fees)
+	if err != nil || !ok {
+		return false, fmt.Errorf("price a cancel of order %s within the cap: %w", orderID, err)
+	}
+	return d.attempt(ctx, from, *found, signer.Cancel, fees)
+}
+
+func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act signer.Act, fees chain.Fees) (bool, error) {
+	var payment *chain.Payment
+	if act == signer.Pay {
+		p := s.payment(from.Address)
+		payment = &p
+	}
+	payload, err := d.chain.Sender.Build(from.Address, payment, s.Nonce, fees)
+	if err != nil {
+		return false, fmt.Errorf("build a replacement: %w", err)
+	}
+	cost, err := fees.Max()
+	if err != nil {
+		return false, fmt.Errorf("fee of a replacement: %w", err)
+	}
+	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		o, err := lockOrder(ctx, tx, s.ID)
+		if err != nil {
+			return err
+		}
+		if o.Status != Signed && o.Status != Broadcast {
+			return fmt.Errorf("replace in order %s: %w", o.ID, errLost)
+		}
+		if more := missing(cost, s.GasReserved); !more.IsZero() {
+			native, err := nativeMint(ctx, tx, o.Chain)
+			if err != nil {
+				return err
+			}
+			if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: from.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: more}); err != nil {
+				return err
+			}
+			tag, err := tx.Exec(ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1 AND gas_reserved = $3`, o.ID, cost, s.GasReserved)
+			if err != nil {
+				return fmt.Errorf("reserve gas for a replacement: %w", err)
+			}
+			if tag.RowsAffected() != 1 {
+				return fmt.Errorf("reserve gas for a replacement: %w", errLost)
+			}
+		}
+		version := s.newest().Version + 1
+		if err := insertAttempt(ctx, tx, o, version, act, fees, payload); err != nil {
+			return err
+		}
+		return remember(ctx, tx, o, "replaced", map[string]any{"act": act, "version": version, "feeCap": fees.FeeCap})
+	})
+	if errors.Is(err, wallet.ErrShort) {
+		d.log.Warn("a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID)
+		return false, nil
+	}
+	crash.Point("W23")
+	return err == nil, err
+}
+
+// settle looks for a slot's transaction in a block and ends the order when that
+// block is proven final.
+func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chain.Account) (busy bool, err error) {
+	payment := s.payment(from.Address)
+	out, err := d.chain.Sender.Outcome(ctx, s.signed(), &payment)
+	if err != nil {
+		return false, fmt.Errorf("look for its transaction: %w", err)
+	}
+	if out == nil {
+		return false, d.absent(ctx, from, s, acct)
+	}
+	d.found(s.ID)
+	if s.Status == Signed {
+		return true, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.broadcast(ctx, tx, s.Order, out.Tx) })
+	}
+	var proof int64
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT proof_id FROM finality_proofs WHERE chain = $1 AND height = $2 AND hash = $3`,
+			d.chain.Name, out.Block.Height, out.Block.Hash).Scan(&proof)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("look for the proof of its block: %w", err)
+	}
+	if proof == 0 {
+		return false, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			o, err := lockOrder(ctx, tx, s.ID)
+			if err != nil || o.Status != Broadcast {
+				return err
+			}
+			return d.listeners[o.Purpose].Included(ctx, tx, o, out.Tx)
+		})
+	}
+	crash.Point("W26")
+	return true, d.end(ctx, from, s, *out, proof)
+}
+
+// absent is a used nonce without a transaction of ours. A provider may lag, so
+// it has to stay so for a while, at a final nonce, before it counts as foreign.
+func (d *Desk) absent(ctx context.Context, from wallet.Wallet, s slot, acct chain.Account) error {
+	if s.Nonce >= acct.Final {
+		d.found(s.ID)
+		return nil
+	}
+	now := d.db.Clock()()
+	d.mu.Lock()
+	since, ok := d.missing[s.ID]
+	if !ok {
+		d.missing[s.ID], since = now, now
+	}
+	d.mu.Unlock()
+	if now.Sub(since) < d.conf.ForeignAfter {
+		return nil
+	}
+	return d.freezeWallet(ctx, from, fmt.Sprintf("nonce %d is used on the chain, and by none of the transactions of order %s", s.Nonce, s.ID))
+}
+
+func (d *Desk) found(orderID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.missing, orderID)
+}
+
+// end settles an order in one transaction: its status, what the wallets hold,
+// what its feature posts, the fee.
+func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Outcome, proof int64) error {
+	act := s.attempt(out.Tx).Act
+	if act == signer.Pay && out.Succeeded && !out.Paid {
+		return d.contradiction(ctx, s, out, proof)
+	}
+	e := End{Paid: act == signer.Pay && out.Succeeded, Cancelled: act == signer.Cancel, Hash: out.Tx, Fee: out.Fee, ProofID: proof, Block: out.Block}
+	for _, h := range s.signed() {
+		if h != out.Tx {
+			e.Replaced = append(e.Replaced, h)
+		}
+	}
+	to := Failed
+	if e.Paid {
+		to = Paid
+	}
+	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		o, err := lockOrder(ctx, tx, s.ID)
+		if err != nil {
+			return err
+		}
+		if err := become(ctx, tx, o.ID, Broadcast, to, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7", tx.Now, out.Tx, out.Fee, proof); err != nil {
+			return err
+		}
+		o.Status = to
+		postings, err := d.listeners[o.Purpose].Ended(ctx, tx, o, e)
+		if err != nil {
+			return err
+		}
+		native, err := nativeMint(ctx, tx, o.Chain)
+		if err != nil {
+			return err
+		}
+		var reserved money.Amount
+		if err := tx.QueryRow(ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, o.ID).Scan(&reserved); err != nil {
+			return fmt.Errorf("read the gas reserved for order %s: %w", o.ID, err)
+		}
+		if err := wallet.Move(ctx, tx, moved(o, e, native, reserved)...); err != nil {
+			return err
+		}
+		if !e.Fee.IsZero() {
+			postings = append(postings, feePosting(o, native, e.Fee))
+		}
+		if err := ledger.Post(ctx, tx, postings...); err != nil {
+			return err
+		}
+		return remember(ctx, tx, o, "ended", map[string]any{"status": to, "hash": out.Tx, "fee": out.Fee, "block": out.Block.Hash})
+	})
+	if err != nil {
+		return err
+	}
+	crash.Point("W27")
+	d.log.Info("order ended", "order", s.ID, "status", string(to), "hash", string(out.Tx), "fee", out.Fee.String())
+	return nil
+}
+
+// moved is what the end of an order does to what the wallets hold.
+func moved(o Order, e End, native int, gasReserved money.Amount) []wallet.Movement {
+	at := func(walletID string, mintID int, part wallet.Part) wallet.Movement {
+		return wallet.Movement{WalletID: walletID, OrgID: o.OrgID, MintID: mintID, Part: part}
+	}
+	plus := func(m wallet.Movement, a money.Amount) wallet.Movement { m.Plus = a; return m }
+	minus := func(m wallet.Movement, a money.Amount) wallet.Movement { m.Minus = a; return m }
+
+	moves := []wallet.Movement{
+		minus(at(o.WalletID, native, wallet.GasReserved), gasReserved),
+		minus(at(o.WalletID, native, wallet.Gas), e.Fee),
+	}
+	switch o.Purpose {
+	case signer.Payment, signer.Sweep:
+		moves = append(moves, minus(at(o.WalletID, o.MintID, wallet.Reserved), o.Amount))
+		if e.Paid {
+			moves = append(moves, plus(at(o.WalletID, o.MintID, wallet.Swept), o.Amount))
+		}
+		if e.Paid && o.Purpose == signer.Sweep {
+			moves = append(moves, plus(at(o.ToWalletID, o.MintID, wallet.Credited), o.Amount))
+		}
+	case signer.Gas:
+		moves = append(moves, minus(at(o.WalletID, native, wallet.GasReserved), o.Amount))
+		if e.Paid {
+			moves = append(moves,
+				minus(at(o.WalletID, native, wallet.Gas), o.Amount),
+				plus(at(o.ToWalletID, native, wallet.Gas), o.Amount))
+		}
+	}
+	return moves
+}
+
+// feePosting takes the actual fee from the operator's gas and notes it as owed
+// by the organization, whether the transaction succeeded or not.
+func feePosting(o Order, native int, fee money.Amount) ledger.Posting {
+	account := func(k ledger.Kind) ledger.Account { return ledger.Account{OrgID: o.OrgID, MintID: native, Kind: k} }
+	return ledger.Posting{
+		Cause: ledger.Cause{Kind: ledger.NetworkFee, ID: o.ID},
+		Legs: []ledger.Leg{
+			{Debit: account(ledger.Gas), Credit: account(ledger.Custody), Amount: fee},
+			{Debit: account(ledger.FeesDue), Credit: account(ledger.FeesBilled), Amount: fee},
+		},
+	}
+}
+
+// contradiction is a final transaction that succeeded and did not move what it
+// was made to move. Nothing is released and nothing settled: the token is
+// quarantined and a person decides.
+func (d *Desk) contradiction(ctx context.Context, s slot, out chain.Outcome, proof int64) error {
+	d.log.Error("a payment succeeded on chain and its effects do not show the transfer", "order", s.ID, "hash", string(out.Tx))
+	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		o, err := lockOrder(ctx, tx, s.ID)
+		if err != nil {
+			return err
+		}
+		if err := become(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6", out.Tx, out.Fee, proof); err != nil {
+			return err
+		}
+		if err := mint.Quarantine(ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded without the transfer", o.ID, out.Tx)); err != nil {
+			return err
+		}
+		return remember(ctx, tx, o, "stuck", map[string]any{"hash": out.Tx, "block": out.Block.Hash})
+	})
+}
+
+// Age is how long the oldest order of the chain has been open; zero when none is.
+func (d *Desk) Age(ctx context.Context) (age time.Duration, err error) {
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		var oldest *time.Time
+		if err := tx.QueryRow(ctx, `
+			SELECT min(created_at) FROM dispatch_orders
+			WHERE chain = $1 AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')`, d.chain.Name).Scan(&oldest); err != nil {
+			return err
+		}
+		if oldest != nil {
+			age = tx.Now.Sub(*oldest)
+		}
+		return nil
+	})
+	return age, err
+}

@@ -1,0 +1,137 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// A slot is the nonce that an order has for ever, with the transactions made
+// for it, oldest first.
+type slot struct {
+	Order
+	Nonce       uint64
+	GasReserved money.Amount
+	Attempts    []attempt
+}
+
+// An attempt is one complete transaction in a slot: unsigned when it is
+// committed, signed when its bytes are stored, sent after that.
+type attempt struct {
+	OrderID    string
+	Version    int
+	Act        signer.Act
+	Fees       chain.Fees
+	Payload    []byte
+	Raw        []byte // nil until signed
+	Hash       chain.TxHash
+	CreatedAt  time.Time
+	SentAt     *time.Time
+	LastSentAt *time.Time
+}
+
+func (s slot) newest() attempt { return s.Attempts[len(s.Attempts)-1] }
+
+func (s slot) newestSigned() attempt {
+	for i := len(s.Attempts) - 1; ; i-- {
+		if s.Attempts[i].Raw != nil {
+			return s.Attempts[i]
+		}
+	}
+}
+
+// committed is the order as a freeze sees it once it has a slot: a customer's
+// freeze comes too late then, because an empty slot would hold up every payment
+// of the wallet behind it.
+func (s slot) committed() Order {
+	o := s.Order
+	o.CustomerID = ""
+	return o
+}
+
+// signed are the hashes of the transactions that may be out.
+func (s slot) signed() []chain.TxHash {
+	var out []chain.TxHash
+	for _, a := range s.Attempts {
+		if a.Raw != nil {
+			out = append(out, a.Hash)
+		}
+	}
+	return out
+}
+
+func (s slot) attempt(h chain.TxHash) attempt {
+	for _, a := range s.Attempts {
+		if a.Raw != nil && a.Hash == h {
+			return a
+		}
+	}
+	panic(fmt.Sprintf("dispatch: order %s has no transaction %s", s.ID, h))
+}
+
+// openSlots are a wallet's slots whose orders have not ended, by nonce.
+func openSlots(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]slot, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
+		       o.contract, o.amount, coalesce(o.customer_id, ''), o.key_hash, o.status, coalesce(o.waiting_for, ''), o.created_at,
+		       s.nonce, s.gas_reserved
+		FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)
+		WHERE o.chain = $1 AND o.wallet_id = $2 AND o.status IN ('SLOTTED', 'SIGNED', 'BROADCAST')
+		ORDER BY s.nonce`, name, walletID)
+	if err != nil {
+		return nil, fmt.Errorf("open slots: %w", err)
+	}
+	slots, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (slot, error) {
+		var s slot
+		return s, row.Scan(append(s.columns(), &s.Nonce, &s.GasReserved)...)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open slots: %w", err)
+	}
+	for i := range slots {
+		if slots[i].Attempts, err = attemptsOf(ctx, tx, slots[i].ID); err != nil {
+			return nil, err
+		}
+	}
+	return slots, nil
+}
+
+func attemptsOf(ctx context.Context, tx pg.Tx, orderID string) ([]attempt, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT order_id, version, act, gas_limit, tip_cap, fee_cap, payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
+		FROM dispatch_attempts WHERE order_id = $1 ORDER BY version`, orderID)
+	if err != nil {
+		return nil, fmt.Errorf("attempts of order %s: %w", orderID, err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (attempt, error) {
+		var a attempt
+		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap,
+			&a.Payload, &a.Raw, &a.Hash, &a.CreatedAt, &a.SentAt, &a.LastSentAt)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("attempts of order %s: %w", orderID, err)
+	}
+	return out, nil
+}
+
+// insertAttempt commits a complete unsigned transaction to its slot.
+func insertAttempt(ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, fees chain.Fees, payload []byte) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		o.ID, version, o.OrgID, act, fees.GasLimit, fees.TipCap, fees.FeeCap, payload, tx.Now)
+	if pg.Violates(err, "dispatch_attempts_pkey") {
+		return fmt.Errorf("attempt %d of order %s: %w", version, o.ID, errLost)
+	}
+	if err != nil {
+		return fmt.Errorf("attempt %d of order %s: %w", version, o.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// topUps sends gas from the treasury to the addresses whose sweeps wait for it.
+// A treasury that is short itself waits for the operator: its own orders say so.
+func (s *Sweeper) topUps(ctx context.Context) (made int, err error) {
+	var (
+		shorts []dispatch.Short
+		native int
+	)
+	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if shorts, err = dispatch.Shorts(ctx, tx, s.chain.Name, dispatch.WantGas, s.conf.PlanMax); err != nil || len(shorts) == 0 {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find the sweeps that wait for gas: %w", err)
+	}
+	for _, o := range shorts {
+		if o.Purpose != signer.Sweep {
+			continue
+		}
+		opened, err := s.topUp(ctx, o, native)
+		if err != nil {
+			return made, fmt.Errorf("top up %s: %w", o.WalletID, err)
+		}
+		if opened {
+			made++
+		}
+	}
+	return made, nil
+}
+
+func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool, error) {
+	treasury, err := s.book.Treasury(ctx, o.OrgID, s.chain.Name.Family())
+	if err != nil {
+		return false, err
+	}
+	amount, err := s.topUpAmount(ctx, o.By)
+	if err != nil {
+		return false, err
+	}
+	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		to, err := wallet.ByID(ctx, tx, o.WalletID)
+		if err != nil {
+			return err
+		}
+		if err := s.book.Prove(to); err != nil {
+			return err
+		}
+		topUpID := id.New("gas", tx.Now)
+		if err := dispatch.Place(ctx, tx, dispatch.Order{
+			ID: topUpID, OrgID: o.OrgID, Purpose: signer.Gas, Chain: s.chain.Name, WalletID: treasury.ID, ToWalletID: to.ID, To: to.Address,
+			MintID: native, Amount: amount,
+		}); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			INSERT INTO gas_top_ups (top_up_id, org_id, chain, wallet_id, amount, status, created_at)
+			VALUES ($1, $2, $3, $4, $5, 'OPEN', $6)`, topUpID, o.OrgID, s.chain.Name, to.ID, amount, tx.Now)
+		return err
+	})
+	if pg.Violates(err, "gas_top_ups_one_open") {
+		return false, nil // one is on its way
+	}
+	if err != nil {
+		return false, err
+	}
+	s.log.Info("gas top-up planned", "wallet", o.WalletID, "amount", amount.String(), "for", o.ID)
+	return true, nil
+}
+
+// topUpAmount is what an address gets: what it lacks, but never less than the
+// chain would charge for a transfer now, with the margin.
+func (s *Sweeper) topUpAmount(ctx context.Context, short money.Amount) (money.Amount, error) {
+	usual, err := s.transferCost(ctx)
+	if err != nil {
+		return money.Zero, err
+	}
+	if short.Less(usual) {
+		short = usual
+	}
+	margin, err := short.Bps(s.conf.GasMarginBps)
+	if err != nil {
+		return money.Zero, err
+	}
+	return short.Add(margin)
+}
+
+// TopUps hears of the top-ups' own orders.
+type TopUps struct{}
+
+var _ dispatch.Listener = TopUps{}
+
+// Broadcast changes nothing.
+func (TopUps) Broadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// Included changes nothing.
+func (TopUps) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// Ended closes the top-up and has the sweep that waits for it looked at again.
+func (TopUps) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	to := "DONE"
+	if !e.Paid {
+		to = "FAILED"
+	}
+	return nil, endTopUp(ctx, tx, o.ID, to)
+}
+
+// Refused closes the top-up.
+func (TopUps) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+	return endTopUp(ctx, tx, o.ID, "FAILED")
+}
+
+func endTopUp(ctx context.Context, tx pg.Tx, topUpID, to string) error {
+	tag, err := tx.Exec(ctx, `UPDATE gas_top_ups SET status = $2, ended_at = $3 WHERE top_up_id = $1 AND status = 'OPEN'`, topUpID, to, tx.Now)
+	if err != nil {
+		return fmt.Errorf("end top-up %s: %w", topUpID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return errors.New("end top-up " + topUpID + ": it is not open")
+	}
+	return nil
+}

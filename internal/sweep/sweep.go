@@ -1,0 +1,440 @@
+// Package sweep moves what arrived at deposit addresses to the organization's
+// treasury, from where withdrawals are paid, and brings the gas that this needs.
+//
+// It takes its amounts from address_funds alone: what was credited, less what
+// is held, promised or gone. The chain's own balance never decides how much is
+// moved. What never happens here: a unit that is flagged or not final leaves its
+// address, or a customer's native coin pays a fee. What a crash leaves: an open
+// sweep with its order, both from one transaction, which dispatch carries on.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// Trigger is why a sweep was planned.
+type Trigger string
+
+// The triggers.
+const (
+	ByValue  Trigger = "VALUE"  // it is worth its fee
+	OnDemand Trigger = "DEMAND" // a withdrawal waits for it
+	ByPerson Trigger = "PERSON" // somebody asked for it
+)
+
+// Config are the sweeper's figures. The zero value of each means its default.
+type Config struct {
+	Poll          time.Duration // between two plans; 5 s
+	WorthTimes    uint64        // a sweep by value moves at least so many times its fee; 10
+	RestAfterFail time.Duration // before an address whose sweep failed is tried again; 10 min
+	PriceAgeMax   time.Duration // the oldest price that decides what is worth its fee; 1 h
+	PlanMax       int           // sweeps planned in one round; 100
+	GasMarginBps  uint64        // added to a top-up, since fees move until it arrives; 5000
+}
+
+func (c Config) withDefaults() Config {
+	if c.Poll <= 0 {
+		c.Poll = 5 * time.Second
+	}
+	if c.WorthTimes == 0 {
+		c.WorthTimes = 10
+	}
+	if c.RestAfterFail <= 0 {
+		c.RestAfterFail = 10 * time.Minute
+	}
+	if c.PriceAgeMax <= 0 {
+		c.PriceAgeMax = time.Hour
+	}
+	if c.PlanMax <= 0 {
+		c.PlanMax = 100
+	}
+	if c.GasMarginBps == 0 {
+		c.GasMarginBps = 5000
+	}
+	return c
+}
+
+// Sweeper plans the sweeps of one chain.
+type Sweeper struct {
+	db     *pg.DB
+	chain  chain.Chain
+	book   *wallet.Book
+	prices price.Source
+	conf   Config
+	log    *slog.Logger
+}
+
+// New makes the sweeper of a chain.
+func New(db *pg.DB, ch chain.Chain, book *wallet.Book, prices price.Source, conf Config, log *slog.Logger) *Sweeper {
+	return &Sweeper{db: db, chain: ch, book: book, prices: prices, conf: conf.withDefaults(), log: log.With("chain", string(ch.Name))}
+}
+
+// Run plans until ctx ends.
+func (s *Sweeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(s.conf.Poll)
+	defer tick.Stop()
+	for {
+		if _, err := s.Plan(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("sweep plan", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Plan makes the sweeps that withdrawals wait for, then those that are worth
+// their fee, then the top-ups that open sweeps wait for. It says how many rows
+// it made.
+func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
+	for _, step := range []func(context.Context) (int, error){s.onDemand, s.byValue, s.topUps} {
+		n, e := step(ctx)
+		made += n
+		err = errors.Join(err, e)
+	}
+	return made, err
+}
+
+// A source is an address with something on it that may be moved.
+type source struct {
+	WalletID string
+	OrgID    string
+	MintID   int
+	Movable  money.Amount
+}
+
+const selectSources = `
+	SELECT f.wallet_id, f.org_id, f.mint_id, f.credited - f.held - f.reserved - f.swept AS movable
+	FROM address_funds f
+	JOIN wallets w ON w.wallet_id = f.wallet_id AND w.purpose = 'CUSTOMER_DEPOSIT'
+	JOIN mints m ON m.mint_id = f.mint_id AND m.chain = $1 AND m.quarantined_at IS NULL
+	WHERE f.credited - f.held - f.reserved - f.swept > 0
+	  AND NOT EXISTS (SELECT 1 FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id
+	                  AND (s.status = 'OPEN' OR s.status = 'FAILED' AND s.ended_at > $2))`
+
+// sources are the addresses that can be swept now: nothing open, no failure
+// just now, no quarantine. The biggest come first.
+func (s *Sweeper) sources(ctx context.Context, tx pg.Tx, where string, args ...any) ([]source, error) {
+	args = append([]any{s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail), s.conf.PlanMax}, args...)
+	rows, err := tx.Query(ctx, selectSources+where+` ORDER BY movable DESC, f.wallet_id LIMIT $3`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("find what can be swept: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[source])
+	if err != nil {
+		return nil, fmt.Errorf("find what can be swept: %w", err)
+	}
+	return found, nil
+}
+
+// onDemand plans sweeps for the payments that wait for funds: the largest
+// addresses of the organization first, until what is missing is on its way.
+func (s *Sweeper) onDemand(ctx context.Context) (made int, err error) {
+	type key struct {
+		org  string
+		mint int
+	}
+	lack := map[key]money.Amount{}
+	var order []key
+	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		clear(lack)
+		order = order[:0]
+		shorts, err := dispatch.Shorts(ctx, tx, s.chain.Name, dispatch.WantFunds, s.conf.PlanMax)
+		if err != nil {
+			return err
+		}
+		for _, o := range shorts {
+			k := key{o.OrgID, o.MintID}
+			if _, ok := lack[k]; !ok {
+				order = append(order, k)
+			}
+			if lack[k], err = lack[k].Add(o.By); err != nil {
+				return fmt.Errorf("what %s lacks of mint %d: %w", k.org, k.mint, err)
+			}
+		}
+		for k := range lack { // what is on its way already counts
+			var coming money.Amount
+			if err := tx.QueryRow(ctx, `SELECT coalesce(sum(amount), 0) FROM sweeps WHERE org_id = $1 AND mint_id = $2 AND status = 'OPEN'`,
+				k.org, k.mint).Scan(&coming); err != nil {
+				return fmt.Errorf("what is on its way to %s: %w", k.org, err)
+			}
+			lack[k] = less(lack[k], coming)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, k := range order {
+		if lack[k].IsZero() {
+			continue
+		}
+		var from []source
+		err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			from, err = s.sources(ctx, tx, ` AND f.org_id = $4 AND f.mint_id = $5`, k.org, k.mint)
+			return err
+		})
+		if err != nil {
+			return made, err
+		}
+		for _, src := range from {
+			if lack[k].IsZero() {
+				break
+			}
+			ok, err := s.open(ctx, src, OnDemand)
+			if err != nil {
+				return made, err
+			}
+			if ok {
+				made++
+				lack[k] = less(lack[k], src.Movable)
+			}
+		}
+	}
+	return made, nil
+}
+
+func less(a, b money.Amount) money.Amount {
+	rest, err := a.Sub(b)
+	if err != nil {
+		return money.Zero
+	}
+	return rest
+}
+
+// byValue plans the sweeps that move at least WorthTimes their fee. Without a
+// price for the mint and for the gas there is no telling, and it waits for demand.
+func (s *Sweeper) byValue(ctx context.Context) (made int, err error) {
+	var (
+		from  []source
+		mints mint.Catalogue
+	)
+	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if mints, err = mint.All(ctx, tx); err != nil {
+			return err
+		}
+		from, err = s.sources(ctx, tx, "")
+		return err
+	})
+	if err != nil || len(from) == 0 {
+		return 0, err
+	}
+	for _, src := range from {
+		m, ok := mints.ByID(src.MintID)
+		if !ok {
+			return made, fmt.Errorf("mint %d is not in the catalogue", src.MintID)
+		}
+		worth, err := s.worthIt(ctx, mints, m, src)
+		if err != nil {
+			s.log.Info("cannot tell whether a sweep is worth it", "wallet", src.WalletID, "mint", m.ID, "err", err)
+			continue
+		}
+		if !worth {
+			continue
+		}
+		opened, err := s.open(ctx, src, ByValue)
+		if err != nil {
+			return made, err
+		}
+		if opened {
+			made++
+		}
+	}
+	return made, nil
+}
+
+// transferCost is the most that a usual transfer costs as things stand.
+func (s *Sweeper) transferCost(ctx context.Context) (money.Amount, error) {
+	fees, err := s.chain.Sender.TransferFees(ctx)
+	if err != nil {
+		return money.Zero, fmt.Errorf("ask what a transfer costs: %w", err)
+	}
+	return fees.Max()
+}
+
+func (s *Sweeper) worthIt(ctx context.Context, mints mint.Catalogue, m mint.Mint, src source) (bool, error) {
+	native, ok := mints.Native(s.chain.Name)
+	if !ok {
+		return false, fmt.Errorf("native coin of %s is not in the catalogue", s.chain.Name)
+	}
+	now := s.db.Clock()()
+	value, err := s.valueOf(ctx, m, src.Movable, now)
+	if err != nil {
+		return false, err
+	}
+	cost, err := s.transferCost(ctx)
+	if err != nil {
+		return false, err
+	}
+	if cost, err = cost.Mul(s.conf.WorthTimes); err != nil {
+		return false, err
+	}
+	fee, err := s.valueOf(ctx, native, cost, now)
+	if err != nil {
+		return false, err
+	}
+	return value.Cmp(fee) >= 0, nil
+}
+
+func (s *Sweeper) valueOf(ctx context.Context, m mint.Mint, a money.Amount, now time.Time) (money.USD, error) {
+	q, err := s.prices.USD(ctx, m.ID)
+	if err != nil {
+		return money.USD{}, err
+	}
+	if err := price.Fresh(q, now, s.conf.PriceAgeMax); err != nil {
+		return money.USD{}, err
+	}
+	return money.ValueOf(a, m.Decimals, q.Price)
+}
+
+// Sweep plans the sweep of everything that a wallet may part with of a mint,
+// because a person asked for it. It is false when there is nothing, or a sweep
+// is open already.
+func (s *Sweeper) Sweep(ctx context.Context, walletID string, mintID int) (bool, error) {
+	var from []source
+	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		from, err = s.sources(ctx, tx, ` AND f.wallet_id = $4 AND f.mint_id = $5`, walletID, mintID)
+		return err
+	})
+	if err != nil || len(from) == 0 {
+		return false, err
+	}
+	return s.open(ctx, from[0], ByPerson)
+}
+
+// All plans the sweep of everything that may be swept on the chain, whatever it
+// is worth, and says how many sweeps it made.
+func (s *Sweeper) All(ctx context.Context) (made int, err error) {
+	var from []source
+	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		from, err = s.sources(ctx, tx, "")
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, src := range from {
+		opened, err := s.open(ctx, src, ByPerson)
+		if err != nil {
+			return made, err
+		}
+		if opened {
+			made++
+		}
+	}
+	return made, nil
+}
+
+// open reserves what a sweep moves, writes its row and places its order. Both
+// addresses are proven to be ours first: the one because its key has to sign,
+// the other because it receives.
+func (s *Sweeper) open(ctx context.Context, src source, why Trigger) (bool, error) {
+	to, err := s.book.Treasury(ctx, src.OrgID, s.chain.Name.Family())
+	if err != nil {
+		return false, fmt.Errorf("treasury of %s: %w", src.OrgID, err)
+	}
+	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		from, err := wallet.ByID(ctx, tx, src.WalletID)
+		if err != nil {
+			return err
+		}
+		if err := s.book.Prove(from); err != nil {
+			return err
+		}
+		mints, err := mint.All(ctx, tx)
+		if err != nil {
+			return err
+		}
+		m, ok := mints.ByID(src.MintID)
+		if !ok {
+			return fmt.Errorf("mint %d is not in the catalogue", src.MintID)
+		}
+		sweepID := id.New("sw", tx.Now)
+		if err := dispatch.Place(ctx, tx, dispatch.Order{
+			ID: sweepID, OrgID: src.OrgID, Purpose: signer.Sweep, Chain: s.chain.Name, WalletID: from.ID, ToWalletID: to.ID, To: to.Address,
+			MintID: m.ID, Contract: m.Contract, Amount: src.Movable,
+		}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'OPEN', $9)`,
+			sweepID, src.OrgID, s.chain.Name, from.ID, to.ID, m.ID, src.Movable, why, tx.Now); err != nil {
+			return err
+		}
+		return wallet.Move(ctx, tx, wallet.Movement{WalletID: from.ID, OrgID: src.OrgID, MintID: m.ID, Part: wallet.Reserved, Plus: src.Movable})
+	})
+	if pg.Violates(err, "sweeps_one_open") || errors.Is(err, wallet.ErrShort) {
+		return false, nil // another planner was first
+	}
+	if err != nil {
+		return false, fmt.Errorf("sweep %s of mint %d: %w", src.WalletID, src.MintID, err)
+	}
+	s.log.Info("sweep planned", "wallet", src.WalletID, "mint", src.MintID, "amount", src.Movable.String(), "why", string(why))
+	return true, nil
+}
+
+// Sweeps hears of the sweeps' own orders.
+type Sweeps struct{}
+
+// Broadcast notes the hash.
+func (Sweeps) Broadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
+	_, err := tx.Exec(ctx, `UPDATE sweeps SET tx_hash = $2 WHERE sweep_id = $1 AND status = 'OPEN'`, o.ID, hash)
+	if err != nil {
+		return fmt.Errorf("sweep %s is out: %w", o.ID, err)
+	}
+	return nil
+}
+
+// Included changes nothing.
+func (Sweeps) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// Ended closes the sweep. Nothing is posted: what an organization's addresses
+// hold together is the same as before.
+func (Sweeps) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	to := "DONE"
+	if !e.Paid {
+		to = "FAILED"
+	}
+	return nil, endSweep(ctx, tx, o.ID, to, e.Hash)
+}
+
+// Refused closes the sweep and gives back what it reserved.
+func (Sweeps) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+	if err := endSweep(ctx, tx, o.ID, "FAILED", ""); err != nil {
+		return err
+	}
+	return wallet.Move(ctx, tx, wallet.Movement{WalletID: o.WalletID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount})
+}
+
+func endSweep(ctx context.Context, tx pg.Tx, sweepID, to string, hash chain.TxHash) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE sweeps SET status = $2, tx_hash = coalesce(nullif($3, ''), tx_hash), ended_at = $4
+		WHERE sweep_id = $1 AND status = 'OPEN'`, sweepID, to, string(hash), tx.Now)
+	if err != nil {
+		return fmt.Errorf("end sweep %s: %w", sweepID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fmt.Errorf("end sweep %s: it is not open", sweepID)
+	}
+	return nil
+}
