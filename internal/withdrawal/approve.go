@@ -1,0 +1,241 @@
+package withdrawal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const reasonRunesMax = 500
+
+// row is what the verbs need of a withdrawal that exists.
+type row struct {
+	id         string
+	customerID string
+	mintID     int
+	chain      chain.Name
+	amount     money.Amount
+	to         chain.Address
+	key        *string
+	status     Status
+	txHash     *string
+}
+
+func find(ctx context.Context, tx pg.Tx, org, withdrawalID string) (row, error) {
+	r := row{id: withdrawalID}
+	if !id.Is("wd", withdrawalID) {
+		return r, notFound()
+	}
+	err := tx.QueryRow(ctx, `
+		SELECT customer_id, mint_id, chain, amount, to_address, idempotency_key, status, tx_hash
+		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`, org, withdrawalID).
+		Scan(&r.customerID, &r.mintID, &r.chain, &r.amount, &r.to, &r.key, &r.status, &r.txHash)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return r, notFound()
+	}
+	if err != nil {
+		return r, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
+	}
+	return r, nil
+}
+
+func notFound() *fault.Fault {
+	return fault.New(fault.NotFound, fault.CodeNotFound,
+		"Your organization has no withdrawal with this id. No money was touched. GET /withdrawals lists the ones there are.")
+}
+
+// invalidState is what the loser of a race hears, and everyone who comes late.
+func invalidState(act string, now Status) *fault.Fault {
+	return fault.New(fault.Conflict, fault.InvalidState,
+		"Only a withdrawal that is AWAITING_APPROVAL can be %s, and this one is %s. This call changed nothing and moved no money.", act, now).
+		Beside("currentStatus", string(now))
+}
+
+// Approve lets a held withdrawal go: it is ordered, for the same amount to the
+// same address. What may have changed for the worse is asked again; when that
+// refuses, the withdrawal stays as it was. Errors: faults NOT_FOUND,
+// INVALID_STATE, CUSTOMER_FROZEN, ORGANIZATION_FROZEN, WITHDRAWALS_SUSPENDED,
+// APPROVAL_REFUSED.
+func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
+	var none, approved webhook.Withdrawal
+	var r row
+	f := facts{}
+	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		if r, err = find(ctx, tx, org, withdrawalID); err != nil {
+			return err
+		}
+		if r.status != AwaitingApproval {
+			return invalidState("approved", r.status)
+		}
+		f.mint = mint.Mint{ID: r.mintID, Chain: r.chain}
+		return nil
+	})
+	if err != nil {
+		return none, err
+	}
+	_, f.chainRuns = s.Chains[r.chain]
+	f.amount, f.destination = r.amount, r.to
+	if err := s.outside(ctx, &f); err != nil {
+		return none, err
+	}
+	treasury, err := s.treasury(ctx, org, r.chain)
+	if err != nil {
+		return none, err
+	}
+	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		seen := f
+		if err := current(ctx, tx, org, r.customerID, &seen); err != nil {
+			return err
+		}
+		if refusal := recheck(seen); refusal != nil {
+			return refusal
+		}
+		err := become(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5", tx.Now)
+		if errors.Is(err, errLost) {
+			return s.late(ctx, tx, org, r.id, "approved")
+		}
+		if err != nil {
+			return err
+		}
+		if err := dispatch.Place(ctx, tx, order(org, r, seen.mint, treasury)); err != nil {
+			return err
+		}
+		if approved, err = Object(ctx, tx, org, r.id); err != nil {
+			return err
+		}
+		if err := tell(ctx, tx, org, move(AwaitingApproval, Processing), approved); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, audit.Entry{
+			OrgID: org, Actor: actor, Action: "withdrawal.approved", ResourceKind: resourceKind, ResourceID: r.id,
+			Detail: map[string]any{"reasons": approved.ApprovalReasons, "amount": r.amount, "toAddress": r.to},
+		})
+	})
+	if err != nil {
+		return none, err
+	}
+	return approved, nil
+}
+
+// Remove ends a held withdrawal: the amount is the customer's to spend again.
+// The reason is shown as rejectedReason and may be empty. Errors: faults
+// NOT_FOUND, INVALID_STATE, INVALID_REQUEST.
+func (s *Service) Remove(ctx context.Context, org, withdrawalID string, actor audit.Actor, reason string) (webhook.Withdrawal, error) {
+	var none, removed webhook.Withdrawal
+	if utf8.RuneCountInString(reason) > reasonRunesMax || !plain(reason) {
+		return none, fault.New(fault.Invalid, fault.InvalidRequest,
+			"A reason has at most %d characters of text. The withdrawal still waits and the amount is still held. Shorten the reason.", reasonRunesMax).On("reason")
+	}
+	err := s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		r, err := find(ctx, tx, org, withdrawalID)
+		if err != nil {
+			return err
+		}
+		if r.status != AwaitingApproval {
+			return invalidState("removed", r.status)
+		}
+		err = become(ctx, tx, org, r.id, AwaitingApproval, Rejected, "rejected_reason = nullif($5, '')", reason)
+		if errors.Is(err, errLost) {
+			return s.late(ctx, tx, org, r.id, "removed")
+		}
+		if err != nil {
+			return err
+		}
+		if err := takeBack(ctx, tx, r.id); err != nil {
+			return err
+		}
+		if err := ledger.Post(ctx, tx, release(org, r)); err != nil {
+			return fmt.Errorf("release the hold of %s: %w", r.id, err)
+		}
+		if removed, err = Object(ctx, tx, org, r.id); err != nil {
+			return err
+		}
+		if err := tell(ctx, tx, org, move(AwaitingApproval, Rejected), removed); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, audit.Entry{
+			OrgID: org, Actor: actor, Action: "withdrawal.removed", ResourceKind: resourceKind, ResourceID: r.id,
+			Detail: map[string]any{"reason": reason, "amount": r.amount},
+		})
+	})
+	if err != nil {
+		return none, err
+	}
+	return removed, nil
+}
+
+// takeBack ends the order of a withdrawal that the signer's policy sent back;
+// most have none. The row is locked before the order here and in Approve, the
+// other way round than in dispatch: no circle, because dispatch lets go of an
+// order it refused and takes it up again only when it is placed again.
+func takeBack(ctx context.Context, tx pg.Tx, withdrawalID string) error {
+	if _, err := dispatch.Withdraw(ctx, tx, withdrawalID); err != nil {
+		return err
+	}
+	var alive bool
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1 AND status <> 'WITHDRAWN')`,
+		withdrawalID).Scan(&alive)
+	if err != nil {
+		return fmt.Errorf("order of %s: %w", withdrawalID, err)
+	}
+	if alive {
+		return fmt.Errorf("withdrawal %s waits for approval and its order is under way: the hold stays", withdrawalID)
+	}
+	return nil
+}
+
+// late is what the loser of a race hears: read again, because the winner has
+// committed by the time that the compare-and-swap lost.
+func (s *Service) late(ctx context.Context, tx pg.Tx, org, withdrawalID, act string) error {
+	r, err := find(ctx, tx, org, withdrawalID)
+	if err != nil {
+		return err
+	}
+	return invalidState(act, r.status)
+}
+
+func order(org string, r row, m mint.Mint, treasury wallet.Wallet) dispatch.Order {
+	return dispatch.Order{
+		ID: r.id, OrgID: org, Purpose: signer.Payment, Chain: r.chain, WalletID: treasury.ID,
+		To: r.to, MintID: r.mintID, Contract: m.Contract, Amount: r.amount,
+		CustomerID: r.customerID, KeyHash: keyHash(r.key),
+	}
+}
+
+// release gives a hold back. It has the same cause as the settlement, so that a
+// hold cannot end twice.
+func release(org string, r row) ledger.Posting {
+	return end(org, r, ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Customer, Subject: r.customerID})
+}
+
+// settle ends a hold by what left our custody.
+func settle(org string, r row) ledger.Posting {
+	return end(org, r, ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Custody})
+}
+
+func end(org string, r row, to ledger.Account) ledger.Posting {
+	return ledger.Posting{
+		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: r.id},
+		Legs: []ledger.Leg{{
+			Debit:  ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Withdrawing, Subject: r.customerID},
+			Credit: to,
+			Amount: r.amount,
+		}},
+	}
+}

@@ -1,0 +1,306 @@
+package withdrawal
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+var person = audit.User("usr_1")
+
+func TestApproveOrdersThePayment(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	held := h.held()
+	w, err := h.Approve(t.Context(), h.org, held.WithdrawalID, person)
+	if err != nil || w.Status != "PROCESSING" || w.ApprovedAt == nil || w.Approvals.Received != 1 {
+		t.Fatalf("got %+v %v, want it processing", w, err)
+	}
+	h.balances("999000", "1000")
+	if got := h.orders(w.WithdrawalID); got != "QUEUED" {
+		t.Errorf("order: got %v, want QUEUED", got)
+	}
+	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, person)
+	refused(t, err, fault.InvalidState)
+	if fault.Of(err).Extra["currentStatus"] != "PROCESSING" {
+		t.Errorf("got %v, want the current status", fault.Of(err).Extra)
+	}
+	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
+}
+
+func TestRemoveGivesTheMoneyBack(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	held := h.held()
+	w, err := h.Remove(t.Context(), h.org, held.WithdrawalID, person, "not ours")
+	if err != nil || w.Status != "REJECTED" || *w.RejectedReason != "not ours" {
+		t.Fatalf("got %+v %v, want it rejected", w, err)
+	}
+	h.balances("1000000", "0")
+	_, err = h.Remove(t.Context(), h.org, held.WithdrawalID, person, "")
+	refused(t, err, fault.InvalidState)
+	h.balances("1000000", "0")
+	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
+}
+
+func TestApproveAndRemoveHaveOneWinner(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	held := h.held()
+	won := make([]string, 64)
+	crowd(len(won), func(i int) {
+		var err error
+		if i%2 == 0 {
+			_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, person)
+		} else {
+			_, err = h.Remove(t.Context(), h.org, held.WithdrawalID, person, "")
+		}
+		switch {
+		case err == nil:
+			won[i] = []string{"PROCESSING", "REJECTED"}[i%2]
+		case !fault.Is(err, fault.InvalidState):
+			t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
+		}
+	})
+	var winners []string
+	for _, s := range won {
+		if s != "" {
+			winners = append(winners, s)
+		}
+	}
+	if len(winners) != 1 {
+		t.Fatalf("winners: got %v, want one", winners)
+	}
+	w, err := h.ByID(t.Context(), h.org, held.WithdrawalID)
+	if err != nil || w.Status != winners[0] {
+		t.Fatalf("got %v %v, want %v", w.Status, err, winners[0])
+	}
+	if w.Status == "PROCESSING" {
+		h.balances("999000", "1000")
+	} else {
+		h.balances("1000000", "0")
+	}
+	if n := h.DB.Counts().Deadlocks; n != 0 {
+		t.Errorf("deadlocks: got %v, want 0", n)
+	}
+}
+
+func TestVerbsKnowOnlyTheirOrganization(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	held := h.held()
+	other, _, err := org.Create(t.Context(), h.DB, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.Approve(t.Context(), other.ID, held.WithdrawalID, person)
+	refused(t, err, fault.CodeNotFound)
+	_, err = h.Remove(t.Context(), other.ID, held.WithdrawalID, person, "")
+	refused(t, err, fault.CodeNotFound)
+	_, err = h.ByID(t.Context(), other.ID, held.WithdrawalID)
+	refused(t, err, fault.CodeNotFound)
+	h.balances("999000", "1000")
+}
+
+// ended plays dispatch: it tells the end and posts what it is given.
+func (h *house) ended(o dispatch.Order, e dispatch.End) error {
+	return h.DB.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		postings, err := h.Ended(ctx, tx, o, e)
+		if err != nil {
+			return err
+		}
+		return ledger.Post(ctx, tx, postings...)
+	})
+}
+
+func TestPaidWithdrawalSettlesOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.request(h.want())
+	o := h.order(w)
+	h.system(func(ctx context.Context, tx pg.Tx) error { return h.Broadcast(ctx, tx, o, "0xaa") })
+	h.system(func(ctx context.Context, tx pg.Tx) error { return h.Broadcast(ctx, tx, o, "0xaa") })
+	h.system(func(ctx context.Context, tx pg.Tx) error { return h.Broadcast(ctx, tx, o, "0xbb") })
+	h.system(func(ctx context.Context, tx pg.Tx) error { return h.Included(ctx, tx, o, "0xaa") })
+	got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
+	if err != nil || got.Status != "BROADCAST" || got.ChainStatus != "INCLUDED" || *got.TxHash != "0xaa" || len(got.ReplacedTxHashes) != 1 || got.ReplacedTxHashes[0] != "0xbb" {
+		t.Fatalf("got %+v %v, want 0xaa included, 0xbb replaced", got, err)
+	}
+	e := dispatch.End{Paid: true, Hash: "0xaa", Replaced: nil, Fee: money.Units(21000)}
+	if err := h.ended(o, e); err != nil {
+		t.Fatal(err)
+	}
+	got, err = h.ByID(t.Context(), h.org, w.WithdrawalID)
+	if err != nil || got.Status != "COMPLETED" || got.ChainStatus != "FINALIZED" || *got.NetworkFee != "21000" || got.CompletedAt == nil {
+		t.Fatalf("got %+v %v, want it completed", got, err)
+	}
+	h.balances("999000", "0")
+	if err := h.ended(o, e); err == nil {
+		t.Error("a second end: got no error, want one")
+	}
+	h.balances("999000", "0")
+	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW BROADCAST", "CUSTOMER_WITHDRAW_COMPLETED COMPLETED")
+}
+
+func TestPaymentThatNobodyAnnouncedIsToldOfInOrder(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.request(h.want())
+	if err := h.ended(h.order(w), dispatch.End{Paid: true, Hash: "0xaa"}); err != nil {
+		t.Fatal(err)
+	}
+	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW BROADCAST", "CUSTOMER_WITHDRAW_COMPLETED COMPLETED")
+}
+
+func TestFailedWithdrawalGivesTheMoneyBackOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, c := range []struct {
+		name      string
+		broadcast bool
+		end       dispatch.End
+		chain     string
+		reason    string
+	}{
+		{"reverted", true, dispatch.End{Hash: "0xaa"}, "REVERTED", "REVERTED"},
+		{"cancelled before it was out", false, dispatch.End{Hash: "0xbb", Cancelled: true}, "REPLACED", "CANCELLED"},
+	} {
+		w := h.request(h.want())
+		o := h.order(w)
+		want := []string{"CUSTOMER_WITHDRAW_FAILED FAILED"}
+		if c.broadcast {
+			h.system(func(ctx context.Context, tx pg.Tx) error { return h.Broadcast(ctx, tx, o, "0xaa") })
+			want = append([]string{"CUSTOMER_WITHDRAW BROADCAST"}, want...)
+		}
+		if err := h.ended(o, c.end); err != nil {
+			t.Fatal(err)
+		}
+		got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
+		if err != nil || got.Status != "FAILED" || got.ChainStatus != c.chain || *got.FailureReason != c.reason {
+			t.Errorf("%s: got %+v %v, want it failed", c.name, got, err)
+		}
+		h.balances("1000000", "0")
+		if err := h.ended(o, c.end); err == nil {
+			t.Errorf("%s, a second end: got no error, want one", c.name)
+		}
+		h.balances("1000000", "0")
+		h.heard(w.WithdrawalID, want...)
+	}
+}
+
+// H-78.
+func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, remove := range []bool{false, true} {
+		w := h.request(h.want())
+		h.system(func(ctx context.Context, tx pg.Tx) error {
+			// What dispatch does to its order at that moment.
+			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+				return err
+			}
+			return h.Refused(ctx, tx, h.order(w), &signer.Refusal{Code: signer.PolicyLimit})
+		})
+		got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
+		if err != nil || got.Status != "AWAITING_APPROVAL" || !got.RequiresApproval || got.ApprovalReasons[0] != "POLICY_LIMIT" {
+			t.Fatalf("got %+v %v, want it to wait with POLICY_LIMIT", got, err)
+		}
+		if remove {
+			if _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, ""); err != nil {
+				t.Fatal(err)
+			}
+			if got := h.orders(w.WithdrawalID); got != "WITHDRAWN" {
+				t.Errorf("order: got %v, want WITHDRAWN", got)
+			}
+			h.balances("999000", "1000") // the first one's hold alone
+			continue
+		}
+		if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.orders(w.WithdrawalID); got != "QUEUED" {
+			t.Errorf("order: got %v, want QUEUED", got)
+		}
+	}
+}
+
+func TestRemoveNeverGivesBackWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.request(h.want())
+	// A row that was tampered with: it waits, and its order has a slot.
+	for _, sql := range []string{
+		`UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = $1`,
+		`UPDATE withdrawals SET status = 'AWAITING_APPROVAL', approval_reasons = '{POLICY_LIMIT}' WHERE withdrawal_id = $1`,
+	} {
+		if _, err := pgtest.Owner(t, h.DB).Exec(t.Context(), sql, w.WithdrawalID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, ""); err == nil || fault.Of(err) != nil {
+		t.Errorf("got %v, want an error of ours", err)
+	}
+	h.balances("999000", "1000")
+}
+
+func TestListWalksAndFilters(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	key, reference := "k", "order-77"
+	var ids []string
+	for i := range 5 {
+		r := h.want()
+		if i == 3 {
+			r.IdempotencyKey, r.Reference, r.RequireApproval = &key, &reference, true
+		}
+		ids = append(ids, h.request(r).WithdrawalID)
+	}
+	var walked []string
+	for at := (page.Page{Limit: 2}); ; {
+		found, err := h.List(t.Context(), h.org, Filter{}, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range found.Items {
+			walked = append(walked, w.WithdrawalID)
+		}
+		if found.Next == nil {
+			break
+		}
+		at.Cursor = found.Next
+	}
+	if len(walked) != 5 || walked[0] != ids[0] || walked[4] != ids[4] {
+		t.Errorf("got %v, want %v", walked, ids)
+	}
+	mintID, other := usdc, eth
+	for name, c := range map[string]struct {
+		f    Filter
+		want int
+	}{
+		"customer":       {Filter{CustomerID: alice}, 5},
+		"other customer": {Filter{CustomerID: "bob"}, 0},
+		"status":         {Filter{Status: "AWAITING_APPROVAL"}, 1},
+		"mint":           {Filter{MintID: &mintID}, 5},
+		"other mint":     {Filter{MintID: &other}, 0},
+		"key":            {Filter{IdempotencyKey: key}, 1},
+		"reference":      {Filter{Reference: reference}, 1},
+		"address":        {Filter{Address: "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"}, 5},
+		"hash":           {Filter{TxHash: "0xaa"}, 0},
+		"chain":          {Filter{Chain: "ETHEREUM"}, 5},
+	} {
+		found, err := h.List(t.Context(), h.org, c.f, page.Page{})
+		if err != nil || len(found.Items) != c.want {
+			t.Errorf("%s: got %v %v, want %v", name, len(found.Items), err, c.want)
+		}
+	}
+}

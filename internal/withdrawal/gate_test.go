@@ -1,0 +1,105 @@
+package withdrawal
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// passing are facts that every gate lets through.
+func passing() facts {
+	threshold, value := money.MustParseUSD("100"), money.MustParseUSD("100")
+	return facts{
+		mint: mints()[0], amount: money.Units(100), chainRuns: true, destination: stranger,
+		balance: money.Units(100), threshold: &threshold, value: &value, liquid: money.Units(100),
+	}
+}
+
+// The rows are those of the interface's table of withdrawals and of its order
+// of refusals.
+func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
+	t.Parallel()
+	above := money.MustParseUSD("100.000000000000000001")
+	for _, c := range []struct {
+		name    string
+		change  func(*facts)
+		refusal fault.Code
+		status  Status
+		reasons []Reason
+	}{
+		{"nothing against it", func(*facts) {}, "", Processing, nil},
+		{"no threshold set", func(f *facts) { f.threshold, f.value = nil, nil }, "", Processing, nil},
+		{"key demanded and given", func(f *facts) { f.keyNeeded, f.keyGiven = true, true }, "", Processing, nil},
+
+		{"approval asked for", func(f *facts) { f.requireApproval = true }, "", AwaitingApproval, []Reason{ReasonRequireApproval}},
+		{"value above the threshold by the least", func(f *facts) { f.value = &above }, "", AwaitingApproval, []Reason{ReasonUSDThreshold}},
+		{"price missing where a threshold is set", func(f *facts) { f.value = nil }, "", AwaitingApproval, []Reason{ReasonPriceUnavailable}},
+		{"looks like a known destination", func(f *facts) { f.resembles = stranger }, "", AwaitingApproval, []Reason{ReasonDestinationAddress}},
+		{"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval, []Reason{ReasonLowLiquidity}},
+		{"holds add up, in order", func(f *facts) {
+			f.requireApproval, f.value, f.resembles, f.liquid = true, nil, stranger, money.Zero
+		}, "", AwaitingApproval, []Reason{ReasonRequireApproval, ReasonPriceUnavailable, ReasonDestinationAddress, ReasonLowLiquidity}},
+
+		{"customer frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Customer} }, fault.CustomerFrozen, "", nil},
+		{"organization frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Organization} }, fault.OrganizationFrozen, "", nil},
+		{"chain frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Chain} }, fault.WithdrawalsSuspended, "", nil},
+		{"everything frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.All} }, fault.WithdrawalsSuspended, "", nil},
+		{"key demanded and missing", func(f *facts) { f.keyNeeded = true }, fault.InvalidRequest, "", nil},
+		{"below the minimum", func(f *facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
+		{"switched off", func(f *facts) { f.mint.WithdrawEnabled = false }, fault.WithdrawalsSuspended, "", nil},
+		{"quarantined", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended, "", nil},
+		{"chain not running", func(f *facts) { f.chainRuns = false }, fault.WithdrawalsSuspended, "", nil},
+		{"nobody's address", func(f *facts) { f.burns = true }, fault.DestinationNotAllowed, "", nil},
+		{"our own address", func(f *facts) { f.ours = true }, fault.DestinationNotAllowed, "", nil},
+		{"a token's contract", func(f *facts) { f.token = true }, fault.DestinationNotAllowed, "", nil},
+		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
+
+		{"403 before 400", func(f *facts) { f.frozen, f.amount = &freeze.Freeze{Scope: freeze.Customer}, money.Units(9) }, fault.CustomerFrozen, "", nil},
+		{"400 before the destination", func(f *facts) { f.amount, f.ours = money.Units(9), true }, fault.AmountBelowMinimum, "", nil},
+		{"destination before the balance", func(f *facts) { f.ours, f.balance = true, money.Zero }, fault.DestinationNotAllowed, "", nil},
+		{"balance before the holds", func(f *facts) { f.balance, f.requireApproval = money.Zero, true }, fault.InsufficientBalance, "", nil},
+	} {
+		f := passing()
+		c.change(&f)
+		d := decide(f)
+		if c.refusal != "" {
+			if d.refusal == nil || d.refusal.Code != c.refusal || d.Status != "" {
+				t.Errorf("%s: got %v and status %q, want %v", c.name, d.refusal, d.Status, c.refusal)
+			}
+			continue
+		}
+		if d.refusal != nil || d.Status != c.status || !slices.Equal(d.Reasons, c.reasons) {
+			t.Errorf("%s: got %v %s %v, want %s %v", c.name, d.refusal, d.Status, d.Reasons, c.status, c.reasons)
+		}
+		if len(d.Gates) != 11 {
+			t.Errorf("%s: got a record of %d gates, want all 11", c.name, len(d.Gates))
+		}
+	}
+}
+
+func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(*facts)
+		want   fault.Code
+	}{
+		{"nothing changed", func(*facts) {}, ""},
+		{"holds are what is being decided", func(f *facts) { f.balance, f.liquid, f.resembles, f.value = money.Zero, money.Zero, stranger, nil }, ""},
+		{"customer frozen since", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Customer} }, fault.CustomerFrozen},
+		{"everything stopped since", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.All} }, fault.WithdrawalsSuspended},
+		{"quarantined since", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended},
+		{"the address is ours now", func(f *facts) { f.ours = true }, fault.ApprovalRefused},
+		{"the address is a token now", func(f *facts) { f.token = true }, fault.ApprovalRefused},
+	} {
+		f := passing()
+		c.change(&f)
+		got := recheck(f)
+		if (got == nil) != (c.want == "") || got != nil && got.Code != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package withdrawal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Filter narrows a list; members at their zero value do not.
+type Filter struct {
+	CustomerID     string
+	Status         string
+	MintID         *int
+	Chain          string
+	CreatedAfter   *time.Time // exclusive
+	CreatedBefore  *time.Time // exclusive
+	TxHash         string     // the current one or a replaced one
+	Address        string     // the destination, in any letter case that means the same
+	Reference      string
+	IdempotencyKey string
+}
+
+// List reads a page of an organization's withdrawals in the order of (created
+// at, id).
+func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Withdrawal], error) {
+	q := page.Select(selectObjects+` WHERE w.org_id = ?`, org)
+	equal := func(column, value string) {
+		if value != "" {
+			q.And(column+" = ?", value)
+		}
+	}
+	equal("w.customer_id", f.CustomerID)
+	equal("w.status", f.Status)
+	equal("w.chain", f.Chain)
+	equal("w.reference", f.Reference)
+	equal("w.idempotency_key", f.IdempotencyKey)
+	if f.MintID != nil {
+		q.And("w.mint_id = ?", *f.MintID)
+	}
+	if f.CreatedAfter != nil {
+		q.And("w.created_at > ?", *f.CreatedAfter)
+	}
+	if f.CreatedBefore != nil {
+		q.And("w.created_at < ?", *f.CreatedBefore)
+	}
+	if f.TxHash != "" {
+		q.And("w.tx_hash = ? OR ? = ANY (w.replaced_tx_hashes)", f.TxHash, f.TxHash)
+	}
+	if f.Address != "" {
+		addresses := []string{f.Address}
+		for _, c := range s.Chains {
+			if a, err := c.Grammar.Parse(f.Address); err == nil {
+				addresses = append(addresses, string(a))
+			}
+		}
+		q.And("w.to_address = ANY (?)", addresses)
+	}
+	sql, args := q.Sorted(p, "w.created_at", "w.withdrawal_id")
+
+	var found page.Result[listed]
+	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		all, err := pgx.CollectRows(rows, render)
+		if err != nil {
+			return err
+		}
+		found = page.Cut(p, all, func(l listed) page.Cursor {
+			return page.Cursor{At: l.created, ID: l.object.WithdrawalID}
+		})
+		return nil
+	})
+	if err != nil {
+		return page.Result[webhook.Withdrawal]{}, fmt.Errorf("list withdrawals: %w", err)
+	}
+	out := page.Result[webhook.Withdrawal]{Items: make([]webhook.Withdrawal, 0, len(found.Items)), Next: found.Next}
+	for _, l := range found.Items {
+		out.Items = append(out.Items, l.object)
+	}
+	return out, nil
+}

@@ -1,0 +1,158 @@
+package withdrawal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// What the chain says of a withdrawal.
+const (
+	chainPending   = "PENDING"
+	chainIncluded  = "INCLUDED"
+	chainFinalized = "FINALIZED"
+	chainReverted  = "REVERTED"
+	chainReplaced  = "REPLACED"
+)
+
+// Why a withdrawal failed.
+const (
+	failedReverted  = "REVERTED"  // the chain took the transaction and refused the payment
+	failedCancelled = "CANCELLED" // its slot was given to a transaction that pays nobody
+)
+
+const resourceKind = "WITHDRAWAL"
+
+// tell records the event of a transition, if it has one. The caller holds the
+// row's lock.
+func tell(ctx context.Context, tx pg.Tx, org string, t transition, w webhook.Withdrawal) error {
+	if t.Event == "" {
+		return nil
+	}
+	_, err := event.Record(ctx, tx, event.Event{
+		OrgID: org, Type: t.Event, ResourceKind: "withdrawal", ResourceID: w.WithdrawalID,
+		CustomerID: w.CustomerID, Chain: w.Mint.Chain, Data: w,
+	})
+	return err
+}
+
+func (s *Service) step(ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any) error {
+	if err := become(ctx, tx, org, withdrawalID, from, to, set, args...); err != nil {
+		return err
+	}
+	w, err := Object(ctx, tx, org, withdrawalID)
+	if err != nil {
+		return err
+	}
+	if err := tell(ctx, tx, org, move(from, to), w); err != nil {
+		return err
+	}
+	return audit.Record(ctx, tx, audit.Entry{
+		OrgID: org, Actor: audit.System("dispatch"), Action: "withdrawal." + verb(to), ResourceKind: resourceKind, ResourceID: withdrawalID,
+		Detail: map[string]any{"txHash": w.TxHash, "failureReason": w.FailureReason, "approvalReasons": w.ApprovalReasons},
+	})
+}
+
+func verb(to Status) string {
+	switch to {
+	case AwaitingApproval:
+		return "refused"
+	case Broadcast:
+		return "broadcast"
+	case Completed:
+		return "completed"
+	case Failed:
+		return "failed"
+	}
+	panic(fmt.Sprintf("withdrawal: dispatch does not make anything %s", to))
+}
+
+// Broadcast implements dispatch.Listener. A second hash in the same slot
+// replaces the first, silently: the organization has been told of the payment.
+func (s *Service) Broadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
+	err := s.step(ctx, tx, o.OrgID, o.ID, Processing, Broadcast,
+		"tx_hash = $5, broadcast_at = $6, chain_status = $7", hash, tx.Now, chainPending)
+	if errors.Is(err, errLost) {
+		return s.shown(ctx, tx, o, hash, chainPending)
+	}
+	return err
+}
+
+// Included implements dispatch.Listener.
+func (s *Service) Included(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
+	return s.shown(ctx, tx, o, hash, chainIncluded)
+}
+
+// shown updates what the chain says of a withdrawal that is out.
+func (s *Service) shown(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash, chainStatus string) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE withdrawals SET chain_status = $4, tx_hash = $3,
+			replaced_tx_hashes = `+replaced+`
+		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'BROADCAST'`, o.OrgID, o.ID, hash, chainStatus)
+	if err != nil {
+		return fmt.Errorf("withdrawal %s is %s: %w", o.ID, chainStatus, err)
+	}
+	return nil
+}
+
+// replaced is the list of hashes once $3 is the one that counts.
+const replaced = `CASE
+	WHEN tx_hash = $3 THEN replaced_tx_hashes
+	ELSE array_append(array_remove(array_remove(replaced_tx_hashes, $3), tx_hash), tx_hash) END`
+
+// Ended implements dispatch.Listener: the hold is settled when the payment is
+// proven, given back when it is proven that the slot was used without paying.
+func (s *Service) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	r, err := find(ctx, tx, o.OrgID, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	if e.Paid {
+		if r.status == Processing {
+			// Nobody said so, and the chain has it. The organization hears of the
+			// broadcast before it hears of the end.
+			if err := s.Broadcast(ctx, tx, o, e.Hash); err != nil {
+				return nil, err
+			}
+		}
+		err := s.final(ctx, tx, o, e, Broadcast, Completed, chainFinalized, "")
+		return []ledger.Posting{settle(o.OrgID, r)}, err
+	}
+	chainStatus, reason := chainReverted, failedReverted
+	if e.Cancelled {
+		chainStatus, reason = chainReplaced, failedCancelled
+	}
+	from := Processing
+	if r.status == Broadcast {
+		from = Broadcast
+	}
+	err = s.final(ctx, tx, o, e, from, Failed, chainStatus, reason)
+	return []ledger.Posting{release(o.OrgID, r)}, err
+}
+
+func (s *Service) final(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End, from, to Status, chainStatus, reason string) error {
+	others := make([]string, 0, len(e.Replaced))
+	for _, h := range e.Replaced {
+		others = append(others, string(h))
+	}
+	return s.step(ctx, tx, o.OrgID, o.ID, from, to, `
+		tx_hash = $5, replaced_tx_hashes = $6, chain_status = $7, network_fee = $8, completed_at = $9, failure_reason = nullif($10, '')`,
+		e.Hash, others, chainStatus, e.Fee, tx.Now, reason)
+}
+
+// Refused implements dispatch.Listener: the signer's policy said no before
+// anything was journaled, so a person may try again later or give up.
+func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
+	return s.step(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `
+		requires_approval = true, approved_at = NULL,
+		approval_reasons = array_append(array_remove(approval_reasons, $5), $5)`, ReasonPolicyLimit)
+}

@@ -1,0 +1,108 @@
+package withdrawal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const selectObjects = `
+	SELECT w.withdrawal_id, w.idempotency_key, w.customer_id, w.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,
+		w.amount, w.usd_value, w.to_address, w.network_fee,
+		(SELECT n.mint_id FROM mints n WHERE n.chain = w.chain AND n.kind = 'NATIVE'),
+		w.status, w.chain_status, w.requires_approval, w.approval_reasons, w.tx_hash, w.replaced_tx_hashes,
+		w.failure_reason, w.rejected_reason, w.reference, w.metadata,
+		w.created_at, w.approved_at, w.broadcast_at, w.completed_at
+	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
+
+// Object is a withdrawal as the API and the events show it, as it stands in
+// this transaction. Error: fault NOT_FOUND.
+func Object(ctx context.Context, tx pg.Tx, org, withdrawalID string) (webhook.Withdrawal, error) {
+	if !id.Is("wd", withdrawalID) {
+		return webhook.Withdrawal{}, notFound()
+	}
+	rows, err := tx.Query(ctx, selectObjects+` WHERE w.org_id = $1 AND w.withdrawal_id = $2`, org, withdrawalID)
+	if err != nil {
+		return webhook.Withdrawal{}, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
+	}
+	l, err := pgx.CollectExactlyOneRow(rows, render)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return webhook.Withdrawal{}, notFound()
+	}
+	if err != nil {
+		return webhook.Withdrawal{}, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
+	}
+	return l.object, nil
+}
+
+// ByID is a withdrawal as it is now. Error: fault NOT_FOUND, also for the id of
+// another organization.
+func (s *Service) ByID(ctx context.Context, org, withdrawalID string) (w webhook.Withdrawal, err error) {
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		w, err = Object(ctx, tx, org, withdrawalID)
+		return err
+	})
+	return w, err
+}
+
+// listed is a rendered row with its exact place in lists: the object shows
+// milliseconds, the place has the microseconds that the table sorts by.
+type listed struct {
+	object  webhook.Withdrawal
+	created time.Time
+}
+
+func render(row pgx.CollectableRow) (listed, error) {
+	var (
+		w                              webhook.Withdrawal
+		amount                         money.Amount
+		fee                            *money.Amount
+		value                          *money.USD
+		contract                       string
+		created                        time.Time
+		approved, broadcast, completed *time.Time
+		reasons, replaced              []string
+		metadata                       map[string]string
+	)
+	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.MintID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
+		&amount, &value, &w.ToAddress, &fee, &w.NetworkFeeMintID,
+		&w.Status, &w.ChainStatus, &w.RequiresApproval, &reasons, &w.TxHash, &replaced,
+		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata,
+		&created, &approved, &broadcast, &completed)
+	if err != nil {
+		return listed{}, err
+	}
+	w.Mint.ID = w.MintID
+	if contract != "" {
+		w.Mint.ContractAddress = &contract
+	}
+	w.Amount, w.AmountDecimal = amount.String(), amount.Decimal(w.Mint.Decimals)
+	if fee != nil {
+		text := fee.String()
+		w.NetworkFee = &text
+	}
+	if value != nil {
+		text := value.Cents()
+		w.USDValue = &text
+	}
+	w.FeeMode = FeeOrganization
+	w.ApprovalReasons, w.ReplacedTxHashes, w.Metadata = reasons, replaced, metadata
+	if w.RequiresApproval {
+		w.Approvals.Required = 1
+		if approved != nil {
+			w.Approvals.Received = 1
+		}
+	}
+	w.Screening.Status = string(NotConfigured)
+	w.CreatedAt = webhook.At(created)
+	w.ApprovedAt, w.BroadcastAt, w.CompletedAt = webhook.AtOrNil(approved), webhook.AtOrNil(broadcast), webhook.AtOrNil(completed)
+	return listed{w, created}, nil
+}

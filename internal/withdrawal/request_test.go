@@ -1,0 +1,333 @@
+package withdrawal
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+func TestRequestHoldsAndOrders(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.request(h.want())
+	if w.Status != "PROCESSING" || w.ChainStatus != "NONE" || w.RequiresApproval || w.Amount != "1000" || w.AmountDecimal != "0.001" ||
+		w.ToAddress != stranger || *w.USDValue != "0.00" || *w.NetworkFeeMintID != eth || w.Mint.Symbol != "USDC" {
+		t.Errorf("got %+v, want a withdrawal that is processing", w)
+	}
+	h.balances("999000", "1000")
+	if got := h.orders(w.WithdrawalID); got != "QUEUED" {
+		t.Errorf("order: got %v, want QUEUED", got)
+	}
+	h.heard(w.WithdrawalID)
+}
+
+func TestHeldRequestTellsAndOrdersNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.held()
+	if w.Status != "AWAITING_APPROVAL" || !w.RequiresApproval || len(w.ApprovalReasons) != 1 || w.Approvals.Required != 1 || w.Approvals.Received != 0 {
+		t.Errorf("got %+v, want a withdrawal that waits", w)
+	}
+	h.balances("999000", "1000")
+	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL")
+	if got := h.orders(w.WithdrawalID); got != "none" {
+		t.Errorf("order: got %v, want none", got)
+	}
+}
+
+func TestThresholdHoldsStrictlyAbove(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	limit := money.MustParseUSD("0.001")
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return org.SetWithdrawThreshold(ctx, tx, audit.Operator("test"), h.org, &limit)
+	})
+	r := h.want()
+	if w := h.request(r); w.Status != "PROCESSING" {
+		t.Errorf("at the threshold: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
+	}
+	r.Amount = "1001"
+	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "USD_THRESHOLD" {
+		t.Errorf("above the threshold: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
+	}
+	h.Prices = nil
+	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "PRICE_UNAVAILABLE" || w.USDValue != nil {
+		t.Errorf("without a price: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
+	}
+}
+
+func TestRefusedRequestWritesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	treasury, err := h.book.Treasury(t.Context(), h.org, chain.EVM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _, err := org.Create(t.Context(), h.DB, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := h.book.Address(t.Context(), signer.WalletRef{OrgID: other.ID, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: "bob"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(s string) *string { return &s }
+	before := h.rows()
+	for _, c := range []struct {
+		name   string
+		change func(*Request)
+		want   fault.Code
+		param  string
+	}{
+		{"unknown mint", func(r *Request) { r.MintID = 99 }, fault.MintNotFound, "mintId"},
+		{"customer id of spaces", func(r *Request) { r.CustomerID = " " }, fault.InvalidRequest, "customerId"},
+		{"unknown customer", func(r *Request) { r.CustomerID = "nobody" }, fault.InsufficientBalance, "amount"},
+		{"customer in another case", func(r *Request) { r.CustomerID = "Alice" }, fault.InsufficientBalance, "amount"},
+		{"amount of nothing", func(r *Request) { r.Amount = "0" }, fault.InvalidAmount, "amount"},
+		{"negative", func(r *Request) { r.Amount = "-5" }, fault.InvalidAmount, "amount"},
+		{"leading zeros", func(r *Request) { r.Amount = "007" }, fault.InvalidAmount, "amount"},
+		{"point without useDecimal", func(r *Request) { r.Amount = "1.0" }, fault.InvalidAmount, "amount"},
+		{"excess zeros", func(r *Request) { r.Amount, r.UseDecimal = "1.0000000", true }, fault.InvalidAmount, "amount"},
+		{"beyond 256 bits", func(r *Request) { r.Amount = strings.Repeat("9", 78) }, fault.InvalidAmount, "amount"},
+		{"below the minimum", func(r *Request) { r.Amount = "9" }, fault.AmountBelowMinimum, "amount"},
+		{"one unit more than there is", func(r *Request) { r.Amount = "1000001" }, fault.InsufficientBalance, "amount"},
+		{"bad checksum", func(r *Request) { r.ToAddress = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD" }, fault.InvalidAddress, "toAddress"},
+		{"39 digits", func(r *Request) { r.ToAddress = stranger[:41] }, fault.InvalidAddress, "toAddress"},
+		{"a name", func(r *Request) { r.ToAddress = "vitalik.eth" }, fault.InvalidAddress, "toAddress"},
+		{"zero address", func(r *Request) { r.ToAddress = "0x0000000000000000000000000000000000000000" }, fault.DestinationNotAllowed, "toAddress"},
+		{"precompile", func(r *Request) { r.ToAddress = "0x0000000000000000000000000000000000000009" }, fault.DestinationNotAllowed, "toAddress"},
+		{"the token itself", func(r *Request) { r.ToAddress = string(usdcAddress) }, fault.DestinationNotAllowed, "toAddress"},
+		{"our treasury", func(r *Request) { r.ToAddress = string(treasury.Address) }, fault.DestinationNotAllowed, "toAddress"},
+		{"another tenant's deposit address", func(r *Request) { r.ToAddress = strings.ToLower(string(theirs.Address)) }, fault.DestinationNotAllowed, "toAddress"},
+		{"memo", func(r *Request) { r.Memo = text("7") }, fault.InvalidRequest, "memo"},
+		{"deducted fee", func(r *Request) { r.FeeMode = "DEDUCTED" }, fault.InvalidRequest, "feeMode"},
+		{"key with a space", func(r *Request) { r.IdempotencyKey = text("a b") }, fault.InvalidRequest, "idempotencyKey"},
+		{"empty key", func(r *Request) { r.IdempotencyKey = text("") }, fault.InvalidRequest, "idempotencyKey"},
+		{"long key", func(r *Request) { r.IdempotencyKey = text(strings.Repeat("k", 256)) }, fault.InvalidRequest, "idempotencyKey"},
+		{"reference with a zero byte", func(r *Request) { r.Reference = text("a\x00") }, fault.InvalidRequest, "reference"},
+		{"long metadata", func(r *Request) { r.Metadata = map[string]string{"k": strings.Repeat("v", 501)} }, fault.InvalidRequest, "metadata"},
+	} {
+		r := h.want()
+		c.change(&r)
+		_, _, err := h.Request(t.Context(), h.org, r)
+		f := fault.Of(err)
+		if f == nil || f.Code != c.want || f.Param != c.param {
+			t.Errorf("%s: got %v, want %v on %v", c.name, err, c.want, c.param)
+		}
+	}
+	if got := h.rows(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+}
+
+func TestFreezesStopRequests(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		f    freeze.Freeze
+		want fault.Code
+	}{
+		{"customer", freeze.Freeze{Scope: freeze.Customer, CustomerID: alice}, fault.CustomerFrozen},
+		{"organization", freeze.Freeze{Scope: freeze.Organization}, fault.OrganizationFrozen},
+		{"chain", freeze.Freeze{Scope: freeze.Chain, Chain: chain.Ethereum}, fault.WithdrawalsSuspended},
+		{"all", freeze.Freeze{Scope: freeze.All}, fault.WithdrawalsSuspended},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			held := h.held()
+			f := c.f
+			if f.Scope == freeze.Customer || f.Scope == freeze.Organization {
+				f.OrgID = h.org
+			}
+			f.Source, f.Reason, f.By = freeze.ByOperator, "test", audit.Operator("test")
+			h.system(func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, f) })
+			before := h.rows()
+			_, _, err := h.Request(t.Context(), h.org, h.want())
+			refused(t, err, c.want)
+			_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, audit.User("usr_1"))
+			refused(t, err, c.want)
+			if got := h.rows(); got != before {
+				t.Errorf("rows: got %v, want %v", got, before)
+			}
+		})
+	}
+}
+
+// I-20, and the replay rules of the interface.
+func TestReplaysAreOneWithdrawal(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	key := "payout-991"
+	r := h.want()
+	r.IdempotencyKey = &key
+	// All of the balance: whoever loses the race finds it empty, and still gets
+	// the winner's withdrawal.
+	r.Amount = "1000000"
+	const callers = 64
+	ids := make([]string, callers)
+	fresh := make([]bool, callers)
+	crowd(callers, func(i int) {
+		w, replayed, err := h.Request(t.Context(), h.org, r)
+		if err != nil {
+			t.Errorf("caller %d: got %v, want the withdrawal", i, err)
+			return
+		}
+		ids[i], fresh[i] = w.WithdrawalID, !replayed
+	})
+	made := 0
+	for i := range callers {
+		if ids[i] != ids[0] {
+			t.Fatalf("caller %d: got %v, want %v", i, ids[i], ids[0])
+		}
+		if fresh[i] {
+			made++
+		}
+	}
+	if made != 1 {
+		t.Errorf("made: got %v, want 1", made)
+	}
+	h.balances("0", "1000000")
+	if got := h.rows(); !strings.Contains(got, "withdrawals 1, transfers 2,") || !strings.Contains(got, "orders 1,") {
+		t.Errorf("rows: got %v, want one withdrawal, its hold and its order", got)
+	}
+}
+
+func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	key := "k"
+	r := h.want()
+	r.IdempotencyKey = &key
+	first := h.request(r)
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Organization, OrgID: h.org, Source: freeze.ByOperator, Reason: "test", By: audit.Operator("test")})
+	})
+	before := h.rows()
+
+	r.Amount, r.UseDecimal, r.ToAddress = "0.001", true, strings.ToLower(stranger)
+	r.Metadata = map[string]string{"not": "counted"}
+	again, replayed, err := h.Request(t.Context(), h.org, r)
+	if err != nil || !replayed || again.WithdrawalID != first.WithdrawalID {
+		t.Errorf("the same payment in other words: got %v %v %v, want %v", again.WithdrawalID, replayed, err, first.WithdrawalID)
+	}
+	for name, change := range map[string]func(*Request){
+		"amount":    func(r *Request) { r.Amount = "0.002" },
+		"no amount": func(r *Request) { r.Amount = "x" },
+		"mint":      func(r *Request) { r.MintID = 99 },
+		"address":   func(r *Request) { r.ToAddress = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359" },
+		"customer":  func(r *Request) { r.CustomerID = "bob" },
+		"approval":  func(r *Request) { r.RequireApproval = true },
+	} {
+		other := r
+		change(&other)
+		_, _, err := h.Request(t.Context(), h.org, other)
+		f := fault.Of(err)
+		if f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first.WithdrawalID {
+			t.Errorf("other %s: got %v, want %v with %v", name, err, fault.IdempotencyConflict, first.WithdrawalID)
+		}
+	}
+	if got := h.rows(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+}
+
+func TestRefusalDoesNotUseUpAKey(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	key := "k"
+	r := h.want()
+	r.IdempotencyKey, r.Amount = &key, "1000001"
+	_, _, err := h.Request(t.Context(), h.org, r)
+	refused(t, err, fault.InsufficientBalance)
+	r.Amount = "1000"
+	if w, replayed, err := h.Request(t.Context(), h.org, r); err != nil || replayed || w.Amount != "1000" {
+		t.Errorf("got %v %v %v, want a new withdrawal", w.Amount, replayed, err)
+	}
+}
+
+func TestSpendersNeverOverdraw(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	r := h.want()
+	r.Amount = "100000" // ten of them fit
+	taken := make([]bool, 64)
+	crowd(len(taken), func(i int) {
+		_, _, err := h.Request(t.Context(), h.org, r)
+		taken[i] = err == nil
+		if err != nil && !fault.Is(err, fault.InsufficientBalance) {
+			t.Errorf("got %v, want %v", err, fault.InsufficientBalance)
+		}
+	})
+	n := 0
+	for _, ok := range taken {
+		if ok {
+			n++
+		}
+	}
+	if n != 10 {
+		t.Errorf("taken: got %v, want 10", n)
+	}
+	h.balances("0", "1000000")
+}
+
+// H-37.
+func TestLookalikeOfAKnownDestinationIsHeld(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	r := h.want()
+	r.ToAddress = "0x1111222222222222222222222222222222223333"
+	if w := h.request(r); w.Status != "PROCESSING" {
+		t.Fatalf("a first destination: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
+	}
+	r.ToAddress = "0x1111444444444444444444444444444444443333"
+	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "DESTINATION_ADDRESS" {
+		t.Errorf("its look-alike: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
+	}
+	r.ToAddress = "0x1111222222222222222222222222222222223333"
+	if w := h.request(r); w.Status != "PROCESSING" {
+		t.Errorf("the known one: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
+	}
+}
+
+func TestLowLiquidityIsHeld(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	treasury, err := h.book.Treasury(t.Context(), h.org, chain.EVM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: usdc, Part: wallet.Held, Plus: money.Units(998_500)})
+	})
+	if w := h.request(h.want()); w.Status != "PROCESSING" {
+		t.Errorf("covered: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
+	}
+	if w := h.request(h.want()); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "LOW_LIQUIDITY" {
+		t.Errorf("promised already: got %v %v, want LOW_LIQUIDITY", w.Status, w.ApprovalReasons)
+	}
+}
+
+func TestOrganizationMayDemandKeys(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return org.SetRequireWithdrawIdempotency(ctx, tx, audit.Operator("test"), h.org, true)
+	})
+	_, _, err := h.Request(t.Context(), h.org, h.want())
+	refused(t, err, fault.InvalidRequest)
+	key := "k"
+	r := h.want()
+	r.IdempotencyKey = &key
+	h.request(r)
+}

@@ -1,0 +1,16 @@
+package withdrawal
+
+import (
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/states"
+)
+
+func TestStatesAreDrawnFromTheTable(t *testing.T) {
+	t.Parallel()
+	var moves []states.Move
+	for _, m := range transitions {
+		moves = append(moves, states.Move{From: string(m.From), To: string(m.To), Cause: m.Cause, Event: string(m.Event)})
+	}
+	states.Drawn(t, "states.md", "a withdrawal", moves)
+}

@@ -1,0 +1,52 @@
+// Package withdrawal is the life of a payment from a customer's balance to an
+// address: the request with its gates, the approval, and what dispatch tells of
+// the payment until it is final.
+//
+// What never happens here: a row without its hold or a hold without its row, a
+// refused request that wrote anything, a second row for a key, money given back
+// because of a time-out. What a crash leaves: the whole request (row, hold,
+// decision, order or event, audit) or none of it; a caller that saw no answer
+// sends the same key again and gets the row that is there.
+package withdrawal
+
+import (
+	"context"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// priceAgeMax is how old a price may be and still decide about a threshold.
+const priceAgeMax = 5 * time.Minute
+
+// Addresses gives the address of a wallet of ours, issued or read back and
+// proven. *wallet.Book is the real one. It may be called again after any error.
+type Addresses interface {
+	Address(ctx context.Context, w signer.WalletRef) (wallet.Wallet, error)
+}
+
+// Service takes withdrawals in. It is safe for concurrent use.
+type Service struct {
+	DB      *pg.DB
+	Chains  chain.Chains
+	Wallets Addresses
+	Prices  price.Source
+	// PriceAgeMax is how old a price may be where a dollar threshold decides;
+	// zero means five minutes.
+	PriceAgeMax time.Duration
+}
+
+// The service hears of its payments from dispatch.
+var _ dispatch.Listener = (*Service)(nil)
+
+func (s *Service) priceAgeMax() time.Duration {
+	if s.PriceAgeMax > 0 {
+		return s.PriceAgeMax
+	}
+	return priceAgeMax
+}
