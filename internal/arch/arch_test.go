@@ -72,6 +72,15 @@ func TestRulesAndTestsNameEachOther(t *testing.T) {
 	check(t, func(h house) []string { return h.citations(string(rules)) })
 }
 
+func TestEveryDependencyHasAReason(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(root + "/docs/decisions/0002-dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, func(h house) []string { return h.reasons(string(page)) })
+}
+
 // Each migration opens with its reason, and each table has one writer.
 func TestTablesHaveAReasonAndOneWriter(t *testing.T) {
 	t.Parallel()

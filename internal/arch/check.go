@@ -154,7 +154,8 @@ func (h house) floats() []string {
 				}
 			case *ast.SelectorExpr:
 				if x, ok := n.X.(*ast.Ident); ok {
-					if floating[calls[x.Name]+"."+n.Sel.Name] {
+					of := calls[x.Name]
+					if floating[of+"."+n.Sel.Name] || of == "math" && !wholeLimit.MatchString(n.Sel.Name) {
 						c.add("%s: %s.%s is a float: money is counted in whole atomic units", s.at(n), x.Name, n.Sel.Name)
 					}
 				}
@@ -164,6 +165,9 @@ func (h house) floats() []string {
 	}
 	return c.list()
 }
+
+// wholeLimit is what the package math has for whole numbers.
+var wholeLimit = regexp.MustCompile(`^(Max|Min)U?[Ii]nt(8|16|32|64)?$`)
 
 var floating = map[string]bool{
 	"math/big.Float": true, "math/big.NewFloat": true, "math/big.ParseFloat": true,
@@ -293,6 +297,35 @@ func (h house) honest() []string {
 	}
 	return c.list()
 }
+
+// reasons finds imports of modules that the page of dependencies does not
+// give a reason for.
+func (h house) reasons(page string) []string {
+	var known []string
+	for line := range strings.Lines(page) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for _, m := range quoted.FindAllStringSubmatch(cells[1], -1) {
+				known = append(known, m[1])
+			}
+		}
+	}
+	c := complaints{}
+	for _, s := range h.sources {
+		for _, imp := range s.imports() {
+			host, _, _ := strings.Cut(imp.path, "/")
+			if imp.dir != "" || !strings.Contains(host, ".") {
+				continue
+			}
+			name := strings.TrimPrefix(imp.path, "github.com/")
+			if !slices.ContainsFunc(known, func(k string) bool { return name == k || strings.HasPrefix(name, k+"/") }) {
+				c.add("%s: %s has no line in docs/decisions/0002-dependencies.md: give the reason for it", s.at(imp.spec), imp.path)
+			}
+		}
+	}
+	return c.list()
+}
+
+var quoted = regexp.MustCompile("`([^`]+)`")
 
 // unfinished finds comments that put work off.
 func (h house) unfinished() []string {

@@ -70,6 +70,8 @@ func TestChecksFindWhatIsPlanted(t *testing.T) {
 		{"float literal", "internal/money/a.go", "package money\nvar x = 1.5", house.floats, "1.5"},
 		{"big float", "internal/money/a.go", "package money\nimport \"math/big\"\nvar x big.Float", house.floats, "big.Float"},
 		{"parsed float", "internal/money/a.go", "package money\nimport sc \"strconv\"\nvar x, _ = sc.ParseFloat(\"1\", 64)", house.floats, "ParseFloat"},
+		{"inferred float", "internal/money/a.go", "package money\nimport \"math\"\nvar x = math.Sqrt(2)", house.floats, "math.Sqrt"},
+		{"limit", "internal/money/a.go", "package money\nimport \"math\"\nconst x = math.MaxInt64", house.floats, ""},
 		{"whole", "internal/money/a.go", "package money\nvar x = uint64(15)", house.floats, ""},
 
 		{"http", "internal/deposit/a.go", imports("deposit", "net/http"), house.http, "net/http"},
@@ -143,6 +145,17 @@ func TestChecksFindStaleEntries(t *testing.T) {
 		if strings.Contains(complaint, "chain/evm") || strings.Contains(complaint, "never meet") {
 			t.Errorf("got %q, want a planned package and an open door to pass", complaint)
 		}
+	}
+}
+
+func TestDependenciesNeedAReason(t *testing.T) {
+	t.Parallel()
+	h := small(t, map[string]string{
+		"internal/money/a.go": imports("money", "fmt", module+"/internal/fault", "github.com/a/b/v2/c", "example.org/x/y", "github.com/a/bc"),
+	})
+	got := h.reasons("| Module | Reason |\n|---|---|\n| `a/b`, `example.org/x` | for `a/bc` |\n")
+	if len(got) != 1 || !strings.Contains(got[0], "github.com/a/bc has no line") {
+		t.Errorf("got %q, want one about github.com/a/bc", got)
 	}
 }
 
