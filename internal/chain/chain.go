@@ -136,7 +136,7 @@ var (
 )
 
 // Heads are the tips of a chain. Final is past the configured number of
-// providers; Latest is what the first provider shows.
+// providers; Latest is what the first provider that answers shows.
 type Heads struct{ Latest, Final Block }
 
 // Reader tells what happened on a chain. Every method may be called again after
@@ -148,8 +148,9 @@ type Reader interface {
 	// number of providers agree on its hash and its contents are checked
 	// against its header. Errors: ErrNotYet, ErrDisagreement, ErrUndecodable.
 	Final(ctx context.Context, height uint64) (Contents, error)
-	// Recent is the block at a height as the first provider shows it now. It
-	// may be forked away; nothing may be credited from it.
+	// Recent is the block at a height as the first provider that answers shows
+	// it now. It may be forked away; nothing may be credited from it.
+	// Errors: ErrNotYet, ErrUndecodable.
 	Recent(ctx context.Context, height uint64) (Contents, error)
 	// Balances are the balances in a named block, in the order asked, all from
 	// one provider. A provider that no longer has that state is an error.

@@ -91,15 +91,16 @@ func (a *adapter) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, 
 	if err != nil {
 		return chain.Fees{}, false, fmt.Errorf("bump the fee %v on %s: %w", last.FeeCap, a.Name, err)
 	}
-	if a.FeeCap.Less(most) || a.FeeCap.Less(tip) {
+	if a.FeeCap.Less(most) {
 		return chain.Fees{}, false, nil
 	}
 	now, err := first(ctx, a.providers, a.market)
 	if err != nil {
 		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", a.Name, err)
 	}
-	tip, most = larger(tip, now.TipCap), larger(most, now.FeeCap)
-	return chain.Fees{GasLimit: last.GasLimit, TipCap: tip, FeeCap: larger(tip, most)}, true, nil
+	return chain.Fees{
+		GasLimit: last.GasLimit, TipCap: larger(tip, now.TipCap), FeeCap: larger(most, now.FeeCap),
+	}, true, nil
 }
 
 func raised(a money.Amount) (money.Amount, error) {

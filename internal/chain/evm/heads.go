@@ -14,26 +14,23 @@ import (
 )
 
 // Heads asks all providers at once. The final head is the highest that Agree
-// of them have reached.
+// of them have reached; the latest is of the first one that answers.
 func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
-	answers := ask(ctx, a.providers, a.headsOf)
-	if err := answers[0].err; err != nil {
-		return chain.Heads{}, fmt.Errorf("heads of %s: %w", a.Name, err)
-	}
-	var finals []chain.Block
+	var seen []chain.Heads
 	var errs []error
-	for _, h := range answers {
+	for _, h := range ask(ctx, a.providers, a.headsOf) {
 		if h.err != nil {
 			errs = append(errs, h.err)
 			continue
 		}
-		finals = append(finals, h.value.Final)
+		seen = append(seen, h.value)
 	}
-	if len(finals) < a.Agree {
-		return chain.Heads{}, fmt.Errorf("final head of %s: %w", a.Name, errors.Join(errs...))
+	if len(seen) < a.Agree {
+		return chain.Heads{}, fmt.Errorf("heads of %s: %w", a.Name, errors.Join(errs...))
 	}
-	slices.SortStableFunc(finals, func(x, y chain.Block) int { return cmp.Compare(y.Height, x.Height) })
-	return chain.Heads{Latest: answers[0].value.Latest, Final: finals[a.Agree-1]}, nil
+	latest := seen[0].Latest
+	slices.SortStableFunc(seen, func(x, y chain.Heads) int { return cmp.Compare(y.Final.Height, x.Final.Height) })
+	return chain.Heads{Latest: latest, Final: seen[a.Agree-1].Final}, nil
 }
 
 func (a *adapter) headsOf(ctx context.Context, p *provider) (chain.Heads, error) {

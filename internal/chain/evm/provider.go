@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -18,6 +20,9 @@ const (
 	batchItemsMax = 100 // requests in one; public providers refuse longer batches
 	saidBytesMax  = 300 // of a provider's error that is passed on
 	idleConnsMax  = 8
+	// greetAgainAfter is how long a provider that did not answer a greeting is
+	// left alone. Those who ask meanwhile get the same error at once.
+	greetAgainAfter = time.Second
 )
 
 // A provider is one JSON-RPC endpoint. Every request of it is bounded in time
@@ -29,9 +34,12 @@ type provider struct {
 	timeout time.Duration
 	client  *rpc.Client
 
-	mu      sync.Mutex
-	greeted bool // it has shown that it is on our chain
-	traces  bool // it offers debug_traceBlockByHash
+	greeted atomic.Bool // it has shown that it is on our chain
+	traces  atomic.Bool // it offers debug_traceBlockByHash
+
+	greeting chan struct{} // held by the one who greets, and for the two below
+	silent   error         // why the last greeting failed
+	silentAt time.Time
 }
 
 type wrongChainError struct {
@@ -51,6 +59,7 @@ func newProvider(cfg Config, i int) (*provider, error) {
 	p := &provider{
 		name:    fmt.Sprintf("provider %d (%s)", i+1, u.Host),
 		chainID: cfg.ChainID, trace: cfg.Trace, timeout: cfg.Timeout,
+		greeting: make(chan struct{}, 1),
 	}
 	transport := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -104,25 +113,37 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// plain is an error of a request without the endpoint's URL, which may hold a
-// secret, and without a page of HTML.
-func plain(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	var h rpc.HTTPError
-	if errors.As(err, &h) {
-		return fmt.Errorf("%s: %.*s", h.Status, saidBytesMax, h.Body)
-	}
-	return err
+// A saidError is what went wrong with a request: short, and without the
+// endpoint's URL, which may hold a secret.
+type saidError struct {
+	provider, method string
+	err              error
 }
+
+func (e *saidError) Error() string {
+	return e.provider + ": " + e.method + ": " + short(e.err.Error())
+}
+
+func (e *saidError) Unwrap() error { return e.err }
 
 func (p *provider) wrap(method string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %s: %w", p.name, method, plain(err))
+	return &saidError{p.name, method, plain(err)}
+}
+
+func plain(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// short bounds what strangers say.
+func short(s string) string {
+	return strings.ToValidUTF8(s[:min(len(s), saidBytesMax)], "")
 }
 
 // call makes one request. result is unchanged when the answer is null.
@@ -171,11 +192,30 @@ func (p *provider) batchOnce(ctx context.Context, elems []rpc.BatchElem) error {
 // greet makes sure, once, that the provider is on our chain, and finds out
 // whether it traces. Until it has answered, nothing else is asked of it.
 func (p *provider) greet(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.greeted {
+	if p.greeted.Load() {
 		return nil
 	}
+	select {
+	case p.greeting <- struct{}{}:
+		defer func() { <-p.greeting }()
+	case <-ctx.Done():
+		return p.wrap("eth_chainId", context.Cause(ctx))
+	}
+	if p.greeted.Load() {
+		return nil
+	}
+	if p.silent != nil && time.Since(p.silentAt) < greetAgainAfter {
+		return p.silent
+	}
+	if p.silent = p.meet(ctx); p.silent != nil {
+		p.silentAt = time.Now()
+		return p.silent
+	}
+	p.greeted.Store(true)
+	return nil
+}
+
+func (p *provider) meet(ctx context.Context) error {
 	var id hexutil.Uint64
 	if err := p.request(ctx, &id, "eth_chainId"); err != nil {
 		return err
@@ -183,21 +223,12 @@ func (p *provider) greet(ctx context.Context) error {
 	if uint64(id) != p.chainID {
 		return &wrongChainError{p.name, uint64(id), p.chainID}
 	}
-	if p.trace != TraceOff {
-		able, err := p.offersTraces(ctx)
-		if err != nil {
-			return err
-		}
-		p.traces = able
+	if p.trace == TraceOff {
+		return nil
 	}
-	p.greeted = true
-	return nil
-}
-
-func (p *provider) offersTraceBlocks() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.traces
+	able, err := p.offersTraces(ctx)
+	p.traces.Store(able)
+	return err
 }
 
 // answer is what one provider said.

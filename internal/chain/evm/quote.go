@@ -141,11 +141,6 @@ func reverted(err error) error {
 	return &chain.RevertedError{Reason: short(said.Error())}
 }
 
-// short bounds what strangers say.
-func short(s string) string {
-	return strings.ToValidUTF8(s[:min(len(s), saidBytesMax)], "")
-}
-
 // Build encodes the transaction of a payment; it asks nobody.
 func (a *adapter) Build(from chain.Address, p *chain.Payment, nonce uint64, fees chain.Fees) ([]byte, error) {
 	if a.FeeCap.Less(fees.FeeCap) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/core/types"
 
@@ -39,6 +40,9 @@ func (p *provider) receipts(ctx context.Context, s *sealed) ([]*types.Receipt, e
 		}
 		if r.TxHash != s.txs[i].Hash() {
 			return nil, at(fmt.Errorf("number %d is of transaction %s, not %s", i, r.TxHash, s.txs[i].Hash()))
+		}
+		if slices.Contains(r.Logs, nil) {
+			return nil, at(fmt.Errorf("number %d has a log that is missing", i))
 		}
 	}
 	if got := rootOf(types.Receipts(all)); got != s.header.ReceiptHash {

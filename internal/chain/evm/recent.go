@@ -11,23 +11,33 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// Recent takes the block from the first provider. A fork between its requests
-// is an error: the next call sees the new block whole.
+// Recent takes the block from the first provider that answers. A fork between
+// its requests is an error: the next call sees the new block whole.
 func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
-	p := a.providers[0]
-	var raw json.RawMessage
-	if err := p.call(ctx, &raw, "eth_getBlockByNumber", hexutil.Uint64(height), true); err != nil {
-		return chain.Contents{}, fmt.Errorf("block %d of %s: %w", height, a.Name, err)
+	s, err := first(ctx, a.providers, func(ctx context.Context, p *provider) (*sealed, error) {
+		return a.sealedAt(ctx, p, height)
+	})
+	if err == nil && s == nil {
+		err = chain.ErrNotYet
 	}
-	if absent(raw) {
-		return chain.Contents{}, fmt.Errorf("block %d of %s: %w", height, a.Name, chain.ErrNotYet)
-	}
-	s, err := a.seal(ctx, p, raw, common.Hash{})
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("block %d of %s: %w", height, a.Name, err)
 	}
-	if got := s.block().Height; got != height {
-		return chain.Contents{}, fmt.Errorf("block %d of %s: %s gave block %d", height, a.Name, p.name, got)
-	}
 	return a.open(ctx, s, 1)
+}
+
+// sealedAt is the block that a provider has at a height; nil beyond its head.
+func (a *adapter) sealedAt(ctx context.Context, p *provider, height uint64) (*sealed, error) {
+	var raw json.RawMessage
+	if err := p.call(ctx, &raw, "eth_getBlockByNumber", hexutil.Uint64(height), true); err != nil {
+		return nil, err
+	}
+	if absent(raw) {
+		return nil, nil
+	}
+	s, err := a.seal(ctx, p, raw, common.Hash{})
+	if err == nil && s.header.Number.Uint64() != height {
+		return nil, fmt.Errorf("%s: gave block %d for %d", p.name, s.header.Number, height)
+	}
+	return s, err
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // knownWords are how nodes say that they have these bytes already.
-var knownWords = []string{"already known", "known transaction", "already imported", "alreadyknown", "already exists", "already in mempool"}
+var knownWords = []string{"already known", "known transaction", "already imported", "alreadyknown", "already in mempool"}
 
 // Send gives the bytes to all providers at once. Nothing that one of them says
 // proves that the transaction is not out, so there is no answer for that.

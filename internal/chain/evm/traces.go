@@ -59,7 +59,7 @@ func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 func (a *adapter) tracers() []*provider {
 	var able []*provider
 	for _, p := range a.providers {
-		if p.offersTraceBlocks() {
+		if p.traces.Load() {
 			able = append(able, p)
 		}
 	}
@@ -104,7 +104,7 @@ func (s *sealed) read(traces []txTrace) ([][]chain.Transfer, error) {
 	for i, t := range traces {
 		tx := s.txs[i]
 		if t.Error != "" || t.Result == nil {
-			return nil, fmt.Errorf("transaction %s was not traced: %.*s", tx.Hash(), saidBytesMax, t.Error)
+			return nil, fmt.Errorf("transaction %s was not traced: %s", tx.Hash(), short(t.Error))
 		}
 		// Older nodes leave the hash out.
 		if t.TxHash != (common.Hash{}) && t.TxHash != tx.Hash() {

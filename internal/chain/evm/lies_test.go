@@ -1,0 +1,514 @@
+package evm_test
+
+import (
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// staged is a chain with a final block in which one of each kind of movement
+// stands, seen through proxies.
+type staged struct {
+	*lab
+	proxies []*proxy
+	height  uint64
+	to      chain.Address
+}
+
+// traced and untraced are how many movements are in that block: an internal one
+// begins with a native one to the contract.
+const traced, untraced = 4, 3
+
+func stage(t *testing.T, proxies int) *staged {
+	t.Helper()
+	s := &staged{lab: newLab(t)}
+	s.to = s.Account(t)
+	for _, k := range s.Kinds() {
+		s.Pay(t, k, s.to, money.Units(1000))
+	}
+	s.Mine(t, 1)
+	h, err := s.chain.Reader.Heads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.height = h.Latest.Height
+	s.Finalize(t)
+	for range proxies {
+		s.proxies = append(s.proxies, newProxy(t, s.node))
+	}
+	return s
+}
+
+func (s *staged) open(t *testing.T, agree int, change func(*evm.Config)) chain.Chain {
+	t.Helper()
+	var urls []string
+	for _, p := range s.proxies {
+		urls = append(urls, p.URL)
+	}
+	cfg := config(urls...)
+	cfg.Agree = agree
+	if change != nil {
+		change(&cfg)
+	}
+	return open(t, cfg)
+}
+
+func otherHash(t testing.TB) rule {
+	return func(e *exchange) {
+		e.Edit(t, func(m map[string]any) {
+			m["hash"] = "0x" + strings.Repeat("ab", 32)
+		})
+	}
+}
+
+func TestProvidersThatContradictOneAnotherStopTheWalk(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 2)
+	for _, agree := range []int{1, 2} {
+		c := s.open(t, agree, nil)
+		s.proxies[1].On("eth_getBlockByNumber", otherHash(t))
+		got, err := c.Reader.Final(t.Context(), s.height)
+		if !errors.Is(err, chain.ErrDisagreement) {
+			t.Errorf("agree %d: got %+v, %v, want ErrDisagreement", agree, got, err)
+		}
+		s.proxies[1].On("eth_getBlockByNumber", nil)
+		if _, err := c.Reader.Final(t.Context(), s.height); err != nil {
+			t.Errorf("agree %d, truthful again: got %v, want the block", agree, err)
+		}
+	}
+}
+
+func TestAMajorityOutvotesALiar(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 3)
+	c := s.open(t, 2, nil)
+	s.proxies[0].On("eth_getBlockByNumber", otherHash(t))
+	got, err := c.Reader.Final(t.Context(), s.height)
+	if err != nil || got.Providers != 2 || len(got.Transfers) != traced {
+		t.Errorf("got %+v, %v, want the block by two", got, err)
+	}
+}
+
+func TestWhatTooFewCallFinalIsNotYetFinal(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 3)
+	c := s.open(t, 2, nil)
+	truth, err := c.Reader.Heads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := truth.Final.Height
+	// Alone, a provider that is behind changes nothing.
+	behind := func(e *exchange) {
+		if string(e.Params[0]) == `"finalized"` {
+			e.Say(string(block(t, s, top-1)))
+		}
+	}
+	s.proxies[2].On("eth_getBlockByNumber", behind)
+	if h, err := c.Reader.Heads(t.Context()); err != nil || h.Final.Height != top {
+		t.Errorf("one behind: got %+v, %v, want final %d", h, err, top)
+	}
+	if _, err := c.Reader.Final(t.Context(), top); err != nil {
+		t.Errorf("one behind: got %v, want the block", err)
+	}
+	s.proxies[0].On("eth_getBlockByNumber", behind)
+	if h, err := c.Reader.Heads(t.Context()); err != nil || h.Final.Height != top-1 {
+		t.Errorf("two behind: got %+v, %v, want final %d", h, err, top-1)
+	}
+	if got, err := c.Reader.Final(t.Context(), top); !errors.Is(err, chain.ErrNotYet) {
+		t.Errorf("two behind: got %+v, %v, want ErrNotYet", got, err)
+	}
+	if _, err := c.Reader.Final(t.Context(), top-1); err != nil {
+		t.Errorf("two behind, one block lower: got %v, want the block", err)
+	}
+}
+
+// block is the block at a height as anvil has it.
+func block(t testing.TB, s *staged, height uint64) []byte {
+	t.Helper()
+	var raw rawJSON
+	if err := s.node.RPC.CallContext(t.Context(), &raw, "eth_getBlockByNumber", hexutil.Uint64(height), false); err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+type rawJSON []byte
+
+func (r *rawJSON) UnmarshalJSON(b []byte) error {
+	*r = append((*r)[:0], b...)
+	return nil
+}
+
+// receiptLies are what a provider may say about receipts when it should not.
+func receiptLies(t testing.TB) map[string]rule {
+	list := func(change func([]map[string]any) []map[string]any) rule {
+		return func(e *exchange) { e.EditList(t, change) }
+	}
+	logs := func(change func([]any) []any) rule {
+		return list(func(l []map[string]any) []map[string]any {
+			for _, r := range l {
+				if all := r["logs"].([]any); len(all) > 0 {
+					r["logs"] = change(all)
+				}
+			}
+			return l
+		})
+	}
+	return map[string]rule{
+		"null":             func(e *exchange) { e.Say("null") },
+		"empty":            func(e *exchange) { e.Say("[]") },
+		"one short":        list(func(l []map[string]any) []map[string]any { return l[1:] }),
+		"one too many":     list(func(l []map[string]any) []map[string]any { return append(l, l[0]) }),
+		"a null among":     func(e *exchange) { e.Say("[null,null,null]") },
+		"another order":    list(func(l []map[string]any) []map[string]any { l[0], l[1] = l[1], l[0]; return l }),
+		"without logs":     logs(func([]any) []any { return []any{} }),
+		"with a null log":  logs(func(l []any) []any { return append(l, nil) }),
+		"with a log twice": logs(func(l []any) []any { return append(l, l[0]) }),
+		"of more": logs(func(l []any) []any {
+			l[0].(map[string]any)["data"] = "0x" + strings.Repeat("00", 31) + "ff"
+			return l
+		}),
+		"failed": list(func(l []map[string]any) []map[string]any { l[0]["status"] = "0x0"; return l }),
+		"cheaper": list(func(l []map[string]any) []map[string]any {
+			l[0]["cumulativeGasUsed"] = "0x1"
+			return l
+		}),
+		"an error": func(e *exchange) { e.Refuse(`{"code":-32015,"message":"try again"}`) },
+		"lost":     func(e *exchange) { e.Lose() },
+		"rubbish":  func(e *exchange) { e.Say(`{"a":1}`) },
+	}
+}
+
+func TestReceiptsThatAreWrongAreAnErrorAndNeverAnEmptyBlock(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 2)
+	alone := open(t, config(s.proxies[0].URL))
+	for name, lie := range receiptLies(t) {
+		s.proxies[0].On("eth_getBlockReceipts", lie)
+		if got, err := alone.Reader.Final(t.Context(), s.height); err == nil {
+			t.Errorf("%s: got %+v, want an error", name, got)
+		} else if strings.Contains(err.Error(), "a-secret-key") {
+			t.Errorf("%s: got the endpoint's secret in %q", name, err)
+		}
+		if got, err := alone.Reader.Recent(t.Context(), s.height); err == nil {
+			t.Errorf("%s, recent: got %+v, want an error", name, got)
+		}
+		// Another provider helps out, in an adapter that has nothing kept.
+		both := s.open(t, 2, nil)
+		if got, err := both.Reader.Final(t.Context(), s.height); err != nil || len(got.Transfers) != traced {
+			t.Errorf("%s, with an honest one: got %+v, %v, want all transfers", name, got, err)
+		}
+	}
+}
+
+func TestFieldsThatNoRootCoversAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 1)
+	want, err := s.chain.Reader.Final(t.Context(), s.height)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.proxies[0].On("eth_getBlockReceipts", func(e *exchange) {
+		e.EditList(t, func(l []map[string]any) []map[string]any {
+			for _, r := range l {
+				r["gasUsed"], r["effectiveGasPrice"], r["from"] = "0x1", "0x1", "0x"+strings.Repeat("11", 20)
+				for _, log := range r["logs"].([]any) {
+					log.(map[string]any)["logIndex"] = "0x63"
+				}
+			}
+			return l
+		})
+	})
+	s.proxies[0].On("eth_getBlockByHash", func(e *exchange) {
+		e.Edit(t, func(m map[string]any) {
+			for _, tx := range m["transactions"].([]any) {
+				tx.(map[string]any)["from"] = "0x" + strings.Repeat("22", 20)
+			}
+		})
+	})
+	got, err := s.open(t, 1, nil).Reader.Final(t.Context(), s.height)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want.Transfers {
+		if got.Transfers[i] != want.Transfers[i] {
+			t.Errorf("transfer %d: got %+v, want %+v", i, got.Transfers[i], want.Transfers[i])
+		}
+	}
+	for i := range want.Fees {
+		if got.Fees[i] != want.Fees[i] {
+			t.Errorf("fee %d: got %+v, want %+v", i, got.Fees[i], want.Fees[i])
+		}
+	}
+}
+
+func TestABlockThatDoesNotGiveItsHashIsRefused(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 1)
+	for name, c := range map[string]struct {
+		change func(map[string]any)
+		want   error
+	}{
+		"header altered": {func(m map[string]any) { m["gasUsed"] = "0x1" }, chain.ErrUndecodable},
+		"header of tomorrow": {func(m map[string]any) {
+			m["hash"] = "0x" + strings.Repeat("cd", 32)
+		}, chain.ErrUndecodable},
+		"transaction left out": {func(m map[string]any) { m["transactions"] = m["transactions"].([]any)[1:] }, nil},
+		"no transactions":      {func(m map[string]any) { m["transactions"] = []any{} }, nil},
+		"only their hashes": {func(m map[string]any) {
+			m["transactions"] = []any{"0x" + strings.Repeat("cd", 32)}
+		}, chain.ErrUndecodable},
+		"value altered": {func(m map[string]any) {
+			m["transactions"].([]any)[0].(map[string]any)["value"] = "0xffff"
+		}, nil},
+		"unknown type": {func(m map[string]any) {
+			m["transactions"].([]any)[0].(map[string]any)["type"] = "0x7e"
+		}, chain.ErrUndecodable},
+	} {
+		s.proxies[0].On("eth_getBlockByHash", func(e *exchange) { e.Edit(t, c.change) })
+		got, err := s.open(t, 1, nil).Reader.Final(t.Context(), s.height)
+		if err == nil || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s: got %+v, %v, want an error (%v)", name, got, err, c.want)
+		}
+	}
+	s.proxies[0].On("eth_getBlockByHash", func(e *exchange) { e.Say("null") })
+	if got, err := s.open(t, 1, nil).Reader.Final(t.Context(), s.height); err == nil {
+		t.Errorf("no block: got %+v, want an error", got)
+	}
+}
+
+func TestATraceThatFailsIsAnErrorOnceTracesWereOffered(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 2)
+	alone := open(t, config(s.proxies[0].URL))
+	for name, lie := range map[string]rule{
+		"refused": func(e *exchange) { e.Refuse(`{"code":-32000,"message":"required historical state unavailable"}`) },
+		"gone":    func(e *exchange) { e.Refuse(`{"code":-32601,"message":"the method does not exist"}`) },
+		"null":    func(e *exchange) { e.Say("null") },
+		"empty":   func(e *exchange) { e.Say("[]") },
+		"short":   func(e *exchange) { e.EditList(t, func(l []map[string]any) []map[string]any { return l[1:] }) },
+		"other order": func(e *exchange) {
+			e.EditList(t, func(l []map[string]any) []map[string]any { l[0], l[1] = l[1], l[0]; return l })
+		},
+		"one failed": func(e *exchange) {
+			e.EditList(t, func(l []map[string]any) []map[string]any {
+				delete(l[0], "result")
+				l[0]["error"] = "execution timeout"
+				return l
+			})
+		},
+		"contradicts the receipt": func(e *exchange) {
+			e.EditList(t, func(l []map[string]any) []map[string]any {
+				l[0]["result"].(map[string]any)["error"] = "execution reverted"
+				return l
+			})
+		},
+		"unknown call": func(e *exchange) { e.Say(strings.ReplaceAll(string(e.Result), `"type":"CALL"`, `"type":"EXTCALL"`)) },
+		"lost":         func(e *exchange) { e.Lose() },
+	} {
+		s.proxies[0].On("debug_traceBlockByHash", lie)
+		if got, err := alone.Reader.Final(t.Context(), s.height); err == nil {
+			t.Errorf("%s: got %+v, want an error", name, got)
+		}
+		s.proxies[0].On("debug_traceBlockByHash", nil)
+		both := s.open(t, 2, nil)
+		s.proxies[0].On("debug_traceBlockByHash", lie)
+		if got, err := both.Reader.Final(t.Context(), s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
+			t.Errorf("%s, with an honest one: got %+v, %v, want all transfers", name, got, err)
+		}
+	}
+}
+
+func TestWithoutTracesTheContentsSaySo(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 1)
+	off := s.open(t, 1, func(c *evm.Config) { c.Trace = evm.TraceOff })
+	s.proxies[0].On("debug_traceBlockByHash", func(e *exchange) { e.Refuse(`{"code":-32601,"message":"no such method"}`) })
+	auto := s.open(t, 1, nil)
+	for name, c := range map[string]chain.Chain{"off": off, "not offered": auto} {
+		got, err := c.Reader.Final(t.Context(), s.height)
+		if err != nil || got.Traced || len(got.Transfers) != untraced {
+			t.Errorf("%s: got %+v, %v, want what needs no trace", name, got, err)
+		}
+	}
+	cfg := config(s.proxies[0].URL)
+	cfg.Trace = evm.TraceOn
+	if _, err := evm.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "debug_traceBlockByHash") {
+		t.Errorf("on: got %v, want an error that names the method", err)
+	}
+}
+
+func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 2)
+	c := s.open(t, 2, nil)
+	at, err := s.chain.Reader.Final(t.Context(), s.height)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// More than fits into one request.
+	var of []chain.Holding
+	for range 130 {
+		of = append(of, chain.Holding{Address: s.to}, chain.Holding{Address: s.to, Contract: s.Token()})
+	}
+	for name, lie := range map[string]rule{
+		"pruned":  func(e *exchange) { e.Refuse(`{"code":-32000,"message":"missing trie node"}`) },
+		"null":    func(e *exchange) { e.Say("null") },
+		"nothing": func(e *exchange) { e.Say(`"0x"`) },
+		"lost":    func(e *exchange) { e.Lose() },
+	} {
+		for _, method := range []string{"eth_getBalance", "eth_call"} {
+			s.proxies[0].On(method, lie)
+			got, err := c.Reader.Balances(t.Context(), at.Block, of)
+			if err != nil || len(got) != len(of) || got[0] != money.Units(2000) || got[1] != money.Units(1000) {
+				t.Errorf("%s %s: got %v, %v, want 2000 and 1000", method, name, got, err)
+			}
+			s.proxies[1].On(method, lie)
+			if got, err := c.Reader.Balances(t.Context(), at.Block, of); err == nil {
+				t.Errorf("%s %s on both: got %v, want an error", method, name, got)
+			}
+			s.proxies[0].On(method, nil)
+			s.proxies[1].On(method, nil)
+		}
+	}
+}
+
+func TestAnAnswerIsBoundedInTimeAndSize(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 1)
+	c := s.open(t, 1, func(c *evm.Config) { c.Timeout, c.AnswerBytesMax = 300*time.Millisecond, 1<<20 })
+	started := time.Now()
+	s.proxies[0].On("*", func(e *exchange) { e.Hang() })
+	if got, err := c.Reader.Heads(t.Context()); err == nil {
+		t.Errorf("no answer: got %+v, want an error", got)
+	}
+	if took := time.Since(started); took > 10*time.Second {
+		t.Errorf("no answer: got an error after %v, want it soon", took)
+	}
+	s.proxies[0].On("*", nil)
+	s.proxies[0].On("eth_getBlockByHash", func(e *exchange) {
+		e.Edit(t, func(m map[string]any) { m["extra"] = strings.Repeat("x", 2<<20) })
+	})
+	if got, err := c.Reader.Final(t.Context(), s.height); err == nil || !strings.Contains(err.Error(), "longer than is allowed") {
+		t.Errorf("too long: got %+v, %v, want an error about it", got, err)
+	}
+}
+
+func TestAProviderOfAnotherChainIsNamedAtStart(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 2)
+	s.proxies[1].On("eth_chainId", func(e *exchange) { e.Say(`"0x1"`) })
+	cfg := config(s.proxies[0].URL, s.proxies[1].URL)
+	cfg.Agree = 1
+	_, err := evm.New(t.Context(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "provider 2") || !strings.Contains(err.Error(), "chain 1, not 31337") {
+		t.Errorf("got %v, want provider 2 to be named", err)
+	}
+	if err != nil && strings.Contains(err.Error(), "a-secret-key") {
+		t.Errorf("got the endpoint's secret in %q", err)
+	}
+}
+
+func TestASilentProviderIsMetWhenItAnswers(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 2)
+	s.proxies[1].On("*", func(e *exchange) { e.Lose() })
+	cfg := config(s.proxies[0].URL, s.proxies[1].URL)
+	if _, err := evm.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "provider 2") {
+		t.Errorf("agree 2: got %v, want provider 2 to be named", err)
+	}
+	c := s.open(t, 1, nil)
+	if got, err := c.Reader.Final(t.Context(), s.height); err != nil || got.Providers != 1 {
+		t.Errorf("agree 1: got %+v, %v, want the block by one", got, err)
+	}
+	// It comes back as what it should not be: it is not asked anything.
+	s.proxies[1].On("*", nil)
+	s.proxies[1].On("eth_chainId", func(e *exchange) { e.Say(`"0x1"`) })
+	before := s.proxies[1].Asked("eth_getBlockByNumber")
+	until(t, "provider 2 is asked who it is", func() bool {
+		if _, err := c.Reader.Final(t.Context(), s.height); err != nil {
+			t.Fatalf("with a stranger: got %v, want the block", err)
+		}
+		return s.proxies[1].Asked("eth_chainId") > 2
+	})
+	if after := s.proxies[1].Asked("eth_getBlockByNumber"); after != before {
+		t.Errorf("got %d questions to a stranger, want none", after-before)
+	}
+	s.proxies[1].On("eth_chainId", nil)
+	until(t, "both providers agree", func() bool {
+		got, err := c.Reader.Final(t.Context(), s.height)
+		return err == nil && got.Providers == 2
+	})
+}
+
+// until asks again and again, for a while.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(20 * time.Second)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+func TestAConfigurationIsCheckedWhole(t *testing.T) {
+	t.Parallel()
+	_, err := evm.New(t.Context(), evm.Config{
+		Name: chain.Solana, Endpoints: []string{"ftp://x", "http://a", "http://a"}, Agree: 4, Trace: "SOMETIMES",
+	})
+	for _, word := range []string{"SOLANA", "chain id", "endpoint 1", "endpoint 3", "agree is 4", "fee cap", "tip cap", "SOMETIMES"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("got %v, want %q in it", err, word)
+		}
+	}
+}
+
+func TestABlockOfHundredsGivesItsRoots(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	const payments = 300 // above 127, where places take two bytes
+	for i := range payments {
+		l.Pay(t, chain.Native, numbered(i), money.Units(uint64(i+1)))
+	}
+	l.Mine(t, 1)
+	cfg := config(l.node.URL)
+	cfg.Trace = evm.TraceOff // anvil takes the square of their number for it
+	c := open(t, cfg)
+	h, err := c.Reader.Heads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Reader.Recent(t.Context(), h.Latest.Height)
+	if err != nil || len(got.Transfers) != payments {
+		t.Fatalf("got %d transfers, %v, want %d", len(got.Transfers), err, payments)
+	}
+	for i, tr := range got.Transfers {
+		if tr.To != numbered(i) || tr.Amount != money.Units(uint64(i+1)) {
+			t.Errorf("transfer %d: got %+v, want it in its place", i, tr)
+		}
+	}
+	if len(got.Fees) != strangers {
+		t.Errorf("got fees of %d, want one for each of %d payers", len(got.Fees), strangers)
+	}
+}
+
+// numbered is an address that nobody has.
+func numbered(i int) chain.Address {
+	return evmtx.Canonical(common.BigToAddress(big.NewInt(int64(1_000_000 + i))))
+}
