@@ -162,7 +162,7 @@ func (j *journal) read(line []byte, replay func(signer.Entry, signer.Record) err
 // that setting a clock back frees no limit.
 func (j *journal) now(clock time.Time) time.Time {
 	// Without the reading of the monotonic clock, which another process cannot compare.
-	clock = clock.Round(0)
+	clock = clock.Round(0).UTC()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if clock.Before(j.at) {

@@ -124,51 +124,57 @@ type spent struct {
 	total  money.Amount
 }
 
-// forget drops what has left the window.
-func (s *spent) forget(now time.Time) {
-	n := 0
+// old is how many payments have left the window, and what they came to.
+func (s *spent) old(now time.Time) (n int, sum money.Amount) {
 	for n < len(s.at) && now.Sub(s.at[n]) >= window {
-		total, err := s.total.Sub(s.amount[n])
-		if err != nil {
-			panic("local: a limit's total is less than one of its parts")
+		var err error
+		if sum, err = sum.Add(s.amount[n]); err != nil {
+			panic("local: a part of a limit's total is more than any number")
 		}
-		s.total = total
 		n++
 	}
-	s.at, s.amount = s.at[n:], s.amount[n:]
+	return n, sum
 }
 
-// exceeds tells whether amount more would be above max.
-func (s *spent) exceeds(amount, limit money.Amount) bool {
-	total, err := s.total.Add(amount)
-	return err != nil || limit.Less(total)
+// in is what was paid within the window. It forgets nothing: a clock that is ahead
+// for a moment would free limits for good.
+func (s *spent) in(now time.Time) money.Amount {
+	if s == nil {
+		return money.Zero
+	}
+	_, sum := s.old(now)
+	return less(s.total, sum)
+}
+
+func less(total, part money.Amount) money.Amount {
+	rest, err := total.Sub(part)
+	if err != nil {
+		panic("local: a limit's total is less than its parts")
+	}
+	return rest
 }
 
 // limits are the sums of admitted payments. They are kept for every asset, with a
 // limit or without, so that a limit that is set later counts what went before.
 type limits map[asset]*spent
 
-func (l limits) of(a asset, now time.Time) *spent {
-	s := l[a]
-	if s == nil {
-		s = &spent{}
-		l[a] = s
-	}
-	s.forget(now)
-	return s
-}
-
-// take counts an admitted payment. A sum beyond 2^256 counts as 2^256-1: no limit
-// can be above it.
+// take counts an admitted payment, and drops what has left the window by the time of
+// its entry. A sum beyond 2^256 counts as 2^256-1: no limit can be above it.
 func (l limits) take(i signer.Intent, at time.Time) {
 	if i.Purpose != signer.Payment {
 		return
 	}
 	for _, a := range assets(i) {
-		s := l.of(a, at)
+		s := l[a]
+		if s == nil {
+			s = &spent{}
+			l[a] = s
+		}
+		n, sum := s.old(at)
+		s.at, s.amount, s.total = s.at[n:], s.amount[n:], less(s.total, sum)
 		amount := i.Amount
-		if _, err := s.total.Add(amount); err != nil {
-			amount, _ = amountMax.Sub(s.total)
+		if room := less(amountMax, s.total); room.Less(amount) {
+			amount = room
 		}
 		s.total, _ = s.total.Add(amount)
 		s.at, s.amount = append(s.at, at), append(s.amount, amount)
@@ -191,16 +197,19 @@ func (l limits) allow(p ChainPolicy, i signer.Intent, now time.Time) *signer.Ref
 	if limit == nil {
 		return nil
 	}
-	of := assets(i)
-	switch {
-	case limit.PaymentMax.Less(i.Amount):
+	if limit.PaymentMax.Less(i.Amount) {
 		return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s, this is %v", limit.PaymentMax, i.Contract, i.Chain, i.Amount)
-	case l.of(of[0], now).exceeds(i.Amount, limit.OrganizationMax):
-		return refuse(signer.PolicyLimit, "the organization may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
-			limit.OrganizationMax, i.Contract, i.Chain, i.Amount, l.of(of[0], now).total)
-	case l.of(of[1], now).exceeds(i.Amount, limit.OverallMax):
-		return refuse(signer.PolicyLimit, "all organizations together may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
-			limit.OverallMax, i.Contract, i.Chain, i.Amount, l.of(of[1], now).total)
+	}
+	of := assets(i)
+	for n, who := range []struct {
+		name string
+		most money.Amount
+	}{{"organization " + i.From.OrgID, limit.OrganizationMax}, {"installation", limit.OverallMax}} {
+		before := l[of[n]].in(now)
+		if total, err := before.Add(i.Amount); err != nil || who.most.Less(total) {
+			return refuse(signer.PolicyLimit, "the %s may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
+				who.name, who.most, i.Contract, i.Chain, i.Amount, before)
+		}
 	}
 	return nil
 }
