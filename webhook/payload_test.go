@@ -17,8 +17,10 @@ func ptr[T any](v T) *T { return &v }
 
 var (
 	at   = At(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC))
-	usdc = Mint{ID: 1, Symbol: "USDC", Name: "USD Coin", Chain: "ETHEREUM", Decimals: 6,
-		ContractAddress: ptr("0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48")}
+	usdc = Mint{
+		ID: 1, Symbol: "USDC", Name: "USD Coin", Chain: "ETHEREUM", Decimals: 6,
+		ContractAddress: ptr("0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"),
+	}
 	eth = Mint{ID: 7, Symbol: "ETH", Name: "Ether", Chain: "ETHEREUM", Decimals: 18}
 )
 
@@ -29,8 +31,10 @@ func deposit() Deposit {
 		Address: "0x85", FromAddresses: List[string]{"0x9a"}, TxHash: "0x4k", LogIndex: ptr(int64(3)),
 		BlockNumber: ptr(int64(312345678)), Confirmations: 1, ConfirmationsRequired: 1,
 		Source: "EXTERNAL", Status: "CREDITED", ChainStatus: "FINALIZED",
-		Screening: Screening{Status: "PASSED", Provider: ptr("CHAINALYSIS"), Severity: ptr("LOW"), Score: ptr(12),
-			ScreenedAt: &at, Reference: ptr("r-1")},
+		Screening: Screening{
+			Status: "PASSED", Provider: ptr("CHAINALYSIS"), Severity: ptr("LOW"), Score: ptr(12),
+			ScreenedAt: &at, Reference: ptr("r-1"),
+		},
 		DetectedAt: &at, ConfirmedAt: &at, CreditedAt: &at, CreatedAt: at,
 	}
 }
@@ -38,17 +42,21 @@ func deposit() Deposit {
 func flagged() Deposit {
 	d := deposit()
 	d.Status, d.IsFlagged, d.RiskOfFunds, d.CreditedAt = "FLAGGED", true, ptr("SEVERE"), nil
-	d.FlagReason = &FlagReason{Code: "SEVERITY_ABOVE_THRESHOLD", Score: ptr(98), Severity: ptr("SEVERE"),
-		Entity: ptr("OFAC SDN"), Categories: List[string]{"SANCTIONS"}, Provider: ptr("TRM")}
+	d.FlagReason = &FlagReason{
+		Code: "SEVERITY_ABOVE_THRESHOLD", Score: ptr(98), Severity: ptr("SEVERE"),
+		Entity: ptr("OFAC SDN"), Categories: List[string]{"SANCTIONS"}, Provider: ptr("TRM"),
+	}
 	return d
 }
 
 func rejected() Deposit {
 	d := flagged()
 	d.Status = "REJECTED"
-	d.Resolution = &Resolution{Decision: "REJECTED", Note: ptr("sent back"), DecidedAt: at,
+	d.Resolution = &Resolution{
+		Decision: "REJECTED", Note: ptr("sent back"), DecidedAt: at,
 		DecidedBy: Actor{Type: "USER", ID: "usr_1", Name: ptr("Ann")},
-		ToAddress: ptr("0x9a"), TxHash: ptr("0x77"), Amount: ptr("4990000"), NetworkFee: ptr("10000")}
+		ToAddress: ptr("0x9a"), TxHash: ptr("0x77"), Amount: ptr("4990000"), NetworkFee: ptr("10000"),
+	}
 	d.ResolutionAttempts = List[ResolutionAttempt]{{At: at, Action: "REJECT", Reason: "INSUFFICIENT_GAS", Message: "the treasury was short of gas"}}
 	return d
 }
@@ -63,9 +71,11 @@ func unsupported() Deposit {
 }
 
 func swap() SwapSummary {
-	return SwapSummary{CustomerSwapID: "cs_01J", IdempotencyKey: "swap-7781", FromMint: eth, ToMint: usdc,
+	return SwapSummary{
+		CustomerSwapID: "cs_01J", IdempotencyKey: "swap-7781", FromMint: eth, ToMint: usdc,
 		AmountIn: "1000000000", EstimatedAmountOut: "149250000", AmountOut: ptr("149301122"),
-		OriginTxHash: ptr("0x1"), DestinationTxHash: ptr("0x2"), CreatedAt: at}
+		OriginTxHash: ptr("0x1"), DestinationTxHash: ptr("0x2"), CreatedAt: at,
+	}
 }
 
 func held() Withdrawal {
@@ -107,9 +117,11 @@ func TestPayloadsPrintTheContractsJSON(t *testing.T) {
 		"deposit_swap":        credit,
 		"withdrawal_held":     held(),
 		"withdrawal":          broadcast(),
-		"swap_failed": Envelope{ID: "evt_01J9ZW3M8Q4S5T6V7W8X9YZABC", Type: CustomerSwapFailed,
+		"swap_failed": Envelope{
+			ID: "evt_01J9ZW3M8Q4S5T6V7W8X9YZABC", Type: CustomerSwapFailed,
 			Timestamp:  At(time.Date(2026, 1, 31, 13, 0, 9, 412_999_999, time.FixedZone("", 3600))),
-			APIVersion: "2026-01-31", Environment: Live, OrganizationID: "org_1", Sequence: 10422, Data: data},
+			APIVersion: "2026-01-31", Environment: Live, OrganizationID: "org_1", Sequence: 10422, Data: data,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -137,8 +137,10 @@ func (w *world) events(resource string, n int) []string {
 func (w *world) event(org string, t event.Type, resource string) (eventID string) {
 	w.t.Helper()
 	err := w.db.InOrg(w.t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
-		eventID, err = event.Record(ctx, tx, event.Event{OrgID: org, Type: t, ResourceKind: "deposit", ResourceID: resource,
-			Data: webhook.Deposit{DepositID: resource, Amount: "5000000"}})
+		eventID, err = event.Record(ctx, tx, event.Event{
+			OrgID: org, Type: t, ResourceKind: "deposit", ResourceID: resource,
+			Data: webhook.Deposit{DepositID: resource, Amount: "5000000"},
+		})
 		return err
 	})
 	if err != nil {

@@ -122,8 +122,10 @@ func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audi
 	if err != nil {
 		return Endpoint{}, none, fmt.Errorf("create endpoint %s: %w", e.ID, err)
 	}
-	err = audit.Record(ctx, tx, audit.Entry{OrgID: org, Actor: actor, Action: "webhook_endpoint.created",
-		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: e.ID, Detail: map[string]any{"url": e.URL, "events": words(events)}})
+	err = audit.Record(ctx, tx, audit.Entry{
+		OrgID: org, Actor: actor, Action: "webhook_endpoint.created",
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: e.ID, Detail: map[string]any{"url": e.URL, "events": words(events)},
+	})
 	if err != nil {
 		return Endpoint{}, none, err
 	}
@@ -183,8 +185,10 @@ func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audi
 	if tag.RowsAffected() == 0 {
 		return notFound(endpointID)
 	}
-	return audit.Record(ctx, tx, audit.Entry{OrgID: org, Actor: actor, Action: "webhook_endpoint.deleted",
-		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID})
+	return audit.Record(ctx, tx, audit.Entry{
+		OrgID: org, Actor: actor, Action: "webhook_endpoint.deleted",
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID,
+	})
 }
 
 func notFound(endpointID string) error {

@@ -41,8 +41,10 @@ func record(ctx context.Context, db *pg.DB, org, resource string, data any) erro
 		if _, err := tx.Exec(ctx, `SELECT FROM customers WHERE org_id = $1 AND customer_id = $2 FOR UPDATE`, org, resource); err != nil {
 			return err
 		}
-		_, err := Record(ctx, tx, Event{OrgID: org, Type: CustomerDeposit, ResourceKind: "deposit", ResourceID: resource,
-			CustomerID: "user_42", Chain: "ETHEREUM", Data: data})
+		_, err := Record(ctx, tx, Event{
+			OrgID: org, Type: CustomerDeposit, ResourceKind: "deposit", ResourceID: resource,
+			CustomerID: "user_42", Chain: "ETHEREUM", Data: data,
+		})
 		return err
 	})
 }

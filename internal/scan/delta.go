@@ -65,11 +65,15 @@ func judge(h chain.Holding, f flow, before, after money.Amount) *finding {
 	case 0:
 		return nil
 	case -1:
-		return &finding{kind: BalanceDelta, holding: h, mint: f.mint, doubtful: true,
-			detail: fmt.Sprintf("the block says %v in and %v out, the balance went from %v to %v", f.in, f.out, before, after)}
+		return &finding{
+			kind: BalanceDelta, holding: h, mint: f.mint, doubtful: true,
+			detail: fmt.Sprintf("the block says %v in and %v out, the balance went from %v to %v", f.in, f.out, before, after),
+		}
 	default:
-		return &finding{kind: unattributed, holding: h, mint: f.mint,
-			detail: fmt.Sprintf("the block says %v in and %v out, the balance rose from %v to %v", f.in, f.out, before, after)}
+		return &finding{
+			kind: unattributed, holding: h, mint: f.mint,
+			detail: fmt.Sprintf("the block says %v in and %v out, the balance rose from %v to %v", f.in, f.out, before, after),
+		}
 	}
 }
 
