@@ -1,0 +1,419 @@
+package verify
+
+// What the tables mean to the checks. Whoever changes how an order reserves
+// changes these lines with it.
+const (
+	// An order in one of these has a slot and has not ended.
+	openOrders = `('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')`
+	// An order that never had a slot, or has none yet.
+	slotless = `('QUEUED', 'REFUSED', 'WITHDRAWN')`
+	// A withdrawal in one of these holds its amount.
+	openWithdrawals = `('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`
+)
+
+// checks are all that Run looks at, in the order of the report.
+var checks = []Check{
+	{ID: "I-01", Promise: "every transfer joins two accounts of its own organization and mint", sql: `
+		SELECT t.org_id, 'transfer ' || t.transfer_id,
+			format('%s of mint %s from account %s (%s, mint %s) to account %s (%s, mint %s)',
+				t.amount, t.mint_id, t.debit_account, d.org_id, d.mint_id, t.credit_account, c.org_id, c.mint_id)
+		FROM ledger_transfers t
+		LEFT JOIN ledger_accounts d ON d.account_id = t.debit_account
+		LEFT JOIN ledger_accounts c ON c.account_id = t.credit_account
+		WHERE (d.org_id, d.mint_id, c.org_id, c.mint_id) IS DISTINCT FROM (t.org_id, t.mint_id, t.org_id, t.mint_id)
+			OR t.amount <= 0 OR t.debit_account = t.credit_account`},
+
+	{ID: "I-02-triggers", Promise: "what may only be added to is guarded, and balances move by themselves", sql: `
+		SELECT NULL::text, 'trigger ' || wanted.name, 'is missing, switched off or on another table'
+		FROM (VALUES
+			('ledger_transfers', 'ledger_transfers_append_only'), ('ledger_transfers', 'ledger_transfers_move_balances'),
+			('ledger_accounts', 'ledger_accounts_append_only'), ('ledger_accounts', 'ledger_accounts_open_balances'),
+			('audit_log', 'audit_log_append_only'), ('signer_journal', 'signer_journal_append_only'),
+			('finality_proofs', 'finality_proofs_append_only'), ('signer_identity', 'signer_identity_forward'),
+			('mints', 'mints_identity_fixed'), ('deposits', 'deposits_keep'), ('withdrawals', 'withdrawals_keep'),
+			('dispatch_orders', 'dispatch_orders_keep'), ('dispatch_attempts', 'dispatch_attempts_keep'),
+			('events', 'events_keep')) AS wanted (tbl, name)
+		LEFT JOIN pg_trigger t ON t.tgname = wanted.name AND t.tgrelid = to_regclass('public.' || wanted.tbl) AND NOT t.tgisinternal
+		WHERE coalesce(t.tgenabled, 'D') NOT IN ('O', 'A')`},
+
+	{ID: "I-02-rights", Promise: "the program's roles cannot change what is written once", sql: `
+		SELECT NULL::text, format('role %s on %s', role, tbl), 'may ' || lower(act)
+		FROM unnest(ARRAY['coffer_app', 'coffer_system', 'coffer_reader']) AS role,
+			unnest(ARRAY['ledger_transfers', 'ledger_accounts', 'ledger_balances', 'audit_log', 'signer_journal', 'finality_proofs']) AS tbl,
+			unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'INSERT']) AS act
+		WHERE (act <> 'INSERT' OR tbl = 'ledger_balances' OR role = 'coffer_reader')
+			AND (has_table_privilege(role, 'public.' || tbl, act)
+				OR CASE WHEN act IN ('UPDATE', 'INSERT') THEN has_any_column_privilege(role, 'public.' || tbl, act) END)`},
+
+	{ID: "I-02-constraints", Promise: "the constraints that hold the money together stand", sql: `
+		SELECT NULL::text, 'constraint ' || wanted.name, 'is missing, not valid or on another table'
+		FROM (VALUES
+			('ledger_balances', 'ledger_balances_not_overdrawn'), ('ledger_balances', 'ledger_balances_account'),
+			('ledger_transfers', 'ledger_transfers_cause_once'), ('ledger_transfers', 'ledger_transfers_positive'),
+			('ledger_transfers', 'ledger_transfers_two_accounts'),
+			('ledger_transfers', 'ledger_transfers_debit_mint'), ('ledger_transfers', 'ledger_transfers_credit_mint'),
+			('ledger_transfers', 'ledger_transfers_debit_org'), ('ledger_transfers', 'ledger_transfers_credit_org'),
+			('ledger_accounts', 'ledger_accounts_unique'),
+			('address_funds', 'address_funds_not_negative'), ('address_funds', 'address_funds_covered'),
+			('address_funds', 'address_funds_gas_covered'),
+			('wallets', 'wallets_subject_unique'), ('wallets', 'wallets_address_unique'),
+			('deposits', 'deposits_movement_once'), ('deposits', 'deposits_final_before_credit'), ('deposits', 'deposits_proof'),
+			('withdrawals', 'withdrawals_idempotency_key_unique'),
+			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'),
+			('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
+			('dispatch_orders', 'dispatch_orders_end_proven'),
+			('signer_journal', 'signer_journal_pkey'),
+			('events', 'events_resource_order'), ('events', 'events_sequence_unique'),
+			('deliveries', 'deliveries_once')) AS wanted (tbl, name)
+		WHERE NOT EXISTS (SELECT FROM pg_constraint c
+				WHERE c.conname = wanted.name AND c.conrelid = to_regclass('public.' || wanted.tbl) AND c.convalidated)
+			AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+				WHERE c.relname = wanted.name AND i.indrelid = to_regclass('public.' || wanted.tbl) AND i.indisunique AND i.indisvalid)`},
+
+	{ID: "I-03", Promise: "no account with a floor is below it", sql: `
+		SELECT a.org_id, format('%s %s in mint %s', a.kind, a.subject, a.mint_id), 'holds ' || b.balance
+		FROM ledger_balances b JOIN ledger_accounts a USING (account_id)
+		WHERE b.balance < 0`},
+
+	{ID: "I-04", Promise: "every balance is the sum of its transfers", sql: `
+		WITH sums AS (
+			SELECT account_id, sum(delta) AS total
+			FROM (SELECT credit_account AS account_id, amount AS delta FROM ledger_transfers
+				UNION ALL
+				SELECT debit_account, -amount FROM ledger_transfers) moved
+			GROUP BY account_id)
+		SELECT coalesce(a.org_id, b.org_id), format('%s %s in mint %s', a.kind, a.subject, coalesce(a.mint_id, b.mint_id)),
+			format('the balance says %s, the transfers %s', coalesce(b.balance::text, 'nothing'), coalesce(s.total, 0))
+		FROM (SELECT * FROM ledger_accounts WHERE floored) a
+		FULL JOIN ledger_balances b ON b.account_id = a.account_id AND b.org_id = a.org_id AND b.mint_id = a.mint_id
+		LEFT JOIN sums s ON s.account_id = coalesce(a.account_id, b.account_id)
+		WHERE a.account_id IS NULL OR b.balance IS DISTINCT FROM coalesce(s.total, 0)`},
+
+	{ID: "I-18-held", Promise: "what is held for withdrawals is the sum of the open ones, by customer and mint", sql: `
+		SELECT coalesce(h.org_id, w.org_id), format('customer %s in mint %s', coalesce(h.subject, w.customer_id), coalesce(h.mint_id, w.mint_id)),
+			format('%s held, %s in open withdrawals', coalesce(h.balance, 0), coalesce(w.amount, 0))
+		FROM (SELECT a.org_id, a.subject, a.mint_id, b.balance
+			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind = 'WITHDRAWING') h
+		FULL JOIN (SELECT org_id, customer_id, mint_id, sum(amount) AS amount
+			FROM withdrawals WHERE status IN ` + openWithdrawals + ` GROUP BY 1, 2, 3) w
+			ON w.org_id = h.org_id AND w.customer_id = h.subject AND w.mint_id = h.mint_id
+		WHERE coalesce(h.balance, 0) <> coalesce(w.amount, 0)`},
+
+	{ID: "I-18-ended", Promise: "every withdrawal was held once and, if it ended, ended once and as it says", sql: `
+		WITH posted AS (
+			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
+				min(d.kind) AS from_kind, min(d.subject) AS from_subject, min(c.kind) AS to_kind, min(c.subject) AS to_subject
+			FROM ledger_transfers t
+			JOIN ledger_accounts d ON d.account_id = t.debit_account
+			JOIN ledger_accounts c ON c.account_id = t.credit_account
+			WHERE t.cause_kind IN ('WITHDRAWAL_HOLD', 'WITHDRAWAL_END')
+			GROUP BY 1, 2),
+		due AS (
+			SELECT 'WITHDRAWAL_HOLD' AS cause_kind, withdrawal_id AS cause_id, org_id, mint_id, amount, status,
+				'CUSTOMER' AS from_kind, customer_id AS from_subject, 'WITHDRAWING' AS to_kind, customer_id AS to_subject
+			FROM withdrawals
+			UNION ALL
+			SELECT 'WITHDRAWAL_END', withdrawal_id, org_id, mint_id, amount, status,
+				'WITHDRAWING', customer_id,
+				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE 'CUSTOMER' END,
+				CASE status WHEN 'COMPLETED' THEN '' ELSE customer_id END
+			FROM withdrawals WHERE status NOT IN ` + openWithdrawals + `)
+		SELECT coalesce(w.org_id, p.org_id), 'withdrawal ' || coalesce(w.cause_id, p.cause_id),
+			CASE WHEN p.cause_id IS NULL THEN format('is %s and has no %s', w.status, w.cause_kind)
+				WHEN w.cause_id IS NULL THEN format('has a %s that its status does not explain', p.cause_kind)
+				ELSE format('%s moved %s of mint %s from %s %s to %s %s, and it is %s of %s of mint %s', p.cause_kind, p.amount, p.mint_id,
+					p.from_kind, p.from_subject, p.to_kind, p.to_subject, w.status, w.amount, w.mint_id) END
+		FROM due w FULL JOIN posted p ON p.cause_kind = w.cause_kind AND p.cause_id = w.cause_id
+		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.from_subject, p.to_kind, p.to_subject)
+			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.amount, w.from_kind, w.from_subject, w.to_kind, w.to_subject)`},
+
+	{ID: "I-06-custody", Promise: "what the books own is what the addresses hold, by organization and mint", sql: `
+		SELECT coalesce(b.org_id, f.org_id), 'mint ' || coalesce(b.mint_id, f.mint_id),
+			format('the books own %s, the addresses hold %s', coalesce(b.owned, 0), coalesce(f.holds, 0))
+		FROM (SELECT a.org_id, a.mint_id, sum(CASE WHEN t.debit_account = a.account_id THEN t.amount ELSE -t.amount END) AS owned
+			FROM ledger_accounts a JOIN ledger_transfers t ON a.account_id IN (t.debit_account, t.credit_account)
+			WHERE a.kind = 'CUSTODY' GROUP BY 1, 2) b
+		FULL JOIN (SELECT org_id, mint_id, sum(credited - swept + gas) AS holds FROM address_funds GROUP BY 1, 2) f
+			ON f.org_id = b.org_id AND f.mint_id = b.mint_id
+		WHERE coalesce(b.owned, 0) <> coalesce(f.holds, 0)`},
+
+	{ID: "I-06-funds", Promise: "what each address holds follows from what arrived and what ended", sql: `
+		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
+		moved (wallet_id, mint_id, org_id, credited, swept, gas, dust) AS (
+			SELECT d.wallet_id, d.mint_id, d.org_id, d.amount, 0, 0, 0
+			FROM deposits d WHERE d.status = 'CREDITED' AND NOT (d.purpose = 'TREASURY' AND d.contract = '')
+			UNION ALL
+			SELECT d.wallet_id, d.mint_id, d.org_id, 0, 0, d.amount, 0
+			FROM deposits d WHERE d.status = 'CREDITED' AND d.purpose = 'TREASURY' AND d.contract = ''
+			UNION ALL
+			SELECT d.wallet_id, d.mint_id, d.org_id, 0, 0, 0, d.amount
+			FROM deposits d WHERE d.status = 'BELOW_MINIMUM'
+			UNION ALL
+			SELECT o.wallet_id, o.mint_id, o.org_id, 0, o.amount, 0, 0
+			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose IN ('PAYMENT', 'SWEEP')
+			UNION ALL
+			SELECT o.to_wallet_id, o.mint_id, o.org_id, o.amount, 0, 0, 0
+			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose = 'SWEEP'
+			UNION ALL
+			SELECT o.wallet_id, o.mint_id, o.org_id, 0, 0, -o.amount, 0
+			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose = 'GAS'
+			UNION ALL
+			SELECT o.to_wallet_id, o.mint_id, o.org_id, 0, 0, o.amount, 0
+			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose = 'GAS'
+			UNION ALL
+			SELECT o.wallet_id, n.mint_id, o.org_id, 0, 0, -o.fee, 0
+			FROM dispatch_orders o JOIN native n USING (chain) WHERE o.status IN ('PAID', 'FAILED')),
+		due AS (
+			SELECT wallet_id, mint_id, org_id, sum(credited) AS credited, sum(swept) AS swept, sum(gas) AS gas, sum(dust) AS dust
+			FROM moved GROUP BY 1, 2, 3)
+		SELECT coalesce(f.org_id, m.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, m.wallet_id), coalesce(f.mint_id, m.mint_id)),
+			format('credited %s swept %s gas %s dust %s, and what happened comes to %s, %s, %s and %s',
+				coalesce(f.credited, 0), coalesce(f.swept, 0), coalesce(f.gas, 0), coalesce(f.dust, 0),
+				coalesce(m.credited, 0), coalesce(m.swept, 0), coalesce(m.gas, 0), coalesce(m.dust, 0))
+		FROM address_funds f FULL JOIN due m ON m.wallet_id = f.wallet_id AND m.mint_id = f.mint_id AND m.org_id = f.org_id
+		WHERE (coalesce(f.credited, 0), coalesce(f.swept, 0), coalesce(f.gas, 0), coalesce(f.dust, 0))
+			IS DISTINCT FROM (coalesce(m.credited, 0), coalesce(m.swept, 0), coalesce(m.gas, 0), coalesce(m.dust, 0))`},
+
+	{ID: "I-06-reserved", Promise: "what is reserved is promised to open payments and sweeps, by address and mint", sql: `
+		SELECT coalesce(f.org_id, o.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, o.wallet_id), coalesce(f.mint_id, o.mint_id)),
+			format('%s reserved, %s promised', coalesce(f.reserved, 0), coalesce(o.amount, 0))
+		FROM address_funds f
+		FULL JOIN (
+			SELECT wallet_id, mint_id, org_id, sum(amount) AS amount
+			FROM (SELECT wallet_id, mint_id, org_id, amount FROM dispatch_orders WHERE purpose = 'PAYMENT' AND status IN ` + openOrders + `
+				UNION ALL
+				SELECT wallet_id, mint_id, org_id, amount FROM sweeps WHERE status = 'OPEN') promised
+			GROUP BY 1, 2, 3) o
+			ON o.wallet_id = f.wallet_id AND o.mint_id = f.mint_id AND o.org_id = f.org_id
+		WHERE coalesce(f.reserved, 0) <> coalesce(o.amount, 0)`},
+
+	{ID: "I-06-gas", Promise: "what gas is reserved is promised to open slots and top-ups, by address", sql: `
+		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = '')
+		SELECT coalesce(f.org_id, o.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, o.wallet_id), coalesce(f.mint_id, o.mint_id)),
+			format('%s reserved, %s promised', coalesce(f.gas_reserved, 0), coalesce(o.amount, 0))
+		FROM address_funds f
+		FULL JOIN (
+			SELECT wallet_id, mint_id, org_id, sum(amount) AS amount
+			FROM (SELECT s.wallet_id, n.mint_id, s.org_id, s.gas_reserved AS amount
+				FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) JOIN native n ON n.chain = s.chain
+				WHERE o.status IN ` + openOrders + `
+				UNION ALL
+				SELECT wallet_id, mint_id, org_id, amount FROM dispatch_orders WHERE purpose = 'GAS' AND status IN ` + openOrders + `) promised
+			GROUP BY 1, 2, 3) o
+			ON o.wallet_id = f.wallet_id AND o.mint_id = f.mint_id AND o.org_id = f.org_id
+		WHERE coalesce(f.gas_reserved, 0) <> coalesce(o.amount, 0)`},
+
+	{ID: "I-09", Promise: "nothing counts whose very block is not proven final", sql: `
+		SELECT d.org_id, 'deposit ' || d.deposit_id,
+			format('is %s in block %s %s of %s, proven is %s', d.status, d.height, d.block_hash, d.chain,
+				coalesce(format('%s %s of %s', p.height, p.hash, p.chain), 'none'))
+		FROM deposits d LEFT JOIN finality_proofs p ON p.proof_id = d.proof_id
+		WHERE (d.status IN ('SCREENING', 'CREDITED', 'BELOW_MINIMUM') OR d.chain_status = 'FINALIZED')
+			AND (p.chain, p.height, p.hash) IS DISTINCT FROM (d.chain, d.height, d.block_hash)`},
+
+	{ID: "I-10", Promise: "every credited deposit was posted once, whole, to whom it belongs, and nothing else was", sql: `
+		WITH posted AS (
+			SELECT t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
+				min(d.kind) AS from_kind, min(c.kind) AS to_kind, min(c.subject) AS to_subject
+			FROM ledger_transfers t
+			JOIN ledger_accounts d ON d.account_id = t.debit_account
+			JOIN ledger_accounts c ON c.account_id = t.credit_account
+			WHERE t.cause_kind = 'DEPOSIT' GROUP BY 1),
+		due AS (
+			SELECT deposit_id, org_id, mint_id, amount,
+				CASE WHEN purpose = 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN contract = '' THEN 'GAS' ELSE 'SUSPENSE' END AS to_kind,
+				coalesce(customer_id, '') AS to_subject
+			FROM deposits WHERE status = 'CREDITED')
+		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.cause_id),
+			CASE WHEN p.cause_id IS NULL THEN 'is credited and was not posted'
+				WHEN d.deposit_id IS NULL THEN format('was posted (%s of mint %s to %s %s) and is not credited', p.amount, p.mint_id, p.to_kind, p.to_subject)
+				ELSE format('posted %s of mint %s to %s %s in %s legs, arrived %s of mint %s for %s %s',
+					p.amount, p.mint_id, p.to_kind, p.to_subject, p.legs, d.amount, d.mint_id, d.to_kind, d.to_subject) END
+		FROM due d FULL JOIN posted p ON p.cause_id = d.deposit_id
+		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.to_kind, p.to_subject)
+			IS DISTINCT FROM (1::bigint, d.org_id, d.mint_id, d.amount, 'CUSTODY', d.to_kind, d.to_subject)`},
+
+	{ID: "I-10-once", Promise: "one movement on a chain is one living deposit", sql: `
+		SELECT min(org_id), format('%s %s %s of %s', chain, kind, position, tx_hash), 'is deposits ' || string_agg(deposit_id, ', ' ORDER BY deposit_id)
+		FROM deposits WHERE status <> 'ORPHANED'
+		GROUP BY chain, tx_hash, kind, position HAVING count(*) > 1`},
+
+	{ID: "I-12", Promise: "every deposit is of the mint of its contract, on the wallet that received it", sql: `
+		SELECT d.org_id, 'deposit ' || d.deposit_id,
+			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.customer_id, d.purpose))
+		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
+		WHERE d.mint_id IS NOT NULL AND (m.chain, m.contract) IS DISTINCT FROM (d.chain, d.contract)
+			OR (w.org_id, w.address, w.purpose, w.subject) IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.customer_id, ''))`},
+
+	{ID: "I-13", Promise: "every final block was walked, each one on top of the one before", sql: `
+		SELECT NULL::text, format('%s block %s', p.chain, p.height),
+			CASE WHEN p.before IS DISTINCT FROM p.height - 1 THEN format('the proof before it is of block %s', p.before)
+				ELSE format('stands on %s, block %s is %s', p.parent, p.before, p.below) END
+		FROM (SELECT chain, height, parent, lag(height) OVER w AS before, lag(hash) OVER w AS below, row_number() OVER w AS nth
+			FROM finality_proofs WINDOW w AS (PARTITION BY chain ORDER BY height)) p
+		WHERE p.nth > 1 AND (p.before, p.below) IS DISTINCT FROM (p.height - 1, p.parent)
+		UNION ALL
+		SELECT NULL, format('%s cursor', c.chain), format('stands on block %s %s, proven is %s', c.height, c.hash, p.hash)
+		FROM scan_cursors c JOIN finality_proofs p ON p.chain = c.chain AND p.height = c.height
+		WHERE p.hash <> c.hash
+		UNION ALL
+		SELECT NULL, format('%s block %s', p.chain, max(p.height)), 'is proven and the chain has no cursor'
+		FROM finality_proofs p WHERE NOT EXISTS (SELECT FROM scan_cursors c WHERE c.chain = p.chain) GROUP BY p.chain`},
+
+	{ID: "I-16-slot", Promise: "every order has one slot from the moment it may be signed, and no payment has two", sql: `
+		SELECT o.org_id, 'order ' || o.order_id,
+			CASE WHEN s.order_id IS NULL AND o.status NOT IN ` + slotless + ` THEN format('is %s without a slot', o.status)
+				WHEN s.order_id IS NOT NULL AND o.status IN ` + slotless + ` THEN format('is %s with slot %s', o.status, s.nonce)
+				ELSE format('has slot %s of wallet %s on %s, which is not its wallet or not counted', s.nonce, s.wallet_id, s.chain) END
+		FROM dispatch_orders o LEFT JOIN dispatch_slots s USING (order_id)
+		LEFT JOIN dispatch_accounts a ON a.wallet_id = s.wallet_id AND a.chain = s.chain
+		WHERE (s.order_id IS NULL) <> (o.status IN ` + slotless + `)
+			OR s.order_id IS NOT NULL AND ((s.wallet_id, s.chain, s.org_id) IS DISTINCT FROM (o.wallet_id, o.chain, o.org_id)
+				OR a.next_nonce IS NULL OR s.nonce >= a.next_nonce)
+		UNION ALL
+		SELECT min(org_id), format('slot %s of wallet %s on %s', nonce, wallet_id, chain), count(*) || ' orders'
+		FROM dispatch_slots GROUP BY wallet_id, chain, nonce HAVING count(*) > 1
+		UNION ALL
+		SELECT min(org_id), 'order ' || order_id, count(*) || ' slots'
+		FROM dispatch_slots GROUP BY order_id HAVING count(*) > 1`},
+
+	{ID: "I-16-bytes", Promise: "nothing is out whose bytes are not stored", sql: `
+		SELECT o.org_id, 'order ' || o.order_id,
+			CASE WHEN a.attempts IS NULL THEN format('is %s without an unsigned transaction', o.status)
+				ELSE format('is %s, %s of %s attempts are stored, %s', o.status, a.stored, a.attempts, coalesce('it names ' || o.tx_hash, 'it names none')) END
+		FROM dispatch_orders o
+		LEFT JOIN (SELECT order_id, count(*) AS attempts, count(raw) AS stored, array_agg(tx_hash) AS hashes,
+				bool_or(sent_at IS NOT NULL AND raw IS NULL) AS unstored,
+				array_agg(tx_hash) FILTER (WHERE act = 'PAY') AS payments
+			FROM dispatch_attempts GROUP BY order_id) a USING (order_id)
+		WHERE o.status NOT IN ` + slotless + ` AND (a.attempts IS NULL OR a.unstored
+			OR o.status <> 'SLOTTED' AND a.stored = 0
+			OR o.status IN ('BROADCAST', 'PAID', 'FAILED', 'STUCK') AND (o.tx_hash = ANY (a.hashes)) IS NOT TRUE
+			OR o.status = 'PAID' AND (o.tx_hash = ANY (a.payments)) IS NOT TRUE)`},
+
+	{ID: "I-16-payment", Promise: "every payment is the withdrawal that was accepted, and ended with it", sql: `
+		SELECT coalesce(w.org_id, o.org_id), 'withdrawal ' || coalesce(w.withdrawal_id, o.order_id),
+			CASE WHEN w.withdrawal_id IS NULL THEN format('there is none, and its order is %s', o.status)
+				WHEN o.order_id IS NULL THEN format('is %s and has no order', w.status)
+				ELSE format('%s of mint %s to %s is %s, its order of %s of mint %s to %s is %s',
+					w.amount, w.mint_id, w.to_address, w.status, o.amount, o.mint_id, o.to_address, o.status) END
+		FROM withdrawals w
+		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'PAYMENT') o ON o.order_id = w.withdrawal_id
+		WHERE w.withdrawal_id IS NULL
+			OR o.order_id IS NULL AND w.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')
+			OR o.order_id IS NOT NULL AND (
+				(w.org_id, w.chain, w.mint_id, w.amount, w.to_address, w.customer_id)
+					IS DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id)
+				OR (w.status = 'COMPLETED') <> (o.status = 'PAID')
+				OR (w.status = 'FAILED') <> (o.status = 'FAILED')
+				OR w.status = 'BROADCAST' AND o.status NOT IN ('BROADCAST', 'STUCK')
+				OR w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') AND o.status NOT IN ('REFUSED', 'WITHDRAWN'))`},
+
+	{ID: "I-16-sweep", Promise: "every sweep and top-up is its order, and ended with it", sql: `
+		SELECT coalesce(s.org_id, o.org_id), coalesce(s.what || ' ' || s.id, 'order ' || o.order_id),
+			CASE WHEN s.id IS NULL THEN 'moves what nobody planned'
+				WHEN o.order_id IS NULL THEN format('is %s and has no order', s.status)
+				ELSE format('%s of mint %s is %s, its order of %s of mint %s is %s', s.amount, s.mint_id, s.status, o.amount, o.mint_id, o.status) END
+		FROM (SELECT 'sweep' AS what, 'SWEEP' AS purpose, sweep_id AS id, org_id, chain, wallet_id AS from_id, to_wallet_id AS to_id, mint_id, amount, status FROM sweeps
+			UNION ALL
+			SELECT 'top-up', 'GAS', g.top_up_id, g.org_id, g.chain, NULL, g.wallet_id, n.mint_id, g.amount, g.status
+			FROM gas_top_ups g LEFT JOIN mints n ON n.chain = g.chain AND n.contract = '') s
+		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose IN ('SWEEP', 'GAS')) o ON o.order_id = s.id
+		WHERE s.id IS NULL OR o.order_id IS NULL
+			OR (s.purpose, s.org_id, s.chain, coalesce(s.from_id, o.wallet_id), s.to_id, s.mint_id, s.amount)
+				IS DISTINCT FROM (o.purpose, o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.mint_id, o.amount)
+			OR (s.status = 'DONE') <> (o.status = 'PAID')
+			OR (s.status = 'FAILED') <> (o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN'))`},
+
+	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", sql: `
+		WITH posted AS (
+			SELECT t.cause_id, min(t.org_id) AS org_id, count(*) AS legs,
+				sum(t.amount) FILTER (WHERE (d.kind, c.kind) = ('GAS', 'CUSTODY') AND m.contract = '') AS paid,
+				sum(t.amount) FILTER (WHERE (d.kind, c.kind) = ('FEES_DUE', 'FEES_BILLED') AND m.contract = '') AS due,
+				min(m.chain) AS chain
+			FROM ledger_transfers t
+			JOIN ledger_accounts d ON d.account_id = t.debit_account
+			JOIN ledger_accounts c ON c.account_id = t.credit_account
+			JOIN mints m ON m.mint_id = t.mint_id
+			WHERE t.cause_kind = 'NETWORK_FEE' GROUP BY 1),
+		ended AS (SELECT * FROM dispatch_orders WHERE status IN ('PAID', 'FAILED'))
+		SELECT coalesce(o.org_id, p.org_id), 'order ' || coalesce(o.order_id, p.cause_id),
+			CASE WHEN o.order_id IS NULL THEN 'a fee was posted and the order has not ended'
+				WHEN f.proof_id IS NULL THEN format('is %s without a proof', o.status)
+				ELSE format('its fee is %s, posted were %s and %s', o.fee, coalesce(p.paid, 0), coalesce(p.due, 0)) END
+		FROM ended o
+		FULL JOIN posted p ON p.cause_id = o.order_id
+		LEFT JOIN finality_proofs f ON f.proof_id = o.proof_id AND f.chain = o.chain
+		WHERE o.order_id IS NULL OR f.proof_id IS NULL
+			OR o.fee <> coalesce(p.paid, 0) OR o.fee <> coalesce(p.due, 0)
+			OR p.cause_id IS NOT NULL AND (p.legs, p.org_id, p.chain) IS DISTINCT FROM (2::bigint, o.org_id, o.chain)`},
+
+	{ID: "I-36-deposit", Promise: "every credit to a customer was told once, and nothing was told that was not credited", sql: `
+		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
+			CASE WHEN d.deposit_id IS NULL THEN 'was told of and is not credited' ELSE format('was told of %s times', coalesce(e.times, 0)) END
+		FROM (SELECT org_id, deposit_id FROM deposits WHERE status = 'CREDITED' AND purpose = 'CUSTOMER_DEPOSIT') d
+		FULL JOIN (SELECT org_id, resource_id, count(*) AS times FROM events WHERE type = 'CUSTOMER_DEPOSIT' GROUP BY 1, 2) e
+			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id
+		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1`},
+
+	{ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal was told", sql: `
+		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s; %s was told of %s times', w.status, due.type, due.told)
+		FROM withdrawals w
+		LEFT JOIN (SELECT org_id, resource_id,
+				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW') AS broadcast,
+				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_AWAITING_APPROVAL') AS awaiting,
+				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_COMPLETED') AS completed,
+				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_FAILED') AS failed,
+				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_REJECTED') AS rejected
+			FROM events GROUP BY 1, 2) e ON e.org_id = w.org_id AND e.resource_id = w.withdrawal_id
+		CROSS JOIN LATERAL (VALUES
+			('CUSTOMER_WITHDRAW', coalesce(e.broadcast, 0), coalesce(e.broadcast, 0) = (w.broadcast_at IS NOT NULL)::int
+				AND (w.broadcast_at IS NOT NULL OR w.status NOT IN ('BROADCAST', 'COMPLETED'))),
+			('CUSTOMER_WITHDRAW_AWAITING_APPROVAL', coalesce(e.awaiting, 0), coalesce(e.awaiting, 0) > 0 OR w.status <> 'AWAITING_APPROVAL' AND w.approved_at IS NULL),
+			('CUSTOMER_WITHDRAW_COMPLETED', coalesce(e.completed, 0), coalesce(e.completed, 0) = (w.status = 'COMPLETED')::int),
+			('CUSTOMER_WITHDRAW_FAILED', coalesce(e.failed, 0), coalesce(e.failed, 0) = (w.status = 'FAILED')::int),
+			('CUSTOMER_WITHDRAW_REJECTED', coalesce(e.rejected, 0), coalesce(e.rejected, 0) = (w.status = 'REJECTED')::int)) AS due (type, told, kept)
+		WHERE NOT due.kept`},
+
+	{ID: "I-36-order", Promise: "events are numbered without gaps, by resource and by organization", sql: `
+		SELECT org_id, 'resource ' || resource_id, format('%s events, numbered %s to %s', count(*), min(resource_seq), max(resource_seq))
+		FROM events GROUP BY org_id, resource_id HAVING (count(*), 1) <> (max(resource_seq)::bigint, min(resource_seq))
+		UNION ALL
+		SELECT coalesce(e.org_id, s.org_id), 'sequence', format('%s events, numbered %s to %s, the counter is at %s', coalesce(e.n, 0), e.first, e.last, s.last)
+		FROM (SELECT org_id, count(*) AS n, min(sequence) AS first, max(sequence) AS last FROM events WHERE sequence IS NOT NULL GROUP BY 1) e
+		FULL JOIN event_sequences s ON s.org_id = e.org_id
+		WHERE (coalesce(e.n, 0), coalesce(e.last, 0), coalesce(e.first, 1)) IS DISTINCT FROM (s.last, s.last, 1::bigint)
+		UNION ALL
+		SELECT org_id, 'resource ' || resource_id, format('event %s has sequence %s, a later one %s', resource_seq, sequence, later)
+		FROM (SELECT org_id, resource_id, resource_seq, sequence,
+				lead(sequence) OVER (PARTITION BY org_id, resource_id ORDER BY resource_seq) AS later FROM events) o
+		WHERE later < sequence OR later IS NOT NULL AND sequence IS NULL`},
+
+	{ID: "I-40", Promise: "every change of state has its row in the audit log", sql: `
+		WITH due (org_id, resource_id, action) AS (
+			SELECT org_id, deposit_id, 'deposit.' || CASE status WHEN 'SCREENING' THEN 'finalized' WHEN 'CONFIRMING' THEN 'seen' ELSE lower(status) END
+			FROM deposits
+			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.requested' FROM withdrawals
+			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.approved' FROM withdrawals WHERE approved_at IS NOT NULL
+			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.broadcast' FROM withdrawals WHERE broadcast_at IS NOT NULL
+			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.' || CASE status WHEN 'REJECTED' THEN 'removed' ELSE lower(status) END
+			FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED')
+			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_slots
+			UNION ALL SELECT org_id, order_id, 'order.ended' FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')
+			UNION ALL SELECT org_id, wallet_id, 'wallet.issued' FROM wallets
+			UNION ALL SELECT org_id, freeze_id, 'freeze.put' FROM freezes
+			UNION ALL SELECT org_id, freeze_id, 'freeze.lifted' FROM freezes WHERE lifted_at IS NOT NULL)
+		SELECT d.org_id, d.resource_id, 'has no row ' || d.action
+		FROM due d LEFT JOIN audit_log a ON a.resource_id = d.resource_id AND a.action = d.action AND a.org_id IS NOT DISTINCT FROM d.org_id
+		WHERE a.audit_id IS NULL`},
+
+	{ID: "I-41", Promise: "every table with an organization's rows is fenced", sql: `
+		SELECT NULL::text, 'table ' || c.relname, 'has no row level security, or not for its owner'
+		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org_id' AND NOT a.attisdropped
+		WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
+		UNION ALL
+		SELECT NULL, 'role ' || rolname, 'may log in, or sees past row level security'
+		FROM pg_roles WHERE rolname IN ('coffer_app', 'coffer_system', 'coffer_reader') AND (rolsuper OR rolbypassrls OR rolcanlogin)`},
+
+	{ID: "I-45-journal", Promise: "the copy of the signer's journal is unbroken up to where it was imported", look: journal},
+}

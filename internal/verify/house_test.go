@@ -1,0 +1,276 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+const tokenContract = "0xT"
+
+// house is a small installation in which everything has happened once and all of
+// it adds up: the ground on which the tests break one thing at a time.
+type house struct {
+	t     testing.TB
+	db    *pg.DB
+	owner *pgxpool.Pool
+	org   string
+}
+
+func (h *house) exec(sql string, args ...any) {
+	h.t.Helper()
+	if _, err := h.owner.Exec(h.t.Context(), sql, args...); err != nil {
+		h.t.Fatalf("%.60s: %v", sql, err)
+	}
+}
+
+func (h *house) system(fn func(context.Context, pg.Tx) error) {
+	h.t.Helper()
+	if err := h.db.InSystem(h.t.Context(), fn); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) did(action, resource string) {
+	h.t.Helper()
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return audit.Record(ctx, tx, audit.Entry{OrgID: h.org, Actor: audit.System("test"), Action: action, ResourceKind: "TEST", ResourceID: resource})
+	})
+}
+
+func (h *house) account(mintID int, k ledger.Kind, subject string) ledger.Account {
+	return ledger.Account{OrgID: h.org, MintID: mintID, Kind: k, Subject: subject}
+}
+
+func (h *house) post(kind ledger.CauseKind, id string, legs ...ledger.Leg) {
+	h.t.Helper()
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: kind, ID: id}, Legs: legs})
+	})
+}
+
+func (h *house) told(kind, resource string, seq, sequence int) {
+	h.t.Helper()
+	h.exec(`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
+		VALUES ($1, $2, $3, 'test', $4, $5, '{}', now(), $6::int, CASE WHEN $6::int IS NOT NULL THEN '{}'::bytea END)`,
+		fmt.Sprintf("evt_%s_%d", resource, seq), h.org, kind, resource, seq, func() *int {
+			if sequence == 0 {
+				return nil
+			}
+			return &sequence
+		}())
+}
+
+func build(t testing.TB) *house {
+	t.Helper()
+	db := pgtest.New(t)
+	h := &house{t: t, db: db, owner: pgtest.Owner(t, db)}
+	o, _, err := org.Create(t.Context(), db, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.org = o.ID
+	token := mint.Mint{
+		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: tokenContract, Symbol: "USDC", Name: "USD Coin",
+		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
+	}
+	coin := token
+	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = 2, mint.Native, "", "ETH", "Ether", 18
+	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin}); err != nil {
+		t.Fatal(err)
+	}
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		_, _, err := customer.Ensure(ctx, tx, h.org, "ann", "")
+		return err
+	})
+	for id, w := range map[string][2]string{"we_dep": {"CUSTOMER_DEPOSIT", "ann"}, "we_tre": {"TREASURY", ""}} {
+		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'EVM', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
+		h.did("wallet.issued", id)
+	}
+	for height := 10; height <= 14; height++ {
+		h.exec(`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
+			VALUES ('ETHEREUM', $1::int, 'h' || $1::int, 'h' || ($1::int - 1), now(), 1, 'test', now())`, height)
+	}
+	h.exec(`INSERT INTO scan_cursors VALUES ('ETHEREUM', 14, 'h14', now())`)
+
+	// What arrived.
+	arrived := func(id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus, action string) {
+		t.Helper()
+		var who *string
+		if purpose == "CUSTOMER_DEPOSIT" {
+			ann := "ann"
+			who = &ann
+		}
+		kind := "NATIVE"
+		if contract != "" {
+			kind = "TOKEN"
+		}
+		h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
+				tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at)
+			SELECT $1, $2, $3, $4, $5, $6, 'ETHEREUM', $7, $8, '0x' || $3, '0xsomebody', 'tx_' || $1, $9, '', 0, $10::int, 'h' || $10::int,
+				CASE WHEN $12 = 'FINALIZED' THEN (SELECT proof_id FROM finality_proofs WHERE height = $10::int) END, $11, $12, now(),
+				CASE WHEN $11 = 'CREDITED' THEN now() END`,
+			id, h.org, wallet, purpose, who, mintID, contract, amount, kind, height, status, chainStatus)
+		h.did("deposit."+action, id)
+	}
+	one, two := 1, 2
+	arrived("dep_token", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1000, 11, "CREDITED", "FINALIZED", "credited")
+	arrived("dep_gas", "we_tre", "TREASURY", "", &two, 500, 10, "CREDITED", "FINALIZED", "credited")
+	arrived("dep_dust", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1, 12, "BELOW_MINIMUM", "FINALIZED", "below_minimum")
+	arrived("dep_waits", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 300, 14, "SCREENING", "FINALIZED", "finalized")
+	arrived("dep_alien", "we_dep", "CUSTOMER_DEPOSIT", "0xalien", nil, 9, 14, "UNSUPPORTED", "FINALIZED", "unsupported")
+	arrived("dep_seen", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 8, 15, "CONFIRMING", "INCLUDED", "seen")
+	arrived("dep_gone", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 8, 15, "ORPHANED", "REORGED", "orphaned")
+	u := func(n int) money.Amount { return money.Units(uint64(n)) }
+	h.post(ledger.Deposit, "dep_token", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Customer, "ann"), Amount: u(1000)})
+	h.post(ledger.Deposit, "dep_gas", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Gas, ""), Amount: u(500)})
+	h.told("CUSTOMER_DEPOSIT", "dep_token", 1, 1)
+
+	// What went out.
+	nonce := map[string]int{}
+	ordered := func(id, purpose, wallet string, to *string, mintID, amount int, status string, fee, gasReserved int) {
+		t.Helper()
+		contract, address := "", "0xsomebody"
+		if mintID == 1 {
+			contract = tokenContract
+		}
+		if to != nil {
+			address = "0x" + *to
+		}
+		ended := status == "PAID" || status == "FAILED"
+		out := ended || status == "BROADCAST"
+		h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, customer_id,
+				status, attempt_after, created_at, tx_hash, fee, proof_id, ended_at)
+			SELECT $1, $2, $3, 'ETHEREUM', $4, $5, $6, $7, $8, $9, CASE WHEN $3 = 'PAYMENT' THEN 'ann' END, $10, now(), now(),
+				CASE WHEN $11 THEN 'hash_' || $1 END, CASE WHEN $12 THEN $13::int END,
+				CASE WHEN $12 THEN (SELECT proof_id FROM finality_proofs WHERE height = 13) END, CASE WHEN $12 THEN now() END`,
+			id, h.org, purpose, wallet, to, address, mintID, contract, amount, status, out, ended, fee)
+		if status == "QUEUED" || status == "REFUSED" || status == "WITHDRAWN" {
+			return
+		}
+		h.exec(`INSERT INTO dispatch_slots VALUES ($1, 'ETHEREUM', $2, $3, $4, $5, now())`, wallet, nonce[wallet], h.org, id, gasReserved)
+		nonce[wallet]++
+		h.exec(`INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, raw, tx_hash, created_at, signed_at, sent_at)
+			VALUES ($1, 1, $2, 'PAY', 1, 1, 1, 'p', CASE WHEN $3 THEN 'r'::bytea END, CASE WHEN $3 THEN 'hash_' || $1 END, now(),
+				CASE WHEN $3 THEN now() END, CASE WHEN $3 THEN now() END)`, id, h.org, status != "SLOTTED")
+		h.did("order.slotted", id)
+		if ended {
+			h.did("order.ended", id)
+			h.post(ledger.NetworkFee, id,
+				ledger.Leg{Debit: h.account(2, ledger.Gas, ""), Credit: h.account(2, ledger.Custody, ""), Amount: u(fee)},
+				ledger.Leg{Debit: h.account(2, ledger.FeesDue, ""), Credit: h.account(2, ledger.FeesBilled, ""), Amount: u(fee)})
+		}
+	}
+	dep, tre := "we_dep", "we_tre"
+	h.exec(`INSERT INTO gas_top_ups VALUES ('gas_done', $1, 'ETHEREUM', 'we_dep', 50, 'DONE', now(), now()), ('gas_open', $1, 'ETHEREUM', 'we_dep', 40, 'OPEN', now(), NULL)`, h.org)
+	ordered("gas_done", "GAS", tre, &dep, 2, 50, "PAID", 3, 9)
+	ordered("gas_open", "GAS", tre, &dep, 2, 40, "SLOTTED", 0, 6)
+	h.exec(`INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at) VALUES
+		('sw_done', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 600, 'VALUE', 'DONE', now()), ('sw_open', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 100, 'VALUE', 'OPEN', now())`, h.org)
+	ordered("sw_done", "SWEEP", dep, &tre, 1, 600, "PAID", 5, 9)
+	ordered("sw_open", "SWEEP", dep, &tre, 1, 100, "QUEUED", 0, 0)
+
+	withdrawn := func(id string, amount int, status string, held bool, events ...string) {
+		t.Helper()
+		out := status == "BROADCAST" || status == "COMPLETED" || status == "FAILED"
+		h.exec(`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval,
+				approval_reasons, decision, tx_hash, created_at, approved_at, broadcast_at)
+			VALUES ($1, $2, 'ann', 1, 'ETHEREUM', $3, '0xsomebody', '', $4, $5, CASE WHEN $5 THEN ARRAY['REQUIRE_APPROVAL'] ELSE ARRAY[]::text[] END, '{}',
+				CASE WHEN $6 THEN 'hash_' || $1 END, now(), CASE WHEN $5 AND $6 THEN now() END, CASE WHEN $6 THEN now() END)`,
+			id, h.org, amount, status, held, out)
+		h.did("withdrawal.requested", id)
+		h.post(ledger.WithdrawalHold, id, ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Withdrawing, "ann"), Amount: u(amount)})
+		if held && out {
+			h.did("withdrawal.approved", id)
+		}
+		if out {
+			h.did("withdrawal.broadcast", id)
+		}
+		to := h.account(1, ledger.Customer, "ann")
+		switch status {
+		case "COMPLETED":
+			to = h.account(1, ledger.Custody, "")
+			fallthrough
+		case "FAILED", "REJECTED":
+			h.post(ledger.WithdrawalEnd, id, ledger.Leg{Debit: h.account(1, ledger.Withdrawing, "ann"), Credit: to, Amount: u(amount)})
+			h.did("withdrawal."+map[string]string{"COMPLETED": "completed", "FAILED": "failed", "REJECTED": "removed"}[status], id)
+		}
+		for i, e := range events {
+			h.told("CUSTOMER_WITHDRAW"+e, id, i+1, 0)
+		}
+	}
+	withdrawn("wd_paid", 200, "COMPLETED", true, "_AWAITING_APPROVAL", "_APPROVED", "", "_COMPLETED")
+	ordered("wd_paid", "PAYMENT", tre, nil, 1, 200, "PAID", 7, 9)
+	withdrawn("wd_held", 50, "AWAITING_APPROVAL", true, "_AWAITING_APPROVAL")
+	withdrawn("wd_out", 100, "BROADCAST", false, "")
+	ordered("wd_out", "PAYMENT", tre, nil, 1, 100, "BROADCAST", 0, 20)
+	withdrawn("wd_removed", 10, "REJECTED", true, "_AWAITING_APPROVAL", "_REJECTED")
+	withdrawn("wd_failed", 20, "FAILED", false, "", "_FAILED")
+	ordered("wd_failed", "PAYMENT", tre, nil, 1, 20, "FAILED", 2, 9)
+	withdrawn("wd_queued", 30, "PROCESSING", false)
+	ordered("wd_queued", "PAYMENT", tre, nil, 1, 30, "QUEUED", 0, 0)
+	h.post(ledger.Restore, "one that only moves", ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Product, "CUSTODIAL"), Amount: u(5)})
+
+	for wallet, next := range nonce {
+		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)
+	}
+	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
+		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 0, 0, 0, 45, 0, 0),
+		('we_tre', 1, $1, 600, 100, 200, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 438, 66, 0)`, h.org)
+
+	// Events of withdrawals are numbered from 2 on; the last ones wait for their number.
+	h.exec(`UPDATE events SET sequence = n.nth + 1, body = '{}' FROM (
+			SELECT event_id, row_number() OVER (ORDER BY resource_id, resource_seq) AS nth FROM events WHERE sequence IS NULL AND resource_id <> 'wd_removed') n
+		WHERE n.event_id = events.event_id`)
+	h.exec(`INSERT INTO event_sequences SELECT $1, max(sequence) FROM events`, h.org)
+
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Chain, Chain: chain.Base, Source: freeze.ByOperator, Reason: "test", By: audit.Operator("op")})
+	})
+
+	prev := ""
+	for seq := uint64(1); seq <= 4; seq++ {
+		e := signer.Entry{JournalID: "journal", Seq: seq, Prev: prev, Body: json.RawMessage(fmt.Sprintf(`{"n":%d}`, seq))}
+		e.Hash = e.Sum()
+		h.exec(`INSERT INTO signer_journal VALUES ($1, $2, $3, $4, $5, now())`, e.JournalID, seq, e.Prev, e.Hash, []byte(e.Body))
+		if prev = e.Hash; seq == 3 {
+			h.exec(`INSERT INTO signer_identity VALUES (true, 'journal', 3, $1)`, e.Hash)
+		}
+	}
+	return h
+}
+
+// tampered runs the checks in a transaction of somebody whom no trigger and no
+// privilege stops, and takes back what was done.
+func (h *house) tampered(sql ...string) (Report, error) {
+	tx, err := h.owner.Begin(h.t.Context())
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(h.t.Context())) }()
+	for _, s := range append([]string{`SET LOCAL session_replication_role = replica`}, sql...) {
+		if _, err := tx.Exec(h.t.Context(), s); err != nil {
+			return Report{}, fmt.Errorf("%.80s: %w", s, err)
+		}
+	}
+	if _, err := tx.Exec(h.t.Context(), `SET LOCAL ROLE coffer_reader`); err != nil {
+		return Report{}, err
+	}
+	return examine(h.t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)
+}

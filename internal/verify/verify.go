@@ -1,0 +1,173 @@
+// Package verify is the checker: it reads everything the service has written
+// down and says where the parts contradict one another, or the chain.
+//
+// Run looks at one snapshot of the database under the role that can only read;
+// OnChain compares what our addresses hold by our own account with what a
+// final block says. Watch does both on a schedule and stops everything outgoing
+// when something does not add up.
+//
+// What never happens here: a repair, a write other than that freeze, a freeze
+// that is lifted again. What a crash leaves: nothing; the next run looks again.
+package verify
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// shownMax is how many breaches of one check a report names; all are counted.
+const shownMax = 20
+
+// Check is one promise and how to look whether it is kept.
+type Check struct {
+	ID      string // stable, by the invariant that it guards
+	Promise string // what holds when nothing is found
+	// sql gives a row (organization, subject, detail) for every breach.
+	sql string
+	// look is for what SQL cannot say.
+	look func(ctx context.Context, tx pg.Tx) ([]Breach, error)
+}
+
+// Breach is something that must never be.
+type Breach struct {
+	Check   string // its id
+	OrgID   string // "" when none in particular
+	Subject string // the row or account
+	Detail  string // what is and what should be
+}
+
+// Outcome is what one check found.
+type Outcome struct {
+	ID, Promise string
+	Breaches    int
+	Note        string // what was left out, or why nothing could be compared
+	Took        time.Duration
+}
+
+// Report is what a run found.
+type Report struct {
+	At       time.Time
+	Outcomes []Outcome
+	Breaches []Breach // at most shownMax of each check
+}
+
+// OK tells whether nothing was found.
+func (r Report) OK() bool { return len(r.Breaches) == 0 }
+
+func (r *Report) add(c Check, found []Breach, count int, note string, took time.Duration) {
+	for i := range found {
+		found[i].Check = c.ID
+	}
+	r.Outcomes = append(r.Outcomes, Outcome{ID: c.ID, Promise: c.Promise, Breaches: count, Note: note, Took: took})
+	r.Breaches = append(r.Breaches, found...)
+}
+
+// Run makes every check on one snapshot. An error means that it could not look,
+// and says nothing about what it would have found.
+func Run(ctx context.Context, db *pg.DB) (Report, error) {
+	var r Report
+	err := db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		r, err = examine(ctx, tx, checks)
+		return err
+	})
+	return r, err
+}
+
+func examine(ctx context.Context, tx pg.Tx, checks []Check) (Report, error) {
+	r := Report{At: tx.Now}
+	for _, c := range checks {
+		began := time.Now()
+		var found []Breach
+		var count int
+		var err error
+		if c.look != nil {
+			found, err = c.look(ctx, tx)
+			count = len(found)
+			found = found[:min(count, shownMax)]
+		} else {
+			found, count, err = ask(ctx, tx, c.sql)
+		}
+		if err != nil {
+			return Report{}, fmt.Errorf("check %s: %w", c.ID, err)
+		}
+		r.add(c, found, count, "", time.Since(began))
+	}
+	return r, nil
+}
+
+func ask(ctx context.Context, tx pg.Tx, sql string) (found []Breach, count int, err error) {
+	rows, err := tx.Query(ctx, `
+		SELECT coalesce(org_id, ''), coalesce(subject, ''), coalesce(detail, ''), count(*) OVER ()
+		FROM (`+sql+`) AS breach (org_id, subject, detail)
+		ORDER BY 1, 2, 3 LIMIT $1`, shownMax)
+	if err != nil {
+		return nil, 0, err
+	}
+	found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b Breach, err error) {
+		err = row.Scan(&b.OrgID, &b.Subject, &b.Detail, &count)
+		return b, err
+	})
+	return found, count, err
+}
+
+// WriteTo writes the report for a person.
+func (r Report) WriteTo(w io.Writer) (int64, error) {
+	var n int64
+	var err error
+	print := func(format string, args ...any) {
+		if err == nil {
+			var m int
+			m, err = fmt.Fprintf(w, format, args...)
+			n += int64(m)
+		}
+	}
+	print("checked as of %s\n\n", r.At.UTC().Format(time.RFC3339))
+	for _, o := range r.Outcomes {
+		verdict := "ok"
+		switch {
+		case o.Breaches > 0:
+			verdict = "BREACH"
+		case o.Note != "":
+			verdict = "ok*"
+		}
+		print("%-7s %-16s %s", verdict, o.ID, o.Promise)
+		if o.Note != "" {
+			print(" (%s)", o.Note)
+		}
+		print("\n")
+		for _, b := range r.Breaches {
+			if b.Check != o.ID {
+				continue
+			}
+			print("          %s", b.Subject)
+			if b.OrgID != "" {
+				print(" [%s]", b.OrgID)
+			}
+			print(": %s\n", b.Detail)
+		}
+		if more := o.Breaches - shownMax; more > 0 {
+			print("          and %d more\n", more)
+		}
+	}
+	if r.OK() {
+		print("\nall %d checks hold\n", len(r.Outcomes))
+	} else {
+		broken := 0
+		for _, o := range r.Outcomes {
+			if o.Breaches > 0 {
+				broken++
+			}
+		}
+		print("\n%d of %d checks are broken: stop, and find out why before anything goes out\n", broken, len(r.Outcomes))
+	}
+	return n, err
+}
+
+// Checks lists what Run looks at, for documentation and tests.
+func Checks() []Check { return append([]Check(nil), checks...) }

@@ -1,0 +1,318 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+func TestASoundHouseHasNoBreach(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	r, err := Run(t.Context(), h.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := r.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK() || len(r.Outcomes) != len(Checks()) || !strings.Contains(b.String(), "checks hold") {
+		t.Errorf("got\n%s\nwant no breach in %d checks", b.String(), len(Checks()))
+	}
+}
+
+// tamperings break one thing each, as somebody could who has the whole database,
+// and name the check that has to see it.
+var tamperings = []struct {
+	check string
+	name  string
+	sql   []string
+}{
+	{"I-01", "a transfer to another mint", []string{`UPDATE ledger_transfers SET mint_id = 2 WHERE cause_id = 'dep_token'`}},
+	{"I-01", "a transfer from nowhere", []string{`UPDATE ledger_transfers SET debit_account = 999 WHERE cause_id = 'dep_token'`}},
+	{"I-01", "a transfer to itself", []string{
+		`ALTER TABLE ledger_transfers DROP CONSTRAINT ledger_transfers_two_accounts`,
+		`UPDATE ledger_transfers SET debit_account = credit_account WHERE cause_id = 'dep_token'`,
+	}},
+	{"I-02-triggers", "a trigger switched off", []string{`ALTER TABLE audit_log DISABLE TRIGGER audit_log_append_only`}},
+	{"I-02-triggers", "a trigger dropped", []string{`DROP TRIGGER ledger_transfers_move_balances ON ledger_transfers`}},
+	{"I-02-rights", "a right too many", []string{`GRANT UPDATE ON ledger_balances TO coffer_system`}},
+	{"I-02-rights", "a right on a column", []string{`GRANT UPDATE (amount) ON ledger_transfers TO coffer_app`}},
+	{"I-02-rights", "a right to empty", []string{`GRANT TRUNCATE ON audit_log TO coffer_system`}},
+	{"I-02-constraints", "a floor dropped", []string{`ALTER TABLE ledger_balances DROP CONSTRAINT ledger_balances_not_overdrawn`}},
+	{"I-02-constraints", "a unique key dropped", []string{`DROP INDEX deposits_movement_once`}},
+	{"I-03", "a balance below zero", []string{
+		`ALTER TABLE ledger_balances DROP CONSTRAINT ledger_balances_not_overdrawn`,
+		`UPDATE ledger_balances SET balance = -1 WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER')`,
+	}},
+	{"I-04", "a balance raised by one", []string{`UPDATE ledger_balances SET balance = balance + 1 WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER')`}},
+	{"I-04", "a balance removed", []string{`DELETE FROM ledger_balances WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'GAS')`}},
+	{"I-04", "a transfer removed", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'RESTORE'`}},
+	{"I-04", "a balance where none belongs", []string{`INSERT INTO ledger_balances SELECT account_id, org_id, mint_id, 5 FROM ledger_accounts WHERE kind = 'CUSTODY' AND mint_id = 1`}},
+	{"I-18-held", "an open withdrawal removed", []string{`DELETE FROM withdrawals WHERE withdrawal_id = 'wd_held'`}},
+	{"I-18-held", "an open withdrawal raised", []string{`UPDATE withdrawals SET amount = amount + 1 WHERE withdrawal_id = 'wd_held'`}},
+	{"I-18-ended", "an end without its posting", []string{`UPDATE withdrawals SET status = 'REJECTED' WHERE withdrawal_id = 'wd_held'`}},
+	{"I-18-ended", "a posting without its end", []string{`UPDATE withdrawals SET status = 'PROCESSING' WHERE withdrawal_id = 'wd_removed'`}},
+	{"I-18-ended", "a refund that was a payment", []string{`UPDATE withdrawals SET status = 'COMPLETED', tx_hash = 'x' WHERE withdrawal_id = 'wd_removed'`}},
+	{"I-18-ended", "a hold removed", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_HOLD' AND cause_id = 'wd_held'`}},
+	{"I-18-ended", "a hold of another amount", []string{`UPDATE ledger_transfers SET amount = amount + 1 WHERE cause_kind = 'WITHDRAWAL_HOLD' AND cause_id = 'wd_held'`}},
+	{"I-18-ended", "a hold without a withdrawal", []string{`UPDATE ledger_transfers SET cause_id = 'wd_none' WHERE cause_kind = 'WITHDRAWAL_HOLD' AND cause_id = 'wd_held'`}},
+	{"I-18-ended", "an end in two legs", []string{
+		`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+		 SELECT org_id, mint_id, debit_account, credit_account, 1, cause_kind, cause_id, 1, created_at FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_paid'`,
+	}},
+	{"I-06-custody", "funds that the books do not own", []string{`UPDATE address_funds SET credited = credited + 1 WHERE wallet_id = 'we_dep' AND mint_id = 1`}},
+	{"I-06-custody", "gas that the books do not own", []string{`UPDATE address_funds SET gas = gas - 1 WHERE wallet_id = 'we_dep' AND mint_id = 2`}},
+	{"I-06-custody", "books without funds", []string{`DELETE FROM address_funds`}},
+	{"I-06-funds", "funds moved to another wallet", []string{
+		`UPDATE address_funds SET credited = credited + CASE wallet_id WHEN 'we_dep' THEN 10 ELSE -10 END WHERE mint_id = 1`,
+	}},
+	{"I-06-funds", "swept and credited more", []string{`UPDATE address_funds SET credited = credited + 7, swept = swept + 7 WHERE wallet_id = 'we_tre' AND mint_id = 1`}},
+	{"I-06-funds", "dust that never arrived", []string{`UPDATE address_funds SET dust = dust + 1 WHERE wallet_id = 'we_dep' AND mint_id = 1`}},
+	{"I-06-funds", "gas that was not spent", []string{`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'sw_done'`}},
+	{"I-06-reserved", "more reserved than promised", []string{`UPDATE address_funds SET reserved = reserved + 1 WHERE wallet_id = 'we_tre' AND mint_id = 1`}},
+	{"I-06-reserved", "a promise without its reserve", []string{`UPDATE address_funds SET reserved = 0 WHERE wallet_id = 'we_tre' AND mint_id = 1`}},
+	{"I-06-reserved", "a sweep without its reserve", []string{`UPDATE address_funds SET reserved = 0 WHERE wallet_id = 'we_dep' AND mint_id = 1`}},
+	{"I-06-gas", "gas reserved and not promised", []string{`UPDATE address_funds SET gas_reserved = gas_reserved + 1 WHERE wallet_id = 'we_tre' AND mint_id = 2`}},
+	{"I-06-gas", "a slot's gas not reserved", []string{`UPDATE dispatch_slots SET gas_reserved = gas_reserved + 1 WHERE order_id = 'wd_out'`}},
+	{"I-06-gas", "a top-up not reserved", []string{`UPDATE dispatch_orders SET amount = amount + 1 WHERE order_id = 'gas_open'`}},
+	{"I-09", "a credit on another block's proof", []string{`UPDATE deposits SET proof_id = (SELECT proof_id FROM finality_proofs WHERE height = 12) WHERE deposit_id = 'dep_token'`}},
+	{"I-09", "a credit on a proof of another fork", []string{`UPDATE finality_proofs SET hash = 'other' WHERE height = 11`}},
+	{"I-09", "a credit without a proof", []string{
+		`ALTER TABLE deposits DROP CONSTRAINT deposits_final_before_credit, DROP CONSTRAINT deposits_final_has_proof`,
+		`UPDATE deposits SET proof_id = NULL WHERE deposit_id = 'dep_token'`,
+	}},
+	{"I-10", "a credit that was not posted", []string{`UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = 'dep_waits'`}},
+	{"I-10", "a posting that was not credited", []string{`UPDATE deposits SET status = 'SCREENING', credited_at = NULL WHERE deposit_id = 'dep_token'`}},
+	{"I-10", "a posting of more than arrived", []string{`UPDATE deposits SET amount = amount - 1 WHERE deposit_id = 'dep_token'`}},
+	{"I-10", "a posting to another customer", []string{
+		`INSERT INTO customers SELECT org_id, 'eve', NULL, NULL, '{}', now(), now() FROM customers`,
+		`UPDATE deposits SET customer_id = 'eve' WHERE deposit_id = 'dep_token'`,
+	}},
+	{"I-10", "a posting twice", []string{
+		`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+		 SELECT org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, 1, created_at FROM ledger_transfers WHERE cause_id = 'dep_token'`,
+	}},
+	{"I-10", "a posting of no deposit", []string{`DELETE FROM deposits WHERE deposit_id = 'dep_gas'`}},
+	{"I-10-once", "a movement taken in twice", []string{`DROP INDEX deposits_movement_once`, `UPDATE deposits SET tx_hash = 'tx_dep_token' WHERE deposit_id = 'dep_dust'`}},
+	{"I-12", "a deposit of another mint", []string{`UPDATE deposits SET mint_id = 2 WHERE deposit_id = 'dep_waits'`}},
+	{"I-12", "two wallets swapped", []string{`UPDATE deposits SET wallet_id = 'we_tre' WHERE deposit_id = 'dep_waits'`}},
+	{"I-12", "an address altered", []string{`UPDATE wallets SET address = '0xmallory' WHERE wallet_id = 'we_dep'`}},
+	{"I-13", "a block skipped", []string{`DELETE FROM finality_proofs WHERE height = 12`}},
+	{"I-13", "a block on another one", []string{`UPDATE finality_proofs SET parent = 'other' WHERE height = 13`}},
+	{"I-13", "a cursor on another block", []string{`UPDATE scan_cursors SET hash = 'other'`}},
+	{"I-13", "no cursor", []string{`DELETE FROM scan_cursors`}},
+	{"I-16-slot", "a slot removed", []string{`DELETE FROM dispatch_slots WHERE order_id = 'wd_out'`}},
+	{"I-16-slot", "a slot given back", []string{`UPDATE dispatch_orders SET status = 'QUEUED' WHERE order_id = 'wd_out'`}},
+	{"I-16-slot", "a slot that is not counted", []string{`UPDATE dispatch_accounts SET next_nonce = 0 WHERE wallet_id = 'we_tre'`}},
+	{"I-16-slot", "a slot of another wallet", []string{`UPDATE dispatch_slots SET wallet_id = 'we_dep', nonce = 5 WHERE order_id = 'wd_out'`, `UPDATE dispatch_accounts SET next_nonce = 9`}},
+	{"I-16-slot", "two orders in a slot", []string{`ALTER TABLE dispatch_slots DROP CONSTRAINT dispatch_slots_pkey`, `UPDATE dispatch_slots SET nonce = 0 WHERE wallet_id = 'we_tre'`}},
+	{"I-16-slot", "two slots of an order", []string{
+		`ALTER TABLE dispatch_slots DROP CONSTRAINT dispatch_slots_order_once`,
+		`UPDATE dispatch_accounts SET next_nonce = 9`,
+		`INSERT INTO dispatch_slots SELECT wallet_id, chain, 8, org_id, order_id, 0, now() FROM dispatch_slots WHERE order_id = 'wd_paid'`,
+	}},
+	{"I-16-bytes", "sent and not stored", []string{
+		`ALTER TABLE dispatch_attempts DROP CONSTRAINT dispatch_attempts_stored_before_sent, DROP CONSTRAINT dispatch_attempts_signed_whole`,
+		`UPDATE dispatch_attempts SET raw = NULL WHERE order_id = 'wd_out'`,
+	}},
+	{"I-16-bytes", "no transaction in the slot", []string{`DELETE FROM dispatch_attempts WHERE order_id = 'gas_open'`}},
+	{"I-16-bytes", "ended by a foreign transaction", []string{`UPDATE dispatch_orders SET tx_hash = 'foreign' WHERE order_id = 'wd_paid'`}},
+	{"I-16-bytes", "paid by its cancel", []string{`UPDATE dispatch_attempts SET act = 'CANCEL' WHERE order_id = 'wd_paid'`}},
+	{"I-16-payment", "another destination", []string{`UPDATE withdrawals SET to_address = '0xmallory' WHERE withdrawal_id = 'wd_queued'`}},
+	{"I-16-payment", "another amount", []string{`UPDATE dispatch_orders SET amount = amount + 1 WHERE order_id = 'wd_queued'`}},
+	{"I-16-payment", "a payment without a withdrawal", []string{`DELETE FROM withdrawals WHERE withdrawal_id = 'wd_queued'`}},
+	{"I-16-payment", "a withdrawal without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'wd_queued'`}},
+	{"I-16-payment", "paid and not completed", []string{`UPDATE withdrawals SET status = 'BROADCAST' WHERE withdrawal_id = 'wd_paid'`}},
+	{"I-16-payment", "failed and on its way", []string{`UPDATE dispatch_orders SET status = 'BROADCAST' WHERE order_id = 'wd_failed'`}},
+	{"I-16-payment", "paid without approval", []string{`UPDATE withdrawals SET status = 'AWAITING_APPROVAL', approval_reasons = '{REQUIRE_APPROVAL}' WHERE withdrawal_id = 'wd_out'`}},
+	{"I-16-sweep", "a sweep that nobody planned", []string{`DELETE FROM sweeps WHERE sweep_id = 'sw_open'`}},
+	{"I-16-sweep", "a top-up that nobody planned", []string{`DELETE FROM gas_top_ups WHERE top_up_id = 'gas_open'`}},
+	{"I-16-sweep", "a sweep that did not end with its order", []string{`UPDATE sweeps SET status = 'FAILED' WHERE sweep_id = 'sw_done'`}},
+	{"I-16-sweep", "a sweep to another wallet", []string{`UPDATE sweeps SET to_wallet_id = 'we_dep' WHERE sweep_id = 'sw_open'`}},
+	{"I-17", "a fee not posted", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid'`}},
+	{"I-17", "a fee not billed", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid' AND leg = 1`}},
+	{"I-17", "another fee than was paid", []string{`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'wd_paid'`}},
+	{"I-17", "a fee of an order that goes on", []string{`UPDATE ledger_transfers SET cause_id = 'wd_out' WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid'`}},
+	{"I-17", "an end without a proof", []string{`DELETE FROM finality_proofs WHERE height = 13`}},
+	{"I-36-deposit", "a credit that nobody heard of", []string{`DELETE FROM events WHERE resource_id = 'dep_token'`}},
+	{"I-36-deposit", "a credit told twice", []string{
+		`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at)
+		 SELECT 'evt_again', org_id, type, resource_kind, resource_id, 2, data, created_at FROM events WHERE resource_id = 'dep_token'`,
+	}},
+	{"I-36-deposit", "told and not credited", []string{`UPDATE deposits SET status = 'SCREENING', credited_at = NULL WHERE deposit_id = 'dep_token'`}},
+	{"I-36-withdrawal", "a broadcast that nobody heard of", []string{`DELETE FROM events WHERE resource_id = 'wd_out'`}},
+	{"I-36-withdrawal", "a wait that nobody heard of", []string{`DELETE FROM events WHERE resource_id = 'wd_held'`}},
+	{"I-36-withdrawal", "an end that nobody heard of", []string{`DELETE FROM events WHERE type = 'CUSTOMER_WITHDRAW_COMPLETED'`}},
+	{"I-36-withdrawal", "a failure that nobody heard of", []string{`DELETE FROM events WHERE type = 'CUSTOMER_WITHDRAW_FAILED'`}},
+	{"I-36-withdrawal", "a removal that nobody heard of", []string{`DELETE FROM events WHERE type = 'CUSTOMER_WITHDRAW_REJECTED'`}},
+	{"I-36-withdrawal", "told of a broadcast that was not", []string{`UPDATE events SET type = 'CUSTOMER_WITHDRAW' WHERE resource_id = 'wd_held'`}},
+	{"I-36-order", "a gap in a resource", []string{`UPDATE events SET resource_seq = 9 WHERE resource_id = 'wd_paid' AND resource_seq = 2`}},
+	{"I-36-order", "a gap in the sequence", []string{`DELETE FROM events WHERE sequence = 1`}},
+	{"I-36-order", "a counter that lags", []string{`UPDATE event_sequences SET last = last - 1`}},
+	{"I-36-order", "no counter", []string{`DELETE FROM event_sequences`}},
+	{"I-36-order", "two of a resource the wrong way round", []string{`UPDATE events SET resource_seq = resource_seq + 100 WHERE resource_id = 'wd_paid'`, `UPDATE events SET resource_seq = 105 - resource_seq WHERE resource_id = 'wd_paid'`}},
+	{"I-40", "a credit without its row", []string{`DELETE FROM audit_log WHERE resource_id = 'dep_token'`}},
+	{"I-40", "an approval without its row", []string{`DELETE FROM audit_log WHERE action = 'withdrawal.approved'`}},
+	{"I-40", "a slot without its row", []string{`DELETE FROM audit_log WHERE action = 'order.slotted' AND resource_id = 'gas_open'`}},
+	{"I-40", "a wallet without its row", []string{`DELETE FROM audit_log WHERE action = 'wallet.issued'`}},
+	{"I-40", "a freeze without its row", []string{`DELETE FROM audit_log WHERE action = 'freeze.put'`}},
+	{"I-40", "a freeze lifted behind everybody's back", []string{`UPDATE freezes SET lifted_at = now(), lifted_by = 'x'`}},
+	{"I-40", "a row of another organization", []string{`UPDATE audit_log SET org_id = NULL WHERE resource_id = 'dep_token'`}},
+	{"I-41", "a fence taken down", []string{`ALTER TABLE deposits NO FORCE ROW LEVEL SECURITY`}},
+	{"I-41", "a table without a fence", []string{`CREATE TABLE notes (org_id text NOT NULL)`, `GRANT SELECT ON notes TO coffer_reader`}},
+	{"I-45-journal", "an entry altered", []string{`UPDATE signer_journal SET body = '{}' WHERE seq = 2`}},
+	{"I-45-journal", "an entry removed", []string{`DELETE FROM signer_journal WHERE seq = 2`}},
+	{"I-45-journal", "the tail removed", []string{`DELETE FROM signer_journal WHERE seq >= 3`}},
+	{"I-45-journal", "the head removed", []string{`DELETE FROM signer_journal WHERE seq = 1`}},
+	{"I-45-journal", "a chain broken", []string{`UPDATE signer_journal SET prev = 'x' WHERE seq = 3`}},
+	{"I-45-journal", "another last entry", []string{`UPDATE signer_identity SET imported_hash = 'x'`}},
+	{"I-45-journal", "a copy that belongs to nobody", []string{`DELETE FROM signer_identity`}},
+}
+
+func TestEveryTamperingIsSeen(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	shown := map[string]bool{}
+	for _, c := range tamperings {
+		r, err := h.tampered(c.sql...)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if !slices.ContainsFunc(r.Breaches, func(b Breach) bool { return b.Check == c.check && b.Subject != "" && b.Detail != "" }) {
+			t.Errorf("%s: got %+v, want a breach of %s", c.name, r.Breaches, c.check)
+		}
+		shown[c.check] = true
+	}
+	for _, c := range checks {
+		if !shown[c.ID] {
+			t.Errorf("%s is never shown to fail", c.ID)
+		}
+	}
+	if r, err := h.tampered(); err != nil || !r.OK() {
+		t.Errorf("untouched: got %+v %v, want no breach", r.Breaches, err)
+	}
+}
+
+func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	var log bytes.Buffer
+	watch := func() (Report, error) {
+		return Watch(t.Context(), h.db, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	}
+	standing := func() (f *freeze.Freeze) {
+		h.system(func(ctx context.Context, tx pg.Tx) (err error) {
+			f, err = freeze.Standing(ctx, tx, freeze.Of{OrgID: h.org})
+			return err
+		})
+		return f
+	}
+	if r, err := watch(); err != nil || !r.OK() || standing() != nil {
+		t.Fatalf("sound: got %+v %v and a freeze %v, want neither", r.Breaches, err, standing())
+	}
+	tamper := func(by string) {
+		h.exec(`UPDATE ledger_balances SET balance = balance ` + by + ` WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER')`)
+	}
+	tamper("+ 1")
+	for range 2 {
+		r, err := watch()
+		if err != nil || r.OK() {
+			t.Fatalf("got %+v %v, want a breach", r.Breaches, err)
+		}
+		f := standing()
+		if f == nil || f.Scope != freeze.All || f.Source != freeze.ByVerify || !strings.Contains(f.Reason, "I-04") {
+			t.Fatalf("got %+v, want a freeze of all that names I-04", f)
+		}
+		var b bytes.Buffer
+		if _, err := r.WriteTo(&b); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"BREACH  I-04", "CUSTOMER ann in mint 1", "1 of "} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("got\n%s\nwant %q in it", b.String(), want)
+			}
+		}
+	}
+	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "check=I-04") {
+		t.Errorf("got %q, want an error that names I-04", log.String())
+	}
+	tamper("- 1")
+	if r, err := watch(); err != nil || !r.OK() {
+		t.Fatalf("repaired: got %+v %v, want no breach", r.Breaches, err)
+	}
+	if standing() == nil {
+		t.Error("the freeze was lifted by itself")
+	}
+}
+
+func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	net := sim.New(sim.Config{})
+	token, dep, tre := sim.Address("token"), sim.Address("we_dep"), sim.Address("we_tre")
+	h.exec(`ALTER TABLE mints DISABLE TRIGGER USER`)
+	h.exec(`UPDATE mints SET contract = $1 WHERE mint_id = 1`, string(token))
+	h.exec(`UPDATE wallets SET address = CASE wallet_id WHEN 'we_dep' THEN $1 ELSE $2 END`, string(dep), string(tre))
+	// The deposit address holds 1000 - 600, a unit of dust and 300 that wait for
+	// their credit; its gas is 45. The treasury has an order on its way.
+	net.Mint(dep, token, money.Units(701))
+	net.Mint(dep, "", money.Units(45))
+	net.MineEmpty(20)
+	heads, err := net.Heads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.exec(`UPDATE scan_cursors SET height = $1, hash = $2`, heads.Final.Height, heads.Final.Hash)
+	chains := chain.Chains{chain.Ethereum: net.Configured()}
+	want := func(name string, breaches int, note string) {
+		t.Helper()
+		r, err := OnChain(t.Context(), h.db, chains)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(r.Breaches) != breaches || !strings.Contains(r.Outcomes[0].Note, note) {
+			t.Errorf("%s: got %+v, want %d breaches and %q", name, r, breaches, note)
+		}
+	}
+	// Both wallets are under way: an open top-up goes from one to the other.
+	want("all under way", 0, "0 balances")
+	h.exec(`SET session_replication_role = replica; UPDATE dispatch_orders SET status = 'QUEUED' WHERE order_id = 'gas_open'; RESET session_replication_role`)
+	want("sound", 0, "2 balances in block 17, 2 left out")
+
+	net.Mint(dep, token, money.Units(1))
+	want("a unit too many", 1, "")
+	h.exec(`UPDATE address_funds SET dust = dust + 1 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
+	want("explained", 0, "")
+
+	net.Mint(dep, "", money.Units(5))
+	want("native coin too many", 1, "")
+	h.exec(`INSERT INTO scan_findings (chain, kind, height, hash, address, contract, detail, created_at) VALUES ('ETHEREUM', 'UNATTRIBUTED', 1, 'x', $1, '', 'x', now())`, string(dep))
+	want("native coin that a finding explains", 0, "")
+
+	h.exec(`UPDATE address_funds SET dust = dust + 2 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
+	want("a token missing", 1, "")
+	h.exec(`UPDATE mints SET quarantined_at = now(), quarantine_reason = 'x' WHERE mint_id = 1`)
+	want("a token in doubt", 0, "1 balances")
+
+	down := errors.New("no provider answers")
+	net.Provider(0).Down(down)
+	if _, err := OnChain(t.Context(), h.db, chains); !errors.Is(err, down) {
+		t.Errorf("got %v, want %v", err, down)
+	}
+	if r, err := Watch(t.Context(), h.db, chains, slog.New(slog.DiscardHandler)); !errors.Is(err, down) || slices.ContainsFunc(r.Breaches, func(b Breach) bool { return strings.HasPrefix(b.Check, "I-06-ETH") }) {
+		t.Errorf("got %+v %v, want no breach on chain and %v", r.Breaches, err, down)
+	}
+}

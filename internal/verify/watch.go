@@ -1,0 +1,61 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// reasonBreachesMax is how many breaches the reason of a freeze names.
+const reasonBreachesMax = 3
+
+// Watch makes every check once, those against the chains included, and is
+// called on a schedule. When something does not add up it stops everything that
+// goes out: a freeze of all, by VERIFY, which only an operator lifts. An error
+// means that it could not look, or could not freeze.
+func Watch(ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger) (Report, error) {
+	r, err := Run(ctx, db)
+	onChain, chainErr := OnChain(ctx, db, chains)
+	err = errors.Join(err, chainErr)
+	r.Outcomes = append(r.Outcomes, onChain.Outcomes...)
+	r.Breaches = append(r.Breaches, onChain.Breaches...)
+	if r.At.IsZero() {
+		r.At = onChain.At
+	}
+	if r.OK() {
+		return r, err
+	}
+	for _, b := range r.Breaches {
+		log.Error("verify: breach", "check", b.Check, "org", b.OrgID, "subject", b.Subject, "detail", b.Detail)
+	}
+	stop := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.All, Source: freeze.ByVerify, Reason: reason(r)})
+	})
+	if stop != nil {
+		log.Error("verify: breach found and nothing was stopped", "error", stop)
+		err = errors.Join(err, fmt.Errorf("stop everything after a breach: %w", stop))
+	}
+	return r, err
+}
+
+func reason(r Report) string {
+	var parts []string
+	for _, b := range r.Breaches[:min(len(r.Breaches), reasonBreachesMax)] {
+		parts = append(parts, fmt.Sprintf("%s: %s %s", b.Check, b.Subject, b.Detail))
+	}
+	s := strings.Join(parts, "; ")
+	total := 0
+	for _, o := range r.Outcomes {
+		total += o.Breaches
+	}
+	if more := total - len(parts); more > 0 {
+		s += fmt.Sprintf("; and %d more", more)
+	}
+	return s
+}
