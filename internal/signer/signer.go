@@ -14,6 +14,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -253,6 +254,10 @@ type Signer interface {
 	// Head is where the journal stands.
 	Head(ctx context.Context) (Head, error)
 }
+
+// ErrProof says that an address is not the one that the signer attested: a row was
+// changed, or belongs to another signer. Somebody has to look at once.
+var ErrProof = errors.New("the address of a wallet is not the one that the signer attested")
 
 // attestVersion is signed with every address, so that another layout of the
 // words can never be mistaken for this one.

@@ -33,10 +33,8 @@ const (
 )
 
 var (
-	// ErrProof says that the proof of an address does not hold: the row was changed,
-	// or belongs to another signer. It stops where the address was needed, and somebody
-	// has to look at once.
-	ErrProof = errors.New("the address of a wallet is not the one that the signer attested")
+	// ErrProof says that the proof of an address does not hold. The address stays here.
+	ErrProof = signer.ErrProof
 	// ErrNotFound says that there is no such wallet.
 	ErrNotFound = errors.New("no such wallet")
 )

@@ -59,11 +59,11 @@ func (e *UnknownError) Error() string {
 		"(replay the write-ahead log to its end), nothing goes out until then"
 }
 
-// Fatal tells whether an error is a contradiction between database and journal, and
+// Fatal tells whether an error is a contradiction between database and signer, and
 // not just a signer or database that cannot be reached.
 func Fatal(err error) bool {
 	var unknown *UnknownError
-	return errors.Is(err, ErrForeign) || errors.Is(err, ErrBehind) || errors.As(err, &unknown)
+	return errors.Is(err, ErrForeign) || errors.Is(err, ErrBehind) || errors.Is(err, signer.ErrProof) || errors.As(err, &unknown)
 }
 
 // Record copies an entry in the transaction of the change that it belongs to.
@@ -128,7 +128,7 @@ func identity(ctx context.Context, tx pg.Tx) (signer.Head, error) {
 // Keeper is who keeps the wallets: the book of package wallet.
 type Keeper interface {
 	// Keep inserts the wallet of an address that was issued, unless it is there. A
-	// wallet that is there with another address is an error.
+	// wallet that is there with another address is signer.ErrProof.
 	Keep(ctx context.Context, tx pg.Tx, i signer.Issued) error
 }
 
