@@ -246,6 +246,7 @@ func (c *Chain) script(from chain.Address, nonce uint64, fails bool, moves []Mov
 	c.scripted++
 	t := &tx{from: from, nonce: nonce, fails: fails, scripted: true, moves: slices.Clone(moves)}
 	t.hash = chain.TxHash(digest("scripted", string(from), nonce, c.scripted))
+	natives := 0
 	for i := range t.moves {
 		m := &t.moves[i]
 		if m.From == "" {
@@ -257,6 +258,12 @@ func (c *Chain) script(from chain.Address, nonce uint64, fails bool, moves []Mov
 				m.Kind = chain.Token
 			}
 		}
+		if m.Kind == chain.Native {
+			natives++
+		}
+	}
+	if natives > 1 {
+		panic("sim: a transaction has one value of its own; the others are internal")
 	}
 	c.pool = append(c.pool, t)
 	return t.hash
@@ -384,20 +391,31 @@ func (c *Chain) Balance(a, contract chain.Address) money.Amount {
 	return c.tip().state.balances[chain.Holding{Address: a, Contract: contract}]
 }
 
-// Received is the sum of all successful movements of a token to an address on
-// the canonical chain, as a witness that shares nothing with the books.
-func (c *Chain) Received(a, contract chain.Address) money.Amount {
+// Transfers are all successful movements of a token ("" for the native coin) to
+// an address on the canonical chain: a witness that shares nothing with the books.
+func (c *Chain) Transfers(to, contract chain.Address) []chain.Transfer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sum := money.Zero
+	var found []chain.Transfer
 	for _, b := range c.blocks {
 		for _, t := range b.Transfers {
-			if t.To == a && t.Contract == contract {
-				if more, err := sum.Add(t.Amount); err == nil {
-					sum = more
-				}
+			if t.To == to && t.Contract == contract {
+				found = append(found, t)
 			}
 		}
+	}
+	return found
+}
+
+// Received is the sum of Transfers.
+func (c *Chain) Received(to, contract chain.Address) money.Amount {
+	sum := money.Zero
+	for _, t := range c.Transfers(to, contract) {
+		more, err := sum.Add(t.Amount)
+		if err != nil {
+			panic(fmt.Sprintf("sim: sum of what %s received: %v", to, err))
+		}
+		sum = more
 	}
 	return sum
 }
