@@ -69,7 +69,8 @@ type claimed struct {
 	sealed   []byte
 	eventID  string
 	body     []byte
-	attempts int // made before this one
+	attempts int        // made before this one
+	first    *time.Time // when the first was made
 	lease    [16]byte
 	until    time.Time
 }
@@ -257,14 +258,14 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 			SET lease = $7, leased_until = $8, attempt_after = $8
 			FROM due, events v
 			WHERE d.delivery_id = due.delivery_id AND v.event_id = d.event_id
-			RETURNING d.delivery_id, d.org_id, d.endpoint_id, due.url, due.secret_sealed, d.event_id, v.body, d.attempts`,
+			RETURNING d.delivery_id, d.org_id, d.endpoint_id, due.url, due.secret_sealed, d.event_id, v.body, d.attempts, d.first_attempt_at`,
 			endpoints, rooms, flowStart, tx.Now, tx.Now.Add(-orderPatience), min(left, claimMax), lease, until)
 		if err != nil {
 			return fmt.Errorf("claim deliveries: %w", err)
 		}
 		batch, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (claimed, error) {
 			c := claimed{lease: lease, until: until}
-			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.url, &c.sealed, &c.eventID, &c.body, &c.attempts)
+			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.url, &c.sealed, &c.eventID, &c.body, &c.attempts, &c.first)
 			return c, err
 		})
 		if err != nil {
@@ -337,7 +338,11 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 		if o.response != "" {
 			responses[i] = &o.response
 		}
-		wait, again := pause(int(attempts[i]), o.asked)
+		elapsed := time.Duration(0)
+		if o.first != nil {
+			elapsed = o.at.Sub(*o.first)
+		}
+		wait, again := pause(int(attempts[i]), elapsed, o.asked)
 		switch {
 		case o.delivered():
 			statuses[i], ended[i] = "DELIVERED", &tx.Now

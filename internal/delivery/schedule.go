@@ -29,17 +29,29 @@ var delays = [...]time.Duration{
 
 const attemptsMax = len(delays)
 
-// pause is how long to wait after that many attempts, within the jitter of the
-// schedule, and not less than the receiver asked for. ok is false when there is no
-// further attempt.
-func pause(attempts int, asked time.Duration) (d time.Duration, ok bool) {
+// pause is how long to wait after that many attempts, the first of which was made
+// elapsed before the last, and not less than the receiver asked for. ok is false when
+// there is no further attempt.
+//
+// The jitter is symmetric, except that it never adds to an earliness: a delivery that is
+// ahead of the schedule waits longer, and the last attempt is never early. Whatever is
+// drawn, the last attempt comes more than 71 hours after the first, so an endpoint that
+// is down for less loses nothing.
+func pause(attempts int, elapsed, asked time.Duration) (d time.Duration, ok bool) {
 	if attempts >= attemptsMax {
 		return 0, false
 	}
-	d = delays[attempts]
-	if spread := d * jitterPercent / 100; spread > 0 {
-		d += rand.N(2*spread+1) - spread
+	nominal := time.Duration(0)
+	for _, step := range delays[:attempts] {
+		nominal += step
 	}
+	d = delays[attempts]
+	spread := d * jitterPercent / 100
+	earliest := d - spread
+	if elapsed < nominal || attempts == attemptsMax-1 {
+		earliest = d
+	}
+	d = earliest + rand.N(d+spread-earliest+1)
 	return max(d, min(asked, retryAfterMax)), true
 }
 
