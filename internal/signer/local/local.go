@@ -275,6 +275,7 @@ func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed,
 	if err != nil {
 		return signer.Signed{}, err
 	}
+	crash.Point("W10")
 	e, err := s.journal.durable(seq)
 	if err != nil {
 		return signer.Signed{}, err
@@ -286,9 +287,7 @@ func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed,
 // sign makes the bytes and gives them their place in the journal. They stay here
 // until it is on disk.
 func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq uint64, err error) {
-	sum := sha256.Sum256(r.Payload)
-	digest := hex.EncodeToString(sum[:])
-
+	digest := digestOf(r.Payload)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.index.intents[r.IntentID]
@@ -332,36 +331,13 @@ func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq 
 
 // check compares a payload with all that was said about it.
 func (s *Signer) check(i *intent, from chain.Address, r signer.SignRequest) error {
-	if err := s.index.mayTake(i, slot{from, i.Chain, r.Slot.Nonce}); err != nil {
-		return err
-	}
 	policy, ok := s.conf.Policy.Chains[i.Chain]
 	if !ok {
 		return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q any more", i.Chain)
 	}
-	tx, err := evmtx.Decode(r.Payload)
+	tx, err := s.matches(i, from, r, policy)
 	if err != nil {
-		return refuse(signer.RefusedPayload, "the payload of intent %s: %v", i.ID, err)
-	}
-	if id := fmt.Sprint(tx.ChainID); id != policy.SignerID {
-		return refuse(signer.RefusedPayload, "the payload of intent %s is for chain id %s, and %s is %s", i.ID, id, i.Chain, policy.SignerID)
-	}
-	if tx.Nonce != r.Slot.Nonce {
-		return refuse(signer.RefusedPayload, "the payload of intent %s has nonce %d, and its slot is %d", i.ID, tx.Nonce, r.Slot.Nonce)
-	}
-	if r.Act == signer.Cancel {
-		if tx.To != from || !tx.Value.IsZero() || len(tx.Data) != 0 {
-			return refuse(signer.RefusedPayload, "the cancel of intent %s does more than send nothing from %s to itself", i.ID, from)
-		}
-	} else {
-		contract, to, amount, err := evmtx.PayeeOf(tx)
-		if err != nil {
-			return refuse(signer.RefusedPayload, "the payload of intent %s: %v", i.ID, err)
-		}
-		if contract != i.Contract || to != i.To || amount != i.Amount {
-			return refuse(signer.RefusedPayload, "the payload of intent %s pays %v of %q to %s, and %v of %q to %s was admitted",
-				i.ID, amount, contract, to, i.Amount, i.Contract, i.To)
-		}
+		return err
 	}
 	fee, err := chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}.Max()
 	if err != nil || policy.FeeMax.Less(fee) {
@@ -369,6 +345,42 @@ func (s *Signer) check(i *intent, from chain.Address, r signer.SignRequest) erro
 			i.ID, tx.Gas, tx.FeeCap, i.Chain, policy.FeeMax)
 	}
 	return nil
+}
+
+func digestOf(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return hex.EncodeToString(sum[:])
+}
+
+// matches takes a payload apart and finds nothing in it but what was admitted.
+func (s *Signer) matches(i *intent, from chain.Address, r signer.SignRequest, policy ChainPolicy) (tx evmtx.Tx, err error) {
+	if err := s.index.mayTake(i, slot{from, i.Chain, r.Slot.Nonce}); err != nil {
+		return tx, err
+	}
+	if tx, err = evmtx.Decode(r.Payload); err != nil {
+		return tx, refuse(signer.RefusedPayload, "the payload of intent %s: %v", i.ID, err)
+	}
+	if id := fmt.Sprint(tx.ChainID); id != policy.SignerID {
+		return tx, refuse(signer.RefusedPayload, "the payload of intent %s is for chain id %s, and %s is %s", i.ID, id, i.Chain, policy.SignerID)
+	}
+	if tx.Nonce != r.Slot.Nonce {
+		return tx, refuse(signer.RefusedPayload, "the payload of intent %s has nonce %d, and its slot is %d", i.ID, tx.Nonce, r.Slot.Nonce)
+	}
+	if r.Act == signer.Cancel {
+		if tx.To != from || !tx.Value.IsZero() || len(tx.Data) != 0 {
+			return tx, refuse(signer.RefusedPayload, "the cancel of intent %s does more than send nothing from %s to itself", i.ID, from)
+		}
+	} else {
+		contract, to, amount, err := evmtx.PayeeOf(tx)
+		if err != nil {
+			return tx, refuse(signer.RefusedPayload, "the payload of intent %s: %v", i.ID, err)
+		}
+		if contract != i.Contract || to != i.To || amount != i.Amount {
+			return tx, refuse(signer.RefusedPayload, "the payload of intent %s pays %v of %q to %s, and %v of %q to %s was admitted",
+				i.ID, amount, contract, to, i.Amount, i.Contract, i.To)
+		}
+	}
+	return tx, nil
 }
 
 // Entries are the entries on disk after a sequence number, at most 1000.

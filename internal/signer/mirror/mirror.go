@@ -145,7 +145,12 @@ func Import(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper) erro
 	if err != nil {
 		return err
 	}
-	if at, err = verify(ctx, db, s, at, head); err != nil {
+	if at.JournalID != head.JournalID {
+		if at, err = adopted(ctx, db, s, at, head); err != nil {
+			return err
+		}
+	}
+	if err := verify(ctx, db, s, at, head); err != nil {
 		return err
 	}
 	for at.Seq < head.Seq {
@@ -193,47 +198,114 @@ func known(ctx context.Context, db *pg.DB, head signer.Head) (at signer.Head, er
 	return at, db.ReadSystem(ctx, read)
 }
 
-// verify compares the journal with what the database has of it: at where it was
-// imported, and at the furthest entry that was copied.
-func verify(ctx context.Context, db *pg.DB, s signer.Signer, at, head signer.Head) (signer.Head, error) {
-	if at.JournalID != head.JournalID {
-		return at, fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID, at.JournalID)
+// adopted moves the database to a journal that continues the one it belongs to. All
+// of it is imported then, from the beginning. Any other journal is ErrForeign.
+func adopted(ctx context.Context, db *pg.DB, s signer.Signer, at, head signer.Head) (signer.Head, error) {
+	foreign := fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID, at.JournalID)
+	entries, err := s.Entries(ctx, 0, 1)
+	if err != nil {
+		return at, fmt.Errorf("ask the signer for the beginning of its journal: %w", err)
 	}
-	seen := []signer.Head{at}
-	err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		last := signer.Head{JournalID: at.JournalID}
-		var seq int64
-		err := tx.QueryRow(ctx, `SELECT seq, hash FROM signer_journal WHERE journal_id = $1 ORDER BY seq DESC LIMIT 1`, at.JournalID).
-			Scan(&seq, &last.Hash)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
+	if len(entries) == 0 || entries[0].JournalID != head.JournalID {
+		return at, foreign
+	}
+	genesis, err := entries[0].Follow(signer.Head{})
+	if err != nil || genesis.Adopts == nil || genesis.Adopts.JournalID != at.JournalID {
+		return at, errors.Join(foreign, err)
+	}
+	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		last, err := copied(ctx, tx, at.JournalID)
 		if err != nil {
-			return fmt.Errorf("read the last copied entry of the signer's journal: %w", err)
+			return err
 		}
-		last.Seq = uint64(seq)
-		seen = append(seen, last)
+		if last != (signer.Head{JournalID: genesis.Adopts.JournalID, Seq: genesis.Adopts.Seq, Hash: genesis.Adopts.Hash}) {
+			return fmt.Errorf("%w: %s was adopted at entry %d, and the database has entries up to %d of it",
+				ErrForeign, at.JournalID, genesis.Adopts.Seq, last.Seq)
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE signer_identity SET journal_id = $2, imported_seq = 0, imported_hash = ''
+			WHERE journal_id = $1`, at.JournalID, head.JournalID)
+		if err != nil {
+			return fmt.Errorf("move the database to signer journal %s: %w", head.JournalID, err)
+		}
+		at, err = identity(ctx, tx)
+		return err
+	})
+	return at, err
+}
+
+// copied is the last entry of a journal that the database has, not always imported.
+func copied(ctx context.Context, tx pg.Tx, journalID string) (signer.Head, error) {
+	h := signer.Head{JournalID: journalID}
+	var seq int64
+	err := tx.QueryRow(ctx, `SELECT seq, hash FROM signer_journal WHERE journal_id = $1 ORDER BY seq DESC LIMIT 1`, journalID).
+		Scan(&seq, &h.Hash)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return h, fmt.Errorf("read the last copied entry of the signer's journal: %w", err)
+	}
+	h.Seq = uint64(seq)
+	return h, nil
+}
+
+// Copied are all entries that the database has of its journal, in order, for rebuilding
+// one that was lost. There may be gaps after the part that was imported.
+func Copied(ctx context.Context, db *pg.DB) (entries []signer.Entry, err error) {
+	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		at, err := identity(ctx, tx)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `SELECT seq, prev, hash, body FROM signer_journal WHERE journal_id = $1 ORDER BY seq`, at.JournalID)
+		if err != nil {
+			return fmt.Errorf("read the copy of the signer's journal: %w", err)
+		}
+		entries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (signer.Entry, error) {
+			e := signer.Entry{JournalID: at.JournalID}
+			var seq int64
+			var body []byte
+			err := row.Scan(&seq, &e.Prev, &e.Hash, &body)
+			e.Seq, e.Body = uint64(seq), body
+			return e, err
+		})
+		if err != nil {
+			return fmt.Errorf("read the copy of the signer's journal: %w", err)
+		}
 		return nil
 	})
-	if err != nil {
-		return at, err
+	return entries, err
+}
+
+// verify compares the journal with what the database has of it: at where it was
+// imported, and at the furthest entry that was copied.
+func verify(ctx context.Context, db *pg.DB, s signer.Signer, at, head signer.Head) error {
+	if at.JournalID != head.JournalID {
+		return fmt.Errorf("%w: the signer has %s, the database belongs to %s", ErrForeign, head.JournalID, at.JournalID)
 	}
+	var last signer.Head
+	err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		last, err = copied(ctx, tx, at.JournalID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	seen := []signer.Head{at, last}
 	for _, h := range seen {
 		if h.Seq == 0 {
 			continue
 		}
 		entries, err := s.Entries(ctx, h.Seq-1, 1)
 		if err != nil {
-			return at, fmt.Errorf("ask the signer for entry %d: %w", h.Seq, err)
+			return fmt.Errorf("ask the signer for entry %d: %w", h.Seq, err)
 		}
 		switch {
 		case len(entries) == 0:
-			return at, fmt.Errorf("%w: it ends at %d, the database has seen %d", ErrBehind, head.Seq, h.Seq)
+			return fmt.Errorf("%w: it ends at %d, the database has seen %d", ErrBehind, head.Seq, h.Seq)
 		case entries[0].Head() != h || entries[0].Sum() != h.Hash:
-			return at, fmt.Errorf("%w: entry %d is another one", ErrForeign, h.Seq)
+			return fmt.Errorf("%w: entry %d is another one", ErrForeign, h.Seq)
 		}
 	}
-	return at, nil
+	return nil
 }
 
 // step imports one batch and returns where the database stands then.
