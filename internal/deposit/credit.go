@@ -30,10 +30,21 @@ const (
 // candidate is a deposit that waits for its credit, and what it leans on.
 type candidate struct {
 	row
-	wallet      wallet.Wallet
-	decimals    int
-	proofHeight uint64
-	proofHash   string
+	wallet   wallet.Wallet
+	proof    proven
+	decimals int
+}
+
+// proven is the block that a proof is of.
+type proven struct {
+	height uint64
+	hash   string
+}
+
+// holder is an address in its family.
+type holder struct {
+	family  chain.Family
+	address chain.Address
 }
 
 // Credit credits what is final and screened, and returns how many it credited.
@@ -105,23 +116,19 @@ func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, err
 		if err != nil {
 			return err
 		}
+		wallets, proofs, err := leaningOn(ctx, tx, found)
+		if err != nil {
+			return err
+		}
 		page = nil
 		for _, r := range found {
-			c := candidate{row: r}
 			m, ok := catalogue.ByID(*r.mintID)
 			if !ok {
 				return fmt.Errorf("deposit %s is of mint %d, which does not exist", r.id, *r.mintID)
 			}
-			c.decimals = m.Decimals
-			if c.wallet, err = wallet.ByID(ctx, tx, r.walletID); err != nil {
-				return err
-			}
-			err := tx.QueryRow(ctx, `SELECT height, hash FROM finality_proofs WHERE chain = $1 AND proof_id = $2`, r.chain, *r.proofID).
-				Scan(&c.proofHeight, &c.proofHash)
-			if err != nil {
-				return fmt.Errorf("read the proof of deposit %s: %w", r.id, err)
-			}
-			page = append(page, c)
+			page = append(page, candidate{
+				row: r, decimals: m.Decimals, wallet: wallets[holder{r.chain.Family(), r.address}], proof: proofs[*r.proofID],
+			})
 		}
 		return nil
 	})
@@ -131,13 +138,49 @@ func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, err
 	return page, nil
 }
 
+// leaningOn reads the wallets and the proofs of deposits, in one query each.
+// What is missing is left out: check then finds that it is another.
+func leaningOn(ctx context.Context, tx pg.Tx, found []row) (map[holder]wallet.Wallet, map[int64]proven, error) {
+	addresses := map[chain.Family][]chain.Address{}
+	var ids []int64
+	for _, r := range found {
+		addresses[r.chain.Family()] = append(addresses[r.chain.Family()], r.address)
+		ids = append(ids, *r.proofID)
+	}
+	wallets := map[holder]wallet.Wallet{}
+	for family, of := range addresses {
+		ours, err := wallet.Known(ctx, tx, family, of)
+		if err != nil {
+			return nil, nil, err
+		}
+		for address, w := range ours {
+			wallets[holder{family, address}] = w
+		}
+	}
+	rows, err := tx.Query(ctx, `SELECT proof_id, height, hash FROM finality_proofs WHERE proof_id = ANY($1)`, ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read proofs: %w", err)
+	}
+	proofs := map[int64]proven{}
+	var proofID int64
+	var p proven
+	_, err = pgx.ForEachRow(rows, []any{&proofID, &p.height, &p.hash}, func() error {
+		proofs[proofID] = p
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read proofs: %w", err)
+	}
+	return wallets, proofs, nil
+}
+
 // check asks what a credit leans on: the proof of the very block, and a wallet
 // whose address our signer has issued to this very customer.
 func (d *Desk) check(c candidate) error {
 	switch {
-	case c.proofHeight != c.height || c.proofHash != c.blockHash:
-		return fmt.Errorf("its proof is of block %d %s, not of %d %s", c.proofHeight, c.proofHash, c.height, c.blockHash)
-	case c.wallet.Address != c.address || c.wallet.OrgID != c.orgID || c.wallet.Purpose != c.purpose ||
+	case c.proof != proven{c.height, c.blockHash}:
+		return fmt.Errorf("its proof is of block %d %s, not of %d %s", c.proof.height, c.proof.hash, c.height, c.blockHash)
+	case c.wallet.ID != c.walletID || c.wallet.Address != c.address || c.wallet.OrgID != c.orgID || c.wallet.Purpose != c.purpose ||
 		c.wallet.Family != c.chain.Family() || c.purpose == wallet.CustomerDeposit && c.wallet.Subject != c.customerID:
 		return errors.New("its wallet is another than the one that received")
 	}
@@ -244,10 +287,14 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		if err := wallet.Move(ctx, tx, moves...); err != nil {
 			return err
 		}
+		shown, err := byID(ctx, tx, told)
+		if err != nil {
+			return err
+		}
 		for _, is := range told {
-			object, err := Object(ctx, tx, is.orgID, is.id)
-			if err != nil {
-				return err
+			object, ok := shown[is.id]
+			if !ok {
+				return fmt.Errorf("deposit %s cannot be shown", is.id)
 			}
 			_, err = event.Record(ctx, tx, event.Event{
 				OrgID: is.orgID, Type: event.CustomerDeposit, ResourceKind: resourceKind, ResourceID: is.id,

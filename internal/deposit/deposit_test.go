@@ -633,6 +633,41 @@ func TestAWalletThatTheSignerDidNotIssueIsNotCredited(t *testing.T) {
 	}
 }
 
+func TestADepositThatCannotBeCreditedHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	super := pgtest.Owner(t, w.db)
+	_, err := super.Exec(t.Context(), `
+		CREATE FUNCTION break_event() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN RAISE EXCEPTION 'broken'; END $$;
+		CREATE TRIGGER break_event BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.customer_id = 'bob') EXECUTE FUNCTION break_event()`)
+	if err != nil {
+		t.Fatalf("break the events of one customer: %v", err)
+	}
+	for range 3 {
+		w.c.Pay(payer, alice, usdcAt, 100)
+		w.c.Pay(payer, bob, usdcAt, 100)
+	}
+	w.c.Mine(4)
+	w.final(t)
+	if n, err := w.desk.Credit(t.Context()); n != 3 || err == nil {
+		t.Errorf("got %d credited, %v, want 3 and an error", n, err)
+	}
+	w.credited(t, usdc, 300, 3)
+	if got := w.funds(t, "adr_bob", usdc).Credited; !got.IsZero() {
+		t.Errorf("bob's address: got %v credited, want nothing without the event", got)
+	}
+	if _, err := super.Exec(t.Context(), `DROP TRIGGER break_event ON events`); err != nil {
+		t.Fatalf("mend the events: %v", err)
+	}
+	if n := w.credit(t); n != 3 {
+		t.Errorf("mended: got %d credited, want 3", n)
+	}
+	if got := w.balance(t, ledger.Customer, "bob", usdc); got != money.Units(300) {
+		t.Errorf("bob: got %v, want 300", got)
+	}
+}
+
 func TestNothingIsCreditedOnAChainWhoseFinalityBroke(t *testing.T) {
 	t.Parallel()
 	w := open(t)

@@ -22,7 +22,7 @@ import (
 // source of a deposit that came from outside; the others come with their features.
 const sourceExternal = "EXTERNAL"
 
-// objects selects the organization's deposits with what their objects show
+// objects selects customers' deposits with what their objects show
 // beside the row: the customer's e-mail, how far the chain is, the sweep that
 // took the credited money away. What reached a treasury is the operator's.
 const objects = `
@@ -37,7 +37,7 @@ const objects = `
 			 ORDER BY s.created_at, s.sweep_id LIMIT 1) AS sweep_hash
 		FROM deposits d JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
 	) shown
-	WHERE org_id = ? AND purpose = 'CUSTOMER_DEPOSIT'`
+	WHERE purpose = 'CUSTOMER_DEPOSIT'`
 
 // shown is a deposit with what its object shows beside the row.
 type shown struct {
@@ -54,7 +54,7 @@ func Object(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Depos
 	if !id.Is("dep", depositID) {
 		return webhook.Deposit{}, absent
 	}
-	found, err := render(ctx, tx, page.Select(objects, org).And(`deposit_id = ?`, depositID), page.Page{Limit: 1})
+	found, err := render(ctx, tx, page.Select(objects).And(`org_id = ?`, org).And(`deposit_id = ?`, depositID), page.Page{Limit: 1})
 	if err != nil {
 		return webhook.Deposit{}, fmt.Errorf("read deposit %s: %w", depositID, err)
 	}
@@ -62,6 +62,26 @@ func Object(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Depos
 		return webhook.Deposit{}, absent
 	}
 	return found.Items[0], nil
+}
+
+// byID are the objects of deposits of any organizations, at most a batch.
+func byID(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	var ids []string
+	for _, r := range of {
+		ids = append(ids, r.id)
+	}
+	found, err := render(ctx, tx, page.Select(objects).And(`deposit_id = ANY(?)`, ids), page.Page{Limit: batchMax})
+	if err != nil {
+		return nil, fmt.Errorf("read %d deposits: %w", len(ids), err)
+	}
+	objects := map[string]webhook.Deposit{}
+	for _, o := range found.Items {
+		objects[o.DepositID] = o
+	}
+	return objects, nil
 }
 
 // Filter narrows a list; zero values let everything through.
@@ -79,7 +99,7 @@ type Filter struct {
 // List is one page of the organization's deposits, sorted by when they were
 // first seen.
 func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[webhook.Deposit], error) {
-	q := page.Select(objects, org)
+	q := page.Select(objects).And(`org_id = ?`, org)
 	for column, value := range map[string]string{
 		"customer_id": f.CustomerID, "status": f.Status, "chain": f.Chain, "tx_hash": f.TxHash, "address": f.Address,
 	} {
