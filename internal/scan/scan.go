@@ -87,8 +87,8 @@ type Config struct {
 const (
 	pollDefault      = time.Second
 	headDepthDefault = 128
-	standbyPause     = 5 * time.Second // between attempts to take over a walk from another process
-	complainEvery    = time.Minute     // how often a problem that stays is logged again
+	standbyPolls     = 5           // pauses between attempts to take over a walk from another process
+	complainEvery    = time.Minute // how often a problem that stays is logged again
 	progressEvery    = 10 * time.Second
 	progressBlocks   = 100 // a walk that is further behind tells how it gets on
 )
@@ -130,7 +130,7 @@ func (w *Walker) Run(ctx context.Context) error {
 				w.log.Warn("scan: lock lost, standing by")
 			}
 		}
-		pause(ctx, max(w.conf.Poll, standbyPause))
+		pause(ctx, standbyPolls*w.conf.Poll)
 	}
 	return nil
 }

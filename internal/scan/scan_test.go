@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
@@ -303,6 +304,58 @@ func TestTwoWalkersTakeEachBlockOnce(t *testing.T) {
 	}
 	if got := w.db.Counts().Deadlocks; got != 0 {
 		t.Errorf("got %d deadlocks, want none", got)
+	}
+}
+
+func TestRunWalksAndAnotherTakesOverWhenItEnds(t *testing.T) {
+	t.Parallel()
+	w := open(t, sim.Config{}, 0)
+	start := uint64(0)
+	var ends []context.CancelFunc
+	var running sync.WaitGroup
+	for range 2 {
+		ctx, end := context.WithCancel(t.Context())
+		ends = append(ends, end)
+		walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: w.c, Start: &start, Poll: 5 * time.Millisecond}, w.ear, slog.New(slog.DiscardHandler))
+		running.Go(func() {
+			if err := walker.Run(ctx); err != nil {
+				t.Errorf("Run: got %v, want nil", err)
+			}
+		})
+	}
+	defer running.Wait()
+	defer ends[1]()
+	w.c.Mine(8)
+	w.await(t, 5)
+	ends[0]()
+	w.c.SetUndecodable(9, true)
+	w.c.Mine(8)
+	w.await(t, 8)
+	w.c.SetUndecodable(9, false)
+	w.await(t, 13)
+}
+
+// await waits until the final walk stands at a height.
+func (w *world) await(t *testing.T, height uint64) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	super := pgtest.Owner(t, w.db)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		var at uint64
+		if err := super.QueryRow(ctx, `SELECT coalesce(max(height), 0) FROM scan_cursors`).Scan(&at); err != nil {
+			t.Fatalf("wait for height %d: %v", height, err)
+		}
+		if at == height {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("got height %d, want %d", at, height)
+		}
 	}
 }
 
