@@ -1,0 +1,247 @@
+// Package api is the REST interface under /v1: it reads requests strictly, calls
+// the features, and shows what they say. Every route stands in routes.go; the
+// published document is drawn from that table and from the types that are
+// answered, once, at the start.
+//
+// What never happens here: a decision about money, a value taken for another
+// type, a query parameter or field that is passed over, an answer that tells
+// one organization of another, an error of ours shown in words. What a crash
+// leaves: nothing; every effect belongs to a transaction of a feature.
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+)
+
+// base is the prefix of every path. Another version would be another package.
+const base = "/v1"
+
+// requestMax is how long a request may take. A caller that leaves does not stop
+// what it asked for: it asks again and is told.
+const requestMax = 60 * time.Second
+
+// Config is what the interface stands on. Every member is needed unless it says
+// otherwise.
+type Config struct {
+	DB          *pg.DB
+	Chains      chain.Chains
+	Withdrawals *withdrawal.Service
+	Wallets     withdrawal.Addresses
+	Prices      price.Source // nil: nothing has a price
+	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.
+	WebhookKeys []string
+	// Endpoints register and list where webhooks go.
+	Endpoints *delivery.Endpoints
+	// CursorKey signs the cursors of lists; 32 random bytes that outlive the process.
+	CursorKey []byte
+	// BaseURL is where callers reach this interface, /v1 included, for the document.
+	BaseURL string
+	Log     *slog.Logger // nil: the default
+}
+
+type api struct {
+	conf     Config
+	log      *slog.Logger
+	document []byte
+}
+
+// New makes the handler of the public listener: the interface under /v1, the
+// document at /openapi.json and the keys at /.well-known/webhook-keys.
+func New(conf Config) http.Handler {
+	if len(conf.CursorKey) == 0 {
+		panic("api: cursors need a key")
+	}
+	a := &api{conf: conf, log: conf.Log}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	a.document = document(conf.BaseURL)
+
+	mux := chi.NewRouter()
+	allowed := map[string][]string{}
+	for _, r := range routes {
+		paths := []string{base + r.path}
+		if r.open {
+			paths = append(paths, r.path)
+		}
+		for _, path := range paths {
+			mux.Method(r.method, path, a.serve(r))
+			allowed[path] = append(allowed[path], r.method)
+		}
+	}
+	mux.NotFound(a.unrouted(func(http.ResponseWriter, *http.Request) error {
+		return fault.New(fault.NotFound, fault.CodeNotFound, "There is nothing at this path."+untouched+" /openapi.json lists every call.")
+	}))
+	mux.MethodNotAllowed(a.unrouted(func(w http.ResponseWriter, r *http.Request) error {
+		methods := methodsAt(mux, r)
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		return fault.New(fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+untouched+" It takes %s.", clip(r.Method), strings.Join(methods, ", "))
+	}))
+	return a.shell(mux)
+}
+
+func methodsAt(mux chi.Routes, r *http.Request) []string {
+	var methods []string
+	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
+		if mux.Match(chi.NewRouteContext(), method, r.URL.RawPath) {
+			methods = append(methods, method)
+		}
+	}
+	sort.Strings(methods)
+	return methods
+}
+
+type contextKey int
+
+const requestIDKey contextKey = iota
+
+func requestID(r *http.Request) string {
+	s, _ := r.Context().Value(requestIDKey).(string)
+	return s
+}
+
+// shell is around everything: the request's id, a deadline, panics, and the
+// headers that every answer has.
+func (a *api) shell(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// What was asked for is finished even if nobody waits any more: money that
+		// is half decided helps neither side, and a replay tells the outcome.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestMax)
+		defer cancel()
+		name := id.New("req", a.conf.DB.Clock()())
+		r = r.WithContext(context.WithValue(ctx, requestIDKey, name))
+		// One form of path for the router: escaped, so that a customer id may hold
+		// a slash. Routes unescape their own parameters.
+		r.URL.RawPath = r.URL.EscapedPath()
+
+		h := w.Header()
+		h.Set("X-Request-Id", name)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		defer func() {
+			if p := recover(); p != nil {
+				a.log.LogAttrs(ctx, slog.LevelError, "request panicked", slog.String("requestId", name),
+					slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+				writeJSON(w, http.StatusInternalServerError, problem(ours(r.Method, nil), name))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// call is a request that passed everything that is the same for all routes.
+type call struct {
+	*http.Request
+	org   string // "" on an open route
+	query query
+	body  []byte
+	warn  http.Header // headers of the answer, beside the usual ones
+}
+
+// answer is a success.
+type answer struct {
+	status int
+	body   any    // encoded as JSON; nil for none
+	raw    []byte // already encoded, instead of body
+}
+
+// param is a parameter of the path. One that cannot be unescaped names nothing.
+func (c *call) param(name string) string {
+	s, err := url.PathUnescape(chi.URLParam(c.Request, name))
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+// serve is the order of checks that all routes share: key, then the query, then
+// the body's type, size and syntax.
+func (a *api) serve(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &call{Request: r, warn: w.Header()}
+		got, err := func() (got answer, err error) {
+			if !rt.open {
+				if c.org, err = a.authenticate(r); err != nil {
+					return got, err
+				}
+			}
+			if c.query, err = readQuery(r, rt.query); err != nil {
+				return got, err
+			}
+			if rt.body != nil {
+				if c.body, err = readBody(w, r); err != nil {
+					return got, err
+				}
+			}
+			return rt.handle(a, c)
+		}()
+		switch {
+		case err != nil:
+			a.refuse(w, r, err)
+		case got.raw != nil:
+			if w.Header().Get("Content-Type") == "" {
+				w.Header().Set("Content-Type", "application/json")
+			}
+			w.WriteHeader(got.status)
+			_, _ = w.Write(got.raw)
+		case got.body == nil:
+			w.WriteHeader(got.status)
+		default:
+			writeJSON(w, got.status, got.body)
+		}
+	})
+}
+
+// unrouted answers what no route takes. Under the prefix the key comes first,
+// as everywhere: who has none learns nothing about the paths.
+func (a *api) unrouted(why func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := why(w, r)
+		if strings.HasPrefix(r.URL.Path, base+"/") {
+			if _, refused := a.authenticate(r); refused != nil {
+				w.Header().Del("Allow")
+				err = refused
+			}
+		}
+		a.refuse(w, r, err)
+	}
+}
+
+// keyHeader carries the organization's key. It is read from the header alone,
+// and only when it is there once: of two values nobody can say which counts.
+const keyHeader = "X-Api-Key"
+
+const keyBytesMax = 256
+
+func (a *api) authenticate(r *http.Request) (string, error) {
+	values := r.Header[keyHeader]
+	presented := ""
+	if len(values) == 1 && len(values[0]) <= keyBytesMax {
+		presented = values[0]
+	}
+	// An absent key takes the same way, and the same time, as a wrong one.
+	org, err := org.Authenticate(r.Context(), a.conf.DB, presented)
+	if err != nil {
+		return "", fmt.Errorf("authenticate: %w", err)
+	}
+	return org, nil
+}

@@ -1,0 +1,326 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestDepositAddressIsStable(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	body := map[string]any{"mintId": usdc, "customerId": "user_42", "customerEmail": "a@example.com"}
+	first := h.want(h.call(h.one, "POST", "/deposit", body), 200)
+	if first.text("chain") != "ETHEREUM" || first.text("customerId") != "user_42" || first.text("minDepositAmount") != "5" || !strings.HasPrefix(first.text("paymentUri"), "ethereum:"+string(usdcAddress)) {
+		t.Errorf("got %s, want the address of user_42", first.raw)
+	}
+	before := h.rows()
+	for _, mintID := range []int{usdc, eth} {
+		body["mintId"] = mintID
+		if got := h.want(h.call(h.one, "POST", "/deposit", body), 200); got.text("address") != first.text("address") || got.header.Get("Warning") != "" {
+			t.Errorf("mint %d: got %v, want %v", mintID, got.text("address"), first.text("address"))
+		}
+	}
+	body["customerEmail"] = "mallory@example.com"
+	if got := h.want(h.call(h.one, "POST", "/deposit", body), 200); got.header.Get("Warning") != "customerEmail ignored" {
+		t.Errorf("another e-mail: got the warning %q, want one", got.header.Get("Warning"))
+	}
+	if got := h.rows(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+	if got := h.want(h.call(h.one, "GET", "/customers/user_42", nil), 200); got.text("customerEmail") != "a@example.com" {
+		t.Errorf("e-mail: got %v, want the first", got.text("customerEmail"))
+	}
+	if got := h.want(h.call(h.two, "POST", "/deposit", body), 200); got.text("address") == first.text("address") {
+		t.Error("another organization got the same address")
+	}
+}
+
+// The whole way of a caller, through every call.
+func TestCallsWorkTogether(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+
+	mints := h.want(h.call(h.one, "GET", "/mints", nil), 200)
+	if got := len(mints.list()); got != 3 {
+		t.Errorf("mints: got %v, want 3", got)
+	}
+	tag := mints.header.Get("ETag")
+	if got := h.call(h.one, "GET", "/mints", nil, "If-None-Match", tag); got.status != 304 || len(got.raw) != 0 {
+		t.Errorf("the same catalogue: got %v, want 304", got.status)
+	}
+	if got := h.want(h.call(h.one, "GET", "/mints?symbol=ETH&chain=ETHEREUM", nil), 200).list(); len(got) != 1 || got[0]["kind"] != "NATIVE" {
+		t.Errorf("filtered: got %v, want ETH", got)
+	}
+	page := h.want(h.call(h.one, "GET", "/mints?limit=2", nil), 200)
+	rest := h.want(h.call(h.one, "GET", "/mints?limit=2&cursor="+page.text("nextCursor"), nil), 200)
+	if len(page.list()) != 2 || len(rest.list()) != 1 || rest.body["hasMore"] != false {
+		t.Errorf("pages: got %s then %s, want 2 and 1", page.raw, rest.raw)
+	}
+	if got := h.want(h.call(h.one, "GET", "/mints/1", nil), 200); got.text("symbol") != "USDC" || got.text("usdPrice") != "0.9998" || got.text("caip2") != "eip155:31337" {
+		t.Errorf("mint: got %s, want USDC", got.raw)
+	}
+
+	w := h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k1", "reference", "order-77", "metadata", map[string]string{"a": "b"})), 202)
+	id := w.text("withdrawalId")
+	if w.text("status") != "PROCESSING" || w.text("reference") != "order-77" || w.header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("withdrawal: got %s, want it processing", w.raw)
+	}
+	if again := h.want(h.call(h.one, "POST", "/withdraw", payment(), "Idempotency-Key", "k1"), 202); again.text("withdrawalId") != id || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("replay by header: got %s, want %v", again.raw, id)
+	}
+	held := h.want(h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "useDecimal", true, "amount", "0.002")), 202)
+	if held.text("status") != "AWAITING_APPROVAL" || held.text("amount") != "2000" {
+		t.Errorf("held: got %s, want it to wait", held.raw)
+	}
+	if got := h.want(h.call(h.one, "GET", "/withdrawals/"+id, nil), 200); got.text("withdrawalId") != id {
+		t.Errorf("read: got %s, want %v", got.raw, id)
+	}
+	for query, want := range map[string]int{
+		"": 2, "?idempotencyKey=k1": 1, "?status=AWAITING_APPROVAL": 1, "?customerId=alice&mintId=1&chain=ETHEREUM": 2, "?reference=order-77": 1,
+		"?createdAfter=2020-01-01T00:00:00Z&createdBefore=2020-01-02T00:00:00Z": 0, "?address=" + strings.ToLower(stranger): 2, "?txHash=0xaa": 0,
+	} {
+		if got := h.want(h.call(h.one, "GET", "/withdrawals"+query, nil), 200).list(); len(got) != want {
+			t.Errorf("withdrawals%s: got %v, want %v", query, len(got), want)
+		}
+	}
+	balances := h.want(h.call(h.one, "GET", "/customers/alice/balances", nil), 200).list()
+	if len(balances) != 1 || balances[0]["available"] != "997000" || balances[0]["pendingWithdraw"] != "3000" || balances[0]["total"] != "1000000" || balances[0]["usdValue"] != "1.00" {
+		t.Errorf("balances: got %v, want 997000 and 3000", balances)
+	}
+	if got := h.want(h.call(h.one, "GET", "/customers", nil), 200).list(); len(got) != 1 || got[0]["status"] != "ACTIVE" {
+		t.Errorf("customers: got %v, want alice", got)
+	}
+	h.want(h.call(h.one, "GET", "/deposits?status=CREDITED&customerId=alice&mintId=1", nil), 200)
+
+	made := h.want(h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook", "events": []string{"CUSTOMER_WITHDRAW"}}), 201)
+	if !strings.HasPrefix(made.text("secret"), "whsec_") {
+		t.Errorf("endpoint: got %s, want a secret", made.raw)
+	}
+	endpoint := made.text("endpointId")
+	if got := h.want(h.call(h.one, "GET", "/webhook-endpoints", nil), 200).list(); len(got) != 1 || got[0]["endpointId"] != endpoint || got[0]["secret"] != nil {
+		t.Errorf("endpoints: got %v, want one without its secret", got)
+	}
+	h.want(h.call(h.one, "GET", "/webhook-endpoints/"+endpoint, nil), 200)
+	if got := h.want(h.call(h.one, "DELETE", "/webhook-endpoints/"+endpoint, nil), 204); len(got.raw) != 0 {
+		t.Errorf("deleted: got %s, want nothing", got.raw)
+	}
+	h.refused("deleted twice", h.call(h.one, "DELETE", "/webhook-endpoints/"+endpoint, nil), 404, "NOT_FOUND", "")
+
+	h.sequenced()
+	events := h.want(h.call(h.one, "GET", "/events?after=0&limit=1", nil), 200)
+	if got := events.list(); len(got) != 1 || got[0]["type"] != "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" || got[0]["sequence"] != 1.0 {
+		t.Errorf("events: got %s, want the one of the held withdrawal", events.raw)
+	}
+	if got := h.want(h.call(h.one, "GET", "/events?after=1", nil), 200).list(); len(got) != 0 {
+		t.Errorf("after the last: got %v, want nothing", got)
+	}
+	h.want(h.call(h.one, "GET", "/events?types=CUSTOMER_DEPOSIT,CUSTOMER_WITHDRAW", nil), 200)
+	h.want(h.call(tenant{}, "GET", "/.well-known/webhook-keys", nil), 200)
+	h.want(h.call(tenant{}, "GET", "/openapi.json", nil), 200)
+}
+
+func TestListsWalkEveryRowOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	made := map[string]bool{}
+	for i := range 7 {
+		made[h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", fmt.Sprint("k", i))), 202).text("withdrawalId")] = true
+	}
+	for _, order := range []string{"asc", "desc"} {
+		seen := map[string]bool{}
+		for cursor := ""; ; {
+			page := h.want(h.call(h.one, "GET", "/withdrawals?limit=3&order="+order+cursor, nil), 200)
+			for _, w := range page.list() {
+				seen[w["withdrawalId"].(string)] = true
+			}
+			if page.body["hasMore"] == false {
+				break
+			}
+			next := page.text("nextCursor")
+			for name, query := range map[string]string{
+				"other order": "limit=3&cursor=" + next, "another filter": "order=" + order + "&status=FAILED&cursor=" + next,
+				"changed": "order=" + order + "&cursor=" + next[:len(next)-1] + "x",
+			} {
+				if name == "other order" && order == "desc" {
+					query = "order=asc&cursor=" + next
+				}
+				h.refused(name, h.call(h.one, "GET", "/withdrawals?"+query, nil), 400, "INVALID_CURSOR", "cursor")
+			}
+			h.refused("another list", h.call(h.one, "GET", "/deposits?order="+order+"&cursor="+next, nil), 400, "INVALID_CURSOR", "cursor")
+			h.refused("another tenant", h.call(h.two, "GET", "/withdrawals?order="+order+"&cursor="+next, nil), 400, "INVALID_CURSOR", "cursor")
+			cursor = "&cursor=" + next
+		}
+		if len(seen) != len(made) {
+			t.Errorf("%s: got %v, want %v", order, len(seen), len(made))
+		}
+	}
+}
+
+// I-20, over HTTP.
+func TestParallelReplaysAreOneWithdrawal(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	ids := make([]string, 64)
+	crowd(len(ids), func(i int) {
+		got := h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "payout-991", "amount", "1000000"))
+		if got.status != 202 {
+			t.Errorf("caller %d: got %v %s, want 202", i, got.status, got.raw)
+		}
+		ids[i] = got.text("withdrawalId")
+	})
+	for i, id := range ids {
+		if id != ids[0] {
+			t.Errorf("caller %d: got %v, want %v", i, id, ids[0])
+		}
+	}
+	if got := h.rows(); !strings.Contains(got, "withdrawals 1, transfers 2,") || !strings.Contains(got, "orders 1,") {
+		t.Errorf("rows: got %v, want one withdrawal, its hold and its order", got)
+	}
+}
+
+// H-27, H-28, H-30.
+func TestKeysBelongToAnOrganizationAndAPayment(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.deposit(h.two, alice, 1_000_000)
+	h.refused("too much", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k", "amount", "1000001")), 422, "INSUFFICIENT_BALANCE", "amount")
+	first := h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
+	theirs := h.want(h.call(h.two, "POST", "/withdraw", payment("idempotencyKey", "k", "amount", "2000")), 202)
+	if first.text("withdrawalId") == theirs.text("withdrawalId") {
+		t.Error("two organizations share a withdrawal")
+	}
+	before := h.rows()
+	conflict := h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k", "amount", "2000"))
+	h.refused("other amount", conflict, 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
+	if conflict.text("existingId") != first.text("withdrawalId") {
+		t.Errorf("existingId: got %v, want %v", conflict.text("existingId"), first.text("withdrawalId"))
+	}
+	h.refused("body and header", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Idempotency-Key", "l"), 400, "IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey")
+	h.refused("two headers", h.call(h.one, "POST", "/withdraw", payment(), "Idempotency-Key", "k", "Idempotency-Key", "l"), 400, "IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey")
+	if got := h.rows(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+}
+
+// What another organization has is answered like what nobody has.
+func TestForeignIDsAreNotThere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.want(h.call(h.one, "POST", "/withdraw", payment()), 202).text("withdrawalId")
+	e := h.want(h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201).text("endpointId")
+	const nobodys = "01J9ZW3M8Q4S5T6V7W8X9YZABC"
+	for _, c := range []struct{ method, foreign, absent string }{
+		{"GET", "/withdrawals/" + w, "/withdrawals/wd_" + nobodys},
+		{"GET", "/webhook-endpoints/" + e, "/webhook-endpoints/we_" + nobodys},
+		{"DELETE", "/webhook-endpoints/" + e, "/webhook-endpoints/we_" + nobodys},
+		{"GET", "/customers/alice", "/customers/nobody"},
+		{"GET", "/customers/alice/balances", "/customers/nobody/balances"},
+	} {
+		foreign, absent := h.call(h.two, c.method, c.foreign, nil), h.call(h.two, c.method, c.absent, nil)
+		h.refused(c.foreign, foreign, 404, "NOT_FOUND", "")
+		same := func(r reply) string {
+			return strings.NewReplacer(r.text("requestId"), "", c.foreign[strings.LastIndex(c.foreign, "/")+1:], "", c.absent[strings.LastIndex(c.absent, "/")+1:], "").Replace(string(r.raw))
+		}
+		if same(foreign) != same(absent) {
+			t.Errorf("%s: got %s, want %s", c.foreign, foreign.raw, absent.raw)
+		}
+	}
+	for _, list := range []string{"/withdrawals", "/deposits", "/customers", "/webhook-endpoints", "/events"} {
+		if got := h.want(h.call(h.two, "GET", list, nil), 200).list(); len(got) != 0 {
+			t.Errorf("%s: got %v, want nothing", list, got)
+		}
+	}
+}
+
+// H-33.
+func TestKeyIsReadFromOneHeaderAlone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	nobody := tenant{}
+	first := h.call(nobody, "GET", "/mints", nil)
+	h.refused("none", first, 401, "UNAUTHORIZED", "")
+	for name, headers := range map[string][]string{
+		"wrong":          {"x-api-key", "ck_nothing"},
+		"empty":          {"x-api-key", ""},
+		"twice":          {"x-api-key", h.one.key, "x-api-key", h.one.key},
+		"two":            {"x-api-key", h.one.key, "x-api-key", "b"},
+		"endless":        {"x-api-key", strings.Repeat("k", 10_000)},
+		"as bearer":      {"Authorization", "Bearer " + h.one.key},
+		"something else": {"x-api-key", h.one.key + " " + h.one.key},
+		"not text":       {"x-api-key", "\xff\xfe"},
+	} {
+		got := h.call(nobody, "GET", "/mints", nil, headers...)
+		h.refused(name, got, 401, "UNAUTHORIZED", "")
+		if got.text("error") != first.text("error") {
+			t.Errorf("%s: got %q, want %q", name, got.text("error"), first.text("error"))
+		}
+	}
+	h.refused("in the query", h.call(nobody, "GET", "/mints?x-api-key="+h.one.key, nil), 401, "UNAUTHORIZED", "")
+	h.refused("in the query, beside a good one", h.call(h.one, "GET", "/mints?x-api-key="+h.one.key, nil), 400, "UNKNOWN_FIELD", "x-api-key")
+	h.refused("before the body", h.call(nobody, "POST", "/withdraw", "{"), 401, "UNAUTHORIZED", "")
+	h.refused("before the path", h.call(nobody, "GET", "/nothing", nil), 401, "UNAUTHORIZED", "")
+	h.refused("before the method", h.call(nobody, "PUT", "/mints", nil), 401, "UNAUTHORIZED", "")
+	if strings.Contains(h.logs.String(), h.one.key) {
+		t.Error("the log has a key")
+	}
+}
+
+func TestPathsAndMethodsAreExact(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, path := range []string{"/nothing", "/mints/", "/Mints", "/mints/1/2", "/withdraw/1", "/customers/alice/", "/customers/../mints", "//mints"} {
+		h.refused(path, h.call(h.one, "GET", path, nil), 404, "NOT_FOUND", "")
+	}
+	for path, allow := range map[string]string{"/mints": "GET", "/withdraw": "POST", "/webhook-endpoints": "GET, POST", "/webhook-endpoints/we_1": "DELETE, GET", "/openapi.json": "GET"} {
+		for _, method := range []string{"PUT", "PATCH"} {
+			got := h.call(h.one, method, path, nil)
+			h.refused(method+" "+path, got, 405, "METHOD_NOT_ALLOWED", "")
+			if got.header.Get("Allow") != allow {
+				t.Errorf("%s %s: got Allow %q, want %q", method, path, got.header.Get("Allow"), allow)
+			}
+		}
+	}
+	for _, path := range []string{
+		"/mints/01", "/mints/+1", "/mints/1.0", "/mints/0", "/mints/-1", "/mints/9223372036854775808", "/mints/%00", "/mints/x",
+		"/withdrawals/%00", "/withdrawals/wd_1", "/withdrawals/%FF", "/deposits/dep_%27", "/deposits/x", "/customers/%00", "/customers/%FF", "/customers/%20", "/webhook-endpoints/%00",
+	} {
+		h.refused(path, h.call(h.one, "GET", path, nil), 404, "NOT_FOUND", "")
+	}
+}
+
+// H-25.
+func TestCustomerIDsAreData(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, id := range []string{"../../x", "' OR 1=1--", "{{7*7}}", "<script>", "a/b", "100%", "a?b#c", "=cmd", "ünïcode", "А", "A", "a", "1", "01", "%2e%2e"} {
+		made := h.want(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 200)
+		if made.text("customerId") != id {
+			t.Errorf("got %q, want %q", made.text("customerId"), id)
+		}
+		escaped := strings.NewReplacer("%", "%25", "/", "%2F", "?", "%3F", "#", "%23", " ", "%20", "<", "%3C", ">", "%3E", "{", "%7B", "}", "%7D").Replace(id)
+		if got := h.want(h.call(h.one, "GET", "/customers/"+escaped, nil), 200); got.text("customerId") != id {
+			t.Errorf("read: got %q, want %q", got.text("customerId"), id)
+		}
+	}
+	if got := h.want(h.call(h.one, "GET", "/customers", nil), 200).list(); len(got) != 16 {
+		t.Errorf("customers: got %v, want 16 different ones", len(got))
+	}
+}
+
+func TestPanicIsAnErrorOfOurs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	a := &api{conf: Config{DB: h.db}, log: nil}
+	a.log = newLogger(h.logs)
+	w := newRecorder()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", "http://127.0.0.1/v1/withdraw", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.shell(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret sentence") })).ServeHTTP(w, r)
+	if w.Code != 500 || strings.Contains(w.Body.String(), "secret sentence") || !strings.Contains(w.Body.String(), `"INTERNAL"`) || !strings.Contains(h.logs.String(), "secret sentence") {
+		t.Errorf("got %v %s and the log %s, want INTERNAL and the sentence in the log alone", w.Code, w.Body, h.logs)
+	}
+}

@@ -1,0 +1,114 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Customer is one of the organization's customers.
+type Customer struct {
+	CustomerID    string           `json:"customerId"`
+	CustomerEmail *string          `json:"customerEmail"`
+	Status        string           `json:"status"`
+	Metadata      webhook.Metadata `json:"metadata"`
+	CreatedAt     webhook.Time     `json:"createdAt"`
+	UpdatedAt     webhook.Time     `json:"updatedAt"`
+}
+
+func showCustomer(c customer.Customer) Customer {
+	return Customer{
+		CustomerID: c.ID, CustomerEmail: optional(c.Email), Status: c.Status(), Metadata: c.Metadata,
+		CreatedAt: webhook.At(c.CreatedAt), UpdatedAt: webhook.At(c.UpdatedAt),
+	}
+}
+
+func or(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+func (a *api) listCustomers(c *call) (answer, error) {
+	p, err := a.place(c, "customers")
+	if err != nil {
+		return answer{}, err
+	}
+	var found page.Result[customer.Customer]
+	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = customer.List(ctx, tx, c.org, customer.Filter{
+			CustomerID: c.query["customerId"], CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
+		}, p)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, "customers", found, showCustomer)}, nil
+}
+
+func (a *api) getCustomer(c *call) (answer, error) {
+	var found customer.Customer
+	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = customer.ByID(ctx, tx, c.org, c.param("customerId"))
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showCustomer(found)}, nil
+}
+
+// Balance is what a customer has of one mint.
+type Balance struct {
+	MintID          int     `json:"mintId"`
+	Symbol          string  `json:"symbol"`
+	Chain           string  `json:"chain"`
+	Available       string  `json:"available"`
+	PendingDeposit  string  `json:"pendingDeposit"`
+	PendingWithdraw string  `json:"pendingWithdraw"`
+	InSwap          string  `json:"inSwap"`
+	Held            string  `json:"held"`
+	Total           string  `json:"total"`
+	USDValue        *string `json:"usdValue"`
+}
+
+// Balances are a customer's balances.
+type Balances struct {
+	Data []Balance `json:"data"`
+}
+
+func (a *api) customerBalances(c *call) (answer, error) {
+	var found []report.Balance
+	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) error {
+		owner, err := customer.ByID(ctx, tx, c.org, c.param("customerId"))
+		if err != nil {
+			return err
+		}
+		found, err = report.Balances(ctx, tx, c.org, owner.ID)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	body := Balances{Data: make([]Balance, 0, len(found))}
+	for _, b := range found {
+		row := Balance{
+			MintID: b.Mint.ID, Symbol: b.Mint.Symbol, Chain: string(b.Mint.Chain),
+			Available: b.Available.String(), PendingDeposit: b.PendingDeposit.String(), PendingWithdraw: b.PendingWithdraw.String(),
+			InSwap: "0", Held: b.Held.String(), Total: b.Total.String(),
+		}
+		if v := report.Value(c.Context(), a.conf.Prices, b.Mint, b.Total); v != nil {
+			row.USDValue = optional(v.Cents())
+		}
+		body.Data = append(body.Data, row)
+	}
+	return answer{status: http.StatusOK, body: body}, nil
+}

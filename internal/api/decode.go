@@ -1,0 +1,233 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cofferpay/coffer/internal/fault"
+)
+
+// bodyBytesMax bounds a request body.
+const bodyBytesMax = 64 << 10
+
+const untouched = " Nothing was written and no money moved."
+
+// readBody reads a JSON body whole, or refuses it by its type or size.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	types := r.Header.Values("Content-Type")
+	ok := len(types) == 1
+	if ok {
+		kind, params, err := mime.ParseMediaType(types[0])
+		charset, named := params["charset"]
+		ok = err == nil && kind == "application/json" && (!named || strings.EqualFold(charset, "utf-8"))
+	}
+	if !ok || r.Header.Get("Content-Encoding") != "" {
+		return nil, fault.New(fault.Invalid, fault.UnsupportedMediaType,
+			"The body has to be JSON, sent with the one header Content-Type: application/json and without an encoding."+untouched+" Send it so.")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyBytesMax))
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return nil, fault.New(fault.Invalid, fault.BodyTooLarge, "A body has at most %d bytes."+untouched+" Send a smaller one.", bodyBytesMax)
+	}
+	if err != nil {
+		return nil, fault.New(fault.Invalid, fault.InvalidJSON, "The body did not arrive whole."+untouched+" Send it again.")
+	}
+	return body, nil
+}
+
+// decode reads a JSON object into a struct, whose fields all have a json tag.
+//
+// One spelling is accepted: every name at most once and in its exact casing, no
+// unknown name, valid UTF-8, one document. A value has the type of its field,
+// no number is taken for a string or a string for a number. A field is required
+// unless it is tagged omitempty, and null counts as absent only for a pointer.
+func decode(body []byte, into any) error {
+	var raw map[string]jsontext.Value
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return unreadable(err)
+	}
+	if raw == nil {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object and is null."+untouched+" Send an object.")
+	}
+	return fill(raw, reflect.ValueOf(into).Elem(), "")
+}
+
+func fill(raw map[string]jsontext.Value, into reflect.Value, path string) error {
+	known := map[string]bool{}
+	for i := range into.NumField() {
+		name, _, _ := strings.Cut(into.Type().Field(i).Tag.Get("json"), ",")
+		known[name] = true
+	}
+	// Sorted, so that the same body always has the same answer.
+	for _, name := range sortedKeys(raw) {
+		if !known[name] {
+			return unknown(path, name, sortedKeys(known))
+		}
+	}
+	for i := range into.NumField() {
+		field := into.Type().Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		value, given := raw[name]
+		if !given {
+			if options == "omitempty" {
+				continue
+			}
+			return fault.New(fault.Invalid, fault.InvalidRequest, "The field %s is missing."+untouched+" Add it.", path+name).On(path + name)
+		}
+		if err := fillField(value, into.Field(i), path+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fillField(value jsontext.Value, into reflect.Value, name string) error {
+	if value.Kind() == 'n' {
+		if into.Kind() == reflect.Pointer {
+			return nil
+		}
+		return mistyped(name, into.Type())
+	}
+	target := into
+	if into.Kind() == reflect.Pointer {
+		target = reflect.New(into.Type().Elem()).Elem()
+		defer func() { into.Set(target.Addr()) }()
+	}
+	if target.Kind() == reflect.Struct {
+		var raw map[string]jsontext.Value
+		if err := json.Unmarshal(value, &raw); err != nil {
+			return mistyped(name, into.Type())
+		}
+		return fill(raw, target, name+".")
+	}
+	// A null inside a list or an object would be read as an empty string.
+	if kind := target.Kind(); kind == reflect.Map || kind == reflect.Slice {
+		if slices.ContainsFunc(elements(value), func(v jsontext.Value) bool { return v.Kind() == 'n' }) {
+			return mistyped(name, into.Type())
+		}
+	}
+	if err := json.Unmarshal(value, target.Addr().Interface()); err != nil {
+		return mistyped(name, into.Type())
+	}
+	return nil
+}
+
+func elements(value jsontext.Value) []jsontext.Value {
+	var list []jsontext.Value
+	if json.Unmarshal(value, &list) == nil {
+		return list
+	}
+	var members map[string]jsontext.Value
+	if json.Unmarshal(value, &members) == nil {
+		for _, v := range members {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// amountFields are answered with INVALID_AMOUNT when their type is wrong.
+var amountFields = map[string]bool{"amount": true}
+
+func mistyped(name string, want reflect.Type) *fault.Fault {
+	code := fault.InvalidRequest
+	if amountFields[name] {
+		code = fault.InvalidAmount
+	}
+	return fault.New(fault.Invalid, code, "The field %s has to be %s; values are never converted."+untouched+" Send it as that.", name, spoken(want)).On(name)
+}
+
+func spoken(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return spoken(t.Elem()) + ", or null"
+	case reflect.String:
+		return "a JSON string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "a whole JSON number without point or exponent"
+	case reflect.Slice:
+		return "a list of strings"
+	case reflect.Map:
+		return "an object whose values are strings"
+	case reflect.Struct:
+		return "an object"
+	}
+	panic(fmt.Sprintf("api: no request has a field of type %v", t))
+}
+
+func unreadable(err error) *fault.Fault {
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			name := syntax.JSONPointer.LastToken()
+			return fault.New(fault.Invalid, fault.InvalidJSON, "The body names %q twice, and which one counts cannot be known."+untouched+" Send each name once.", clip(name)).On(clip(name))
+		}
+		return fault.New(fault.Invalid, fault.InvalidJSON, "The body is not one JSON document in UTF-8: at byte %d something is wrong."+untouched+" Correct it.", syntax.ByteOffset)
+	}
+	return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object."+untouched+" Send an object.")
+}
+
+func unknown(path, name string, known []string) *fault.Fault {
+	hint := "Known are " + strings.Join(known, ", ") + "."
+	if near := nearest(name, known); near != "" {
+		hint = "Did you mean " + path + near + "?"
+	}
+	return fault.New(fault.Invalid, fault.UnknownField, "There is no field %q here."+untouched+" %s", clip(path+name), hint).On(clip(path + name))
+}
+
+// clip keeps a caller's own words short in an answer.
+func clip(s string) string {
+	const runesMax = 64
+	if r := []rune(s); len(r) > runesMax {
+		return string(r[:runesMax]) + "…"
+	}
+	return s
+}
+
+// nearest finds the known name that was probably meant.
+func nearest(name string, known []string) string {
+	const wordBytesMax = 64
+	if len(name) > wordBytesMax {
+		return ""
+	}
+	best, bestAt := "", 1+max(2, len(name)/3)
+	for _, k := range known {
+		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < bestAt {
+			best, bestAt = k, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, remove or exchange to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost++
+			}
+			last = row[j+1]
+			row[j+1] = min(cost, row[j]+1, last+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,304 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// document draws the published description from the table of routes and from
+// the types that are read and answered, so that it cannot say anything else.
+// Only words come from notes.go. It is frozen: the same bytes for every caller.
+func document(baseURL string) []byte {
+	d := &drawing{schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)}
+	doc := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title: "Coffer", Version: "1",
+			Description: about,
+			License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+		},
+		Servers: []*huma.Server{{URL: baseURL}},
+		Paths:   map[string]*huma.PathItem{},
+		Components: &huma.Components{
+			Schemas: d.schemas,
+			SecuritySchemes: map[string]*huma.SecurityScheme{"apiKey": {
+				Type: "apiKey", In: "header", Name: "x-api-key",
+				Description: "The organization's key. It moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
+			}},
+			Responses: map[string]*huma.Response{},
+		},
+		Security: []map[string][]string{{"apiKey": {}}},
+	}
+	for _, g := range groups {
+		doc.Tags = append(doc.Tags, &huma.Tag{Name: g.name, Description: g.text})
+	}
+	d.problem()
+	for _, r := range routes {
+		op := d.operation(r)
+		item := doc.Paths[r.path]
+		if item == nil {
+			item = &huma.PathItem{}
+			doc.Paths[r.path] = item
+		}
+		switch r.method {
+		case http.MethodGet:
+			item.Get = op
+		case http.MethodPost:
+			item.Post = op
+		case http.MethodDelete:
+			item.Delete = op
+		default:
+			panic("api: the document draws no " + r.method)
+		}
+	}
+	raw, err := json.MarshalIndent(doc, "", " ")
+	if err != nil {
+		panic("api: the document cannot be encoded: " + err.Error())
+	}
+	return raw
+}
+
+type drawing struct{ schemas huma.Registry }
+
+func (d *drawing) operation(r route) *huma.Operation {
+	op := &huma.Operation{
+		OperationID: r.name, Tags: []string{r.group}, Summary: r.summary, Description: r.text,
+		Responses: map[string]*huma.Response{},
+	}
+	if r.open {
+		op.Security = []map[string][]string{{}}
+	}
+	for part := range strings.SplitSeq(r.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			name = strings.TrimSuffix(name, "}")
+			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: noteOf("", name).text, Schema: &huma.Schema{Type: "string"}})
+		}
+	}
+	for _, p := range r.query {
+		op.Parameters = append(op.Parameters, p.draw())
+	}
+	for _, h := range r.headers {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Description: h.text, Schema: &huma.Schema{Type: "string"}})
+	}
+	if r.body != nil {
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			"application/json": {Schema: d.of(reflect.TypeOf(r.body), true), Example: requestExamples[r.name]},
+		}}
+	}
+	for _, s := range r.answers {
+		op.Responses[strconv.Itoa(s.status)] = d.success(s)
+	}
+	byStatus := map[int][]fault.Code{}
+	for _, code := range codesOf(r) {
+		status := statusOf(&fault.Fault{Kind: problems[code].kind, Code: code})
+		byStatus[status] = append(byStatus[status], code)
+	}
+	for status, codes := range byStatus {
+		op.Responses[strconv.Itoa(status)] = d.refusal(codes)
+	}
+	return op
+}
+
+// codesOf are all the refusals of a call: its own and those of every call.
+func codesOf(r route) []fault.Code {
+	codes := append([]fault.Code{fault.InvalidRequest, fault.UnknownField, fault.Internal}, r.faults...)
+	if !r.open {
+		codes = append(codes, fault.CodeUnauthorized, fault.CodeUnavailable)
+	}
+	if r.body != nil {
+		codes = append(codes, fault.InvalidJSON, fault.UnsupportedMediaType, fault.BodyTooLarge)
+	}
+	slices.Sort(codes)
+	return slices.Compact(codes)
+}
+
+func requestIDHeader() map[string]*huma.Param {
+	return map[string]*huma.Param{"x-request-id": {Description: "Names this request in our logs.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$"}}}
+}
+
+func (d *drawing) success(s success) *huma.Response {
+	out := &huma.Response{Description: s.text, Headers: requestIDHeader()}
+	for _, h := range s.headers {
+		out.Headers[h.name] = &huma.Param{Description: h.text, Schema: &huma.Schema{Type: "string"}}
+	}
+	if s.body != nil {
+		out.Content = map[string]*huma.MediaType{"application/json": {Schema: d.of(reflect.TypeOf(s.body), false), Example: s.example}}
+	}
+	return out
+}
+
+func (d *drawing) refusal(codes []fault.Code) *huma.Response {
+	out := &huma.Response{Headers: requestIDHeader()}
+	var text []string
+	examples := map[string]*huma.Example{}
+	var enum []any
+	for _, code := range codes {
+		p := problems[code]
+		text = append(text, fmt.Sprintf("`%s`: %s", code, p.text))
+		enum = append(enum, string(code))
+		f := fault.New(p.kind, code, "%s", p.example).On(p.param)
+		for k, v := range p.beside {
+			f.Beside(k, v)
+		}
+		examples[string(code)] = &huma.Example{Summary: p.text, Value: problem(f, exampleRequestID)}
+	}
+	out.Description = strings.Join(text, "\n\n")
+	out.Content = map[string]*huma.MediaType{"application/json": {
+		Schema: &huma.Schema{AllOf: []*huma.Schema{
+			{Ref: "#/components/schemas/Problem"},
+			{Type: "object", Properties: map[string]*huma.Schema{"code": {Type: "string", Enum: enum}}},
+		}},
+		Examples: examples,
+	}}
+	return out
+}
+
+// problem draws the one shape of every refusal.
+func (d *drawing) problem() {
+	text := func(s string) *huma.Schema { return &huma.Schema{Type: "string", Description: s} }
+	d.schemas.Map()["Problem"] = &huma.Schema{
+		Type: "object", Description: "Every answer that is not a success.",
+		Required: []string{"error", "code", "requestId", "retryable"},
+		Properties: map[string]*huma.Schema{
+			"error":         text("A sentence for a person: what is wrong, what happened to the money, what to do."),
+			"code":          text("A name for a program. Codes are added under the statuses that there are."),
+			"requestId":     text("Names this request in our logs; the same as the header x-request-id."),
+			"param":         text("The field or parameter at fault, where there is one."),
+			"details":       {Type: "object", Description: "Small facts, by code.", AdditionalProperties: true},
+			"retryable":     {Type: "boolean", Description: "Whether the same request may succeed later without a change. Repeat a POST with its idempotencyKey."},
+			"existingId":    text("With IDEMPOTENCY_CONFLICT: the withdrawal that has the key."),
+			"currentStatus": text("With INVALID_STATE: the status it is in."),
+			"withdrawalId":  text("With WITHDRAWAL_RISK_BLOCKED: the record of the blocked withdrawal."),
+		},
+	}
+}
+
+func (p parameter) draw() *huma.Param {
+	s := &huma.Schema{Type: "string"}
+	switch p.kind {
+	case textParameter:
+		s.MinLength, s.MaxLength = pointer(1), pointer(p.max)
+	case wordParameter:
+		s.Enum = words(p.enum)
+	case wordsParameter:
+		word := "(" + strings.Join(p.enum, "|") + ")"
+		s.Pattern = "^" + word + "(," + word + ")*$"
+	case flagParameter:
+		s.Type = "boolean"
+	case numberParameter:
+		s.Type, s.Extensions = "integer", map[string]any{"minimum": p.min(), "maximum": p.max}
+	case timeParameter:
+		s.Format = "date-time"
+	}
+	return &huma.Param{Name: p.name, In: "query", Description: p.text, Schema: s}
+}
+
+func pointer[T any](v T) *T { return &v }
+
+func words(list []string) []any {
+	out := make([]any, 0, len(list))
+	for _, w := range list {
+		out = append(out, w)
+	}
+	return out
+}
+
+var (
+	timeType     = reflect.TypeFor[webhook.Time]()
+	metadataType = reflect.TypeFor[webhook.Metadata]()
+	rawType      = reflect.TypeFor[json.RawMessage]()
+)
+
+// of is the schema of a Go type. closed says that nothing else may be there:
+// true of what callers send, false of what they read, to which fields may be
+// added.
+func (d *drawing) of(t reflect.Type, closed bool) *huma.Schema {
+	switch t {
+	case timeType:
+		return &huma.Schema{Type: "string", Format: "date-time", Pattern: `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$`}
+	case metadataType:
+		return &huma.Schema{Type: "object", AdditionalProperties: &huma.Schema{Type: "string"}}
+	case rawType:
+		return &huma.Schema{Type: "object", AdditionalProperties: true}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		s := d.of(t.Elem(), closed)
+		if s.Ref != "" {
+			return &huma.Schema{OneOf: []*huma.Schema{s, {Type: "null"}}}
+		}
+		s.Nullable = true
+		return s
+	case reflect.String:
+		return &huma.Schema{Type: "string"}
+	case reflect.Bool:
+		return &huma.Schema{Type: "boolean"}
+	case reflect.Int, reflect.Int64:
+		return &huma.Schema{Type: "integer"}
+	case reflect.Slice:
+		return &huma.Schema{Type: "array", Items: d.of(t.Elem(), closed)}
+	case reflect.Map:
+		if t.Elem().Kind() == reflect.Interface {
+			return &huma.Schema{Type: "object", AdditionalProperties: true}
+		}
+		return &huma.Schema{Type: "object", AdditionalProperties: d.of(t.Elem(), closed)}
+	case reflect.Struct:
+		return d.object(t, closed)
+	}
+	panic(fmt.Sprintf("api: the document draws no %v", t))
+}
+
+// schemaName is a type's name in the document. A page of mints is MintPage.
+func schemaName(t reflect.Type) string {
+	name := t.Name()
+	if inner, ok := strings.CutPrefix(name, "Page["); ok {
+		inner = strings.TrimSuffix(inner, "]")
+		return inner[strings.LastIndex(inner, ".")+1:] + "Page"
+	}
+	if t.PkgPath() == reflect.TypeFor[webhook.Mint]().PkgPath() && name == "Mint" {
+		return "EmbeddedMint"
+	}
+	return name
+}
+
+func (d *drawing) object(t reflect.Type, closed bool) *huma.Schema {
+	name := schemaName(t)
+	ref := &huma.Schema{Ref: "#/components/schemas/" + name}
+	if _, drawn := d.schemas.Map()[name]; drawn {
+		return ref
+	}
+	s := &huma.Schema{Type: "object", Description: noteOf(name, "").text, Properties: map[string]*huma.Schema{}}
+	if closed {
+		s.AdditionalProperties = false
+	}
+	d.schemas.Map()[name] = s // before its fields, which may lead back here
+	d.members(s, name, t, closed)
+	return ref
+}
+
+func (d *drawing) members(s *huma.Schema, name string, t reflect.Type, closed bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			d.members(s, name, f.Type, closed)
+			continue
+		}
+		member, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		p := d.of(f.Type, closed)
+		noteOf(name, member).onto(p)
+		s.Properties[member] = p
+		if options != "omitempty" {
+			s.Required = append(s.Required, member)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+func TestDocumentIsValid(t *testing.T) {
+	t.Parallel()
+	if _, err := published(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDocumentIsFrozen(t *testing.T) {
+	t.Parallel()
+	first := document("http://127.0.0.1/v1")
+	for range 5 {
+		if !bytes.Equal(first, document("http://127.0.0.1/v1")) {
+			t.Fatal("got other bytes the second time")
+		}
+	}
+}
+
+func TestDocumentSaysWhatEverythingIs(t *testing.T) {
+	t.Parallel()
+	doc, err := published()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, schema := range doc.Components.Schemas {
+		if schema.Value.Description == "" {
+			t.Errorf("schema %s: got no description", name)
+		}
+		for field, p := range schema.Value.Properties {
+			if p.Value.Description == "" {
+				t.Errorf("%s.%s: got no description", name, field)
+			}
+		}
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			for _, p := range op.Parameters {
+				if p.Value.Description == "" {
+					t.Errorf("%s %s, parameter %s: got no description", method, path, p.Value.Name)
+				}
+			}
+			if op.Summary == "" || op.Description == "" || op.OperationID == "" {
+				t.Errorf("%s %s: got no words", method, path)
+			}
+		}
+	}
+}
+
+// An example that does not fit its own schema misleads whoever copies it.
+func TestExamplesFit(t *testing.T) {
+	t.Parallel()
+	doc, err := published()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits := func(where string, m *openapi3.MediaType) {
+		if m == nil {
+			return
+		}
+		values := []any{}
+		if m.Example != nil {
+			values = append(values, m.Example)
+		}
+		for _, e := range m.Examples {
+			values = append(values, e.Value.Value)
+		}
+		for _, v := range values {
+			if err := m.Schema.Value.VisitJSON(v, openapi3.EnableJSONSchema2020()); err != nil {
+				t.Errorf("%s: got an example that does not fit: %v", where, err)
+			}
+		}
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if op.RequestBody != nil {
+				fits(method+" "+path, op.RequestBody.Value.Content["application/json"])
+			}
+			for status, r := range op.Responses.Map() {
+				fits(method+" "+path+" "+status, r.Value.Content["application/json"])
+			}
+		}
+	}
+}
+
+// Every code that a route names has words, and every route its own status.
+func TestEveryRefusalIsDescribed(t *testing.T) {
+	t.Parallel()
+	for _, r := range routes {
+		for _, code := range codesOf(r) {
+			if p, ok := problems[code]; !ok || p.text == "" || p.example == "" {
+				t.Errorf("%s %s: got no words for %s", r.method, r.path, code)
+			}
+		}
+		if len(r.answers) == 0 || !slices.ContainsFunc(groups, func(g struct{ name, text string }) bool { return g.name == r.group }) {
+			t.Errorf("%s %s: got no answer or no group", r.method, r.path)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Examples of the published document. They are values of the answered types,
+// so an example cannot have a field that an answer has not.
+
+const (
+	exampleWithdrawalID = "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+	exampleRequestID    = "req_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+	exampleHash         = "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b"
+	exampleHolder       = "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"
+	exampleDestination  = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+)
+
+var (
+	exampleAt       = webhook.At(time.Date(2026, time.January, 31, 12, 0, 0, 0, time.UTC))
+	exampleContract = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
+	exampleShort    = webhook.Mint{ID: 1, Symbol: "USDC", Name: "USD Coin", Chain: "ETHEREUM", Decimals: 6, ContractAddress: &exampleContract}
+
+	exampleMint = Mint{
+		ID: 1, Decimals: 6, Symbol: "USDC", Name: "USD Coin", Chain: "ETHEREUM", CAIP2: pointer("eip155:1"),
+		ContractAddress: &exampleContract, Kind: "TOKEN", Network: "MAINNET", DepositEnabled: true, WithdrawEnabled: true,
+		MinDepositAmount: "1000000", MinWithdrawAmount: "1000000", ConfirmationsRequired: 64, Finality: "FINALIZED",
+		USDPrice: pointer("0.9998"), USDPriceAt: &exampleAt,
+	}
+	exampleAddress = DepositAddress{
+		CustomerID: "user_42", Chain: "ETHEREUM", Address: exampleHolder, MintID: 1, MinDepositAmount: "1000000",
+		PaymentURI: "ethereum:" + exampleContract + "@1/transfer?address=" + exampleHolder,
+	}
+	exampleDeposit = webhook.Deposit{
+		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: "user_42", CustomerEmail: pointer("a@example.com"),
+		MintID: pointer(1), Mint: &exampleShort, Chain: "ETHEREUM", Amount: "5000000", AmountDecimal: pointer("5"), USDValue: pointer("5.00"),
+		Address: exampleHolder, FromAddresses: webhook.List[string]{exampleDestination}, TxHash: exampleHash, LogIndex: pointer(int64(3)),
+		BlockNumber: pointer(int64(24356789)), Confirmations: 66, ConfirmationsRequired: 64, Source: "EXTERNAL",
+		Status: "CREDITED", ChainStatus: "FINALIZED", Screening: webhook.Screening{Status: "NOT_CONFIGURED"},
+		DetectedAt: &exampleAt, ConfirmedAt: &exampleAt, CreditedAt: &exampleAt, CreatedAt: exampleAt,
+	}
+	exampleWithdrawal = webhook.Withdrawal{
+		WithdrawalID: exampleWithdrawalID, IdempotencyKey: pointer("payout-991"), CustomerID: "user_42", MintID: 1, Mint: exampleShort,
+		Amount: "5000000", AmountDecimal: "5", USDValue: pointer("5.00"), ToAddress: exampleDestination, NetworkFeeMintID: pointer(7),
+		FeeMode: "ORGANIZATION", Status: "AWAITING_APPROVAL", ChainStatus: "NONE", RequiresApproval: true,
+		ApprovalReasons: webhook.List[string]{"USD_THRESHOLD"}, Approvals: webhook.Approvals{Required: 1},
+		Screening: webhook.WithdrawalScreening{Status: "NOT_CONFIGURED"}, Reference: pointer("order-77"), CreatedAt: exampleAt,
+	}
+	exampleCustomer = Customer{
+		CustomerID: "user_42", CustomerEmail: pointer("a@example.com"), Status: "ACTIVE",
+		Metadata: webhook.Metadata{"tier": "gold"}, CreatedAt: exampleAt, UpdatedAt: exampleAt,
+	}
+	exampleBalance = Balance{
+		MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Available: "5000000", PendingDeposit: "0", PendingWithdraw: "1000000",
+		InSwap: "0", Held: "0", Total: "6000000", USDValue: pointer("6.00"),
+	}
+	exampleEndpoint = Endpoint{
+		EndpointID: "we_01J9ZW3M8Q4S5T6V7W8X9YZABC", URL: "https://example.com/hooks/coffer", Events: []string{},
+		Description: "production", Status: "ENABLED", APIVersion: "2026-01-31", CreatedAt: exampleAt, UpdatedAt: exampleAt,
+	}
+	exampleEndpointSecret = EndpointWithSecret{Endpoint: exampleEndpoint, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+	exampleEnvelope       = webhook.Envelope{
+		ID: "evt_01J9ZW3M8Q4S5T6V7W8X9YZABC", Type: webhook.CustomerDeposit, Timestamp: exampleAt, APIVersion: "2026-01-31",
+		Environment: webhook.Live, OrganizationID: "org_01J9ZW3M8Q4S5T6V7W8X9YZABC", Sequence: 10422, Data: mustJSON(exampleDeposit),
+	}
+
+	requestExamples = map[string]any{
+		"createDepositAddress":  DepositRequest{MintID: 1, CustomerID: "user_42"},
+		"createWithdrawal":      WithdrawRequest{MintID: 1, CustomerID: "user_42", Amount: "5000000", ToAddress: exampleDestination, IdempotencyKey: pointer("payout-991")},
+		"createWebhookEndpoint": EndpointRequest{URL: "https://example.com/hooks/coffer"},
+	}
+)
+
+func page1[T any](item T) Page[T] { return Page[T]{Data: []T{item}} }
+
+func mustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("api: an example cannot be encoded: " + err.Error())
+	}
+	return raw
+}

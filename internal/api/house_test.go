@@ -1,0 +1,375 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	usdc        = 1
+	eth         = 2
+	closed      = 3 // neither deposits nor withdrawals
+	usdcAddress = chain.Address("0x8617E340B3D01FA5F11F306F4090FD50E238070D")
+	stranger    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	alice       = "alice"
+)
+
+// tenant is an organization with its key.
+type tenant struct{ id, key string }
+
+// house is the interface on a real database and a real signer, with two
+// organizations, behind a real listener.
+type house struct {
+	t      testing.TB
+	db     *pg.DB
+	book   *wallet.Book
+	server *httptest.Server
+	logs   *logs
+	one    tenant // has alice, who has money
+	two    tenant
+}
+
+// logs keeps what the interface logs.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func newHouse(t testing.TB) *house {
+	t.Helper()
+	db := pgtest.New(t)
+	token := mint.Mint{
+		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAddress, Symbol: "USDC", Name: "USD Coin",
+		Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(5), MinWithdraw: money.Units(10), ConfirmationsRequired: 2, Finality: "FINALIZED",
+	}
+	coin, shut := token, token
+	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = eth, mint.Native, "", "ETH", "Ether", 18
+	shut.ID, shut.Contract, shut.Symbol, shut.DepositEnabled, shut.WithdrawEnabled = closed, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "SHUT", false, false
+	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin, shut}); err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, db: db, logs: &logs{}}
+	for _, who := range []*tenant{&h.one, &h.two} {
+		made, key, err := org.Create(t.Context(), db, "house")
+		if err != nil {
+			t.Fatal(err)
+		}
+		*who = tenant{made.ID, key.Reveal()}
+	}
+	s, attest := signertest.New(t)
+	h.book = wallet.New(db, s, attest)
+	if err := mirror.Import(t.Context(), db, s, h.book); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "seal")
+	if err := seal.Create(file); err != nil {
+		t.Fatal(err)
+	}
+	keyset, err := seal.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chains := chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337", Grammar: evmtx.Grammar{ChainID: signertest.ChainID}}}
+	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
+	h.server = httptest.NewUnstartedServer(nil)
+	h.server.Config.Handler = New(Config{
+		DB: db, Chains: chains, Wallets: h.book, Prices: prices,
+		Withdrawals: &withdrawal.Service{DB: db, Chains: chains, Wallets: h.book, Prices: prices},
+		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset},
+		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",
+		Log: newLogger(h.logs),
+	})
+	h.server.Start()
+	t.Cleanup(h.server.Close)
+	h.deposit(h.one, alice, 1_000_000)
+	return h
+}
+
+// deposit gives a customer an address and credits it as a deposit would.
+func (h *house) deposit(who tenant, customerID string, n uint64) {
+	h.t.Helper()
+	h.want(h.call(who, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": customerID}), 200)
+	treasury, err := h.book.Treasury(h.t.Context(), who.id, chain.EVM)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	err = h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: who.id, MintID: usdc, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
+			return err
+		}
+		return ledger.Post(ctx, tx, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_" + who.id + customerID},
+			Legs: []ledger.Leg{{
+				Debit:  ledger.Account{OrgID: who.id, MintID: usdc, Kind: ledger.Custody},
+				Credit: ledger.Account{OrgID: who.id, MintID: usdc, Kind: ledger.Customer, Subject: customerID},
+				Amount: money.Units(n),
+			}},
+		})
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// sequenced numbers the events, as the service does all the time.
+func (h *house) sequenced() {
+	h.t.Helper()
+	s := &event.Sequencer{DB: h.db, Environment: webhook.Test, Listener: nobody{}}
+	for {
+		n, err := s.Step(h.t.Context())
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
+type nobody struct{}
+
+func (nobody) Sequenced(context.Context, pg.Tx, []event.Sequenced) error { return nil }
+
+// rows counts everything that a request could have written.
+func (h *house) rows() string {
+	h.t.Helper()
+	var counts string
+	err := pgtest.Owner(h.t, h.db).QueryRow(h.t.Context(), `
+		SELECT format('withdrawals %s, transfers %s, accounts %s, orders %s, events %s, audit %s, customers %s, wallets %s, endpoints %s',
+			(SELECT count(*) FROM withdrawals), (SELECT count(*) FROM ledger_transfers), (SELECT count(*) FROM ledger_accounts),
+			(SELECT count(*) FROM dispatch_orders), (SELECT count(*) FROM events), (SELECT count(*) FROM audit_log),
+			(SELECT count(*) FROM customers), (SELECT count(*) FROM wallets), (SELECT count(*) FROM webhook_endpoints))`).Scan(&counts)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return counts
+}
+
+// reply is an answer, read and compared with the document.
+type reply struct {
+	status int
+	header http.Header
+	raw    []byte
+	body   map[string]any
+}
+
+func (r reply) text(name string) string {
+	s, _ := r.body[name].(string)
+	return s
+}
+
+func (r reply) list() []map[string]any {
+	var out []map[string]any
+	items, _ := r.body["data"].([]any)
+	for _, item := range items {
+		out = append(out, item.(map[string]any))
+	}
+	return out
+}
+
+func (h *house) want(r reply, status int) reply {
+	h.t.Helper()
+	if r.status != status {
+		h.t.Fatalf("got %v %s, want %v", r.status, r.raw, status)
+	}
+	return r
+}
+
+func (h *house) refused(name string, r reply, status int, code, param string) {
+	h.t.Helper()
+	if r.status != status || r.text("code") != code || r.text("param") != param {
+		h.t.Errorf("%s: got %v %s, want %v %v on %q", name, r.status, r.raw, status, code, param)
+	}
+}
+
+// call sends a value as JSON with a tenant's key.
+func (h *house) call(who tenant, method, path string, body any, headers ...string) reply {
+	h.t.Helper()
+	var raw []byte
+	if text, ok := body.(string); ok {
+		raw = []byte(text)
+	} else if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	r, err := http.NewRequestWithContext(h.t.Context(), method, h.server.URL+base+path, bytes.NewReader(raw))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if who.key != "" {
+		r.Header.Set("x-api-key", who.key)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header[http.CanonicalHeaderKey(headers[i])] = append(r.Header[http.CanonicalHeaderKey(headers[i])], headers[i+1])
+		if headers[i] == "Content-Type" {
+			r.Header["Content-Type"] = []string{headers[i+1]}
+		}
+	}
+	return h.send(r)
+}
+
+func (h *house) send(r *http.Request) reply {
+	h.t.Helper()
+	got, err := h.server.Client().Do(r)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	out := reply{status: got.StatusCode, header: got.Header}
+	if out.raw, err = io.ReadAll(got.Body); err != nil {
+		h.t.Fatal(err)
+	}
+	if len(out.raw) > 0 {
+		if err := json.Unmarshal(out.raw, &out.body); err != nil {
+			h.t.Fatalf("%s %s: got %s, want JSON: %v", r.Method, r.URL, out.raw, err)
+		}
+	}
+	if err := conforms(r, out); err != nil {
+		h.t.Errorf("%s %s: got %v %s, which the document does not have: %v", r.Method, r.URL.Path, out.status, out.raw, err)
+	}
+	if out.status >= 500 {
+		h.t.Errorf("%s %s: got %v %s, want no error of ours; log: %s", r.Method, r.URL, out.status, out.raw, h.logs)
+	}
+	if out.status >= 400 && !strings.Contains(out.text("error"), ".") {
+		h.t.Errorf("%s %s: got the error %q, want sentences", r.Method, r.URL, out.text("error"))
+	}
+	return out
+}
+
+// published is the document as a client reads it.
+var published = sync.OnceValues(func() (*openapi3.T, error) {
+	doc, err := openapi3.NewLoader().LoadFromData(document("http://127.0.0.1/v1"))
+	if err != nil {
+		return nil, err
+	}
+	return doc, doc.Validate(context.Background())
+})
+
+// conforms checks an answer against the document: its status, headers and body.
+func conforms(r *http.Request, got reply) error {
+	if id := got.header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") {
+		return fmt.Errorf("no request id but %q", id)
+	} else if got.status >= 400 && got.body["requestId"] != id {
+		return fmt.Errorf("request id %q in the header and %v in the body", id, got.body["requestId"])
+	}
+	doc, err := published()
+	if err != nil {
+		return err
+	}
+	path, item, params := documented(doc, strings.TrimPrefix(r.URL.EscapedPath(), base))
+	if item == nil || item.GetOperation(r.Method) == nil {
+		if got.status == 404 || got.status == 405 || got.status == 401 {
+			return doc.Components.Schemas["Problem"].Value.VisitJSON(map[string]any(got.body), openapi3.EnableJSONSchema2020())
+		}
+		return fmt.Errorf("no such call")
+	}
+	op := item.GetOperation(r.Method)
+	if op.Responses.Value(strconv.Itoa(got.status)) == nil {
+		return fmt.Errorf("no such status")
+	}
+	return openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{
+			Request: r, PathParams: params,
+			Route: &routers.Route{Spec: doc, Path: path, PathItem: item, Method: r.Method, Operation: op},
+		},
+		Status: got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	})
+}
+
+func documented(doc *openapi3.T, path string) (string, *openapi3.PathItem, map[string]string) {
+	parts := strings.Split(path, "/")
+	for name, item := range maps.All(doc.Paths.Map()) {
+		template := strings.Split(name, "/")
+		params := map[string]string{}
+		fits := len(template) == len(parts)
+		for i := 0; fits && i < len(parts); i++ {
+			if strings.HasPrefix(template[i], "{") {
+				params[strings.Trim(template[i], "{}")] = parts[i]
+			} else {
+				fits = template[i] == parts[i]
+			}
+		}
+		if fits {
+			return name, item, params
+		}
+	}
+	return "", nil, nil
+}
+
+// payment is a withdrawal that passes every gate.
+func payment(change ...any) map[string]any {
+	body := map[string]any{"mintId": usdc, "customerId": alice, "amount": "1000", "toAddress": stranger}
+	for i := 0; i < len(change); i += 2 {
+		body[change[i].(string)] = change[i+1]
+	}
+	return body
+}
+
+func crowd(n int, fn func(i int)) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			fn(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+func newLogger(to io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(to, nil)) }
+
+func newRecorder() *httptest.ResponseRecorder { return httptest.NewRecorder() }

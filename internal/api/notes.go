@@ -1,0 +1,316 @@
+package api
+
+import (
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+)
+
+// This file has the words of the published document. Its shapes are drawn from
+// the Go types in document.go.
+
+const about = `Coffer keeps money for the customers of an organization and pays it out.
+
+**Units.** An amount is a string of whole atomic units of its mint: with 6 decimals, five tokens are "5000000". Dollar values are for display.
+
+**Repeating.** Give ` + "`idempotencyKey`" + ` with every withdrawal. A 4xx means that the request held nothing and sent nothing. After a 5xx or no answer, send the same request with the same key: it is done at most once, and the answer tells how it stands.
+
+**Strictness.** Unknown fields and query parameters are refused, names are case-sensitive, and no value is converted from another type.
+
+**Growth.** Fields, values of open enumerations, events and codes under the statuses that there are may be added without notice. Ignore what you do not know.`
+
+var groups = []struct{ name, text string }{
+	{"Mints", "The tokens of this installation."},
+	{"Customers", "Your customers, by your own ids, and what they have."},
+	{"Deposits", "Addresses, and what arrived there."},
+	{"Withdrawals", "Payments from customers' balances."},
+	{"Webhooks", "Where events go, the feed of all events, and the keys that sign them."},
+	{"Meta", "About this interface."},
+}
+
+// note is what the document says of a field.
+type note struct {
+	text    string
+	pattern string
+	format  string
+	enum    []string // closed: another value would be a breaking change
+	bounds  map[string]any
+	example any
+}
+
+func (n note) onto(s *huma.Schema) {
+	if s.Ref != "" || len(s.OneOf) > 0 {
+		s.Description = n.text
+		return
+	}
+	s.Description = n.text
+	if n.pattern != "" {
+		s.Pattern = n.pattern
+	}
+	if n.format != "" {
+		s.Format = n.format
+	}
+	if len(n.enum) > 0 {
+		s.Enum = words(n.enum)
+		if s.Nullable {
+			s.Enum = append(s.Enum, nil)
+		}
+	}
+	if len(n.bounds) > 0 {
+		s.Extensions = n.bounds
+	}
+	if n.example != nil {
+		s.Examples = []any{n.example}
+	}
+}
+
+// noteOf finds the words for a field of a type: its own, or those that the
+// field has wherever it stands. Without a field, the words for the type.
+func noteOf(typeName, field string) note {
+	if n, ok := notes[typeName+"."+field]; ok {
+		return n
+	}
+	return notes[field]
+}
+
+const (
+	amountPattern  = `^(0|[1-9][0-9]{0,77})$`
+	decimalPattern = `^(0|[1-9][0-9]*)(\.[0-9]+)?$`
+)
+
+var chainNames = []string{
+	string(chain.Ethereum), string(chain.Base), string(chain.Arbitrum), string(chain.Optimism), string(chain.Polygon),
+	string(chain.BSC), string(chain.Avalanche), string(chain.Solana), string(chain.Bitcoin), string(chain.Tron),
+}
+
+var depositStatuses = []string{
+	"DETECTED", "CONFIRMING", "SCREENING", "CREDITED", "FLAGGED", "APPROVING", "REJECTING", "REDIRECTING",
+	"RESOLUTION_STUCK", "REJECTED", "REDIRECTED", "ORPHANED", "UNSUPPORTED", "BELOW_MINIMUM",
+}
+
+func units(text string) note { return note{text: text, pattern: amountPattern, example: "5000000"} }
+
+var notes = map[string]note{
+	"Mint.":                {text: "A token on a chain."},
+	"EmbeddedMint.":        {text: "A token on a chain, as it stands in other objects."},
+	"Customer.":            {text: "One of your customers."},
+	"Balance.":             {text: "What a customer has of one mint."},
+	"Balances.":            {text: "A customer's balances, by mint."},
+	"DepositRequest.":      {text: "Asks for a deposit address."},
+	"DepositAddress.":      {text: "Where a customer pays in. The address belongs to the customer and the chain."},
+	"Deposit.":             {text: "A transfer to one of your customers' addresses. Credit your user on CUSTOMER_DEPOSIT with isFlagged false, or on CUSTOMER_DEPOSIT_APPROVED; never on both."},
+	"WithdrawRequest.":     {text: "Asks for a payment from a customer's balance."},
+	"Withdrawal.":          {text: "A payment from a customer's balance to an address."},
+	"Screening.":           {text: "What risk screening said of where a deposit came from."},
+	"WithdrawalScreening.": {text: "What risk screening said of a destination."},
+	"FlagReason.":          {text: "Why a deposit is held."},
+	"Resolution.":          {text: "How a held deposit was decided, and the transfer that carried it out."},
+	"ResolutionAttempt.":   {text: "An attempt that failed before anything reached the chain."},
+	"Actor.":               {text: "Who decided."},
+	"Approvals.":           {text: "How far the approval has come."},
+	"SwapSummary.":         {text: "A customer swap as events carry it."},
+	"EndpointRequest.":     {text: "Registers a webhook endpoint."},
+	"Endpoint.":            {text: "Where events are sent."},
+	"EndpointWithSecret.":  {text: "A new endpoint with its secret, which is shown this once."},
+	"EndpointFilters.":     {text: "Narrows what an endpoint receives."},
+	"WebhookKeys.":         {text: "The public keys that sign webhooks."},
+	"Envelope.":            {text: "What a webhook carries, byte for byte."},
+	"MintPage.":            {text: "A page of mints."},
+	"CustomerPage.":        {text: "A page of customers."},
+	"DepositPage.":         {text: "A page of deposits."},
+	"WithdrawalPage.":      {text: "A page of withdrawals."},
+	"EndpointPage.":        {text: "A page of webhook endpoints."},
+	"EnvelopePage.":        {text: "A stretch of the event feed."},
+
+	"data":                    {text: "The items, in order."},
+	"hasMore":                 {text: "Whether something follows."},
+	"nextCursor":              {text: "What to give as cursor for the next page; null at the end."},
+	"EnvelopePage.nextCursor": {text: "What to give as after for the next page; null at the end."},
+
+	"id":                    {text: "The mint's id: mintId elsewhere.", example: 1},
+	"mintId":                {text: "The mint: a token on a chain.", example: 1},
+	"decimals":              {text: "Decimals of the atomic unit. Read it before converting an amount.", bounds: map[string]any{"minimum": 0, "maximum": 36}},
+	"swappable":             {text: "Whether the mint takes part in customer swaps of this organization."},
+	"symbol":                {text: "For people. It identifies nothing: two tokens may share it.", example: "USDC"},
+	"chain":                 {text: "The chain. Chains are added without notice.", example: "ETHEREUM"},
+	"caip2":                 {text: "The network by its CAIP-2 name; null for a chain that is not running here.", example: "eip155:1"},
+	"contractAddress":       {text: "The token's contract; null for the chain's own coin."},
+	"kind":                  {text: "NATIVE is the chain's own coin.", enum: []string{"NATIVE", "TOKEN"}},
+	"network":               {text: "Which network of the chain this installation talks to.", enum: []string{"MAINNET", "TESTNET", "LOCAL"}},
+	"logoUrl":               {text: "A picture for people, or null.", format: "uri"},
+	"Mint.name":             {text: "For people.", example: "USD Coin"},
+	"EmbeddedMint.name":     {text: "For people.", example: "USD Coin"},
+	"depositEnabled":        {text: "Whether deposit addresses are given out."},
+	"withdrawEnabled":       {text: "Whether withdrawals are taken."},
+	"minDepositAmount":      units("Less is recorded and not credited. In atomic units."),
+	"minWithdrawAmount":     units("The smallest withdrawal, in atomic units."),
+	"confirmationsRequired": {text: "How many confirmations to show people until a deposit counts; finality decides."},
+	"finality":              {text: "What makes a block final here.", example: "FINALIZED"},
+	"memoRequired":          {text: "Whether deposits need a memo beside the address."},
+	"usdPrice":              {text: "Dollars for one whole token, for display; null when unknown.", pattern: decimalPattern, example: "0.9998"},
+	"usdPriceAt":            {text: "When that was the price."},
+
+	"customerId":      {text: "Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared byte for byte.", bounds: map[string]any{"minLength": 1, "maxLength": 128}, example: "user_42"},
+	"customerEmail":   {text: "The customer's e-mail. It is written when none is known and never changed by this field.", bounds: map[string]any{"maxLength": 254}, example: "a@example.com"},
+	"Customer.status": {text: "FROZEN: deposits are credited as usual, nothing leaves.", enum: []string{"ACTIVE", "FROZEN"}},
+	"metadata":        {text: "Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500."},
+	"createdAt":       {text: "When it was made."},
+	"updatedAt":       {text: "When it last changed."},
+
+	"available":       units("May be spent."),
+	"pendingDeposit":  units("Seen on the chain and not credited yet; stands outside the total."),
+	"pendingWithdraw": units("Held for withdrawals that have not ended."),
+	"inSwap":          units("Held for swaps that have not ended."),
+	"held":            units("Arrived and held by risk screening; stands outside the total."),
+	"total":           units("available + pendingWithdraw + inSwap."),
+	"usdValue":        {text: "Its value in dollars, for display; null when there is no price.", pattern: `^[0-9]+\.[0-9]{2}$`, example: "5.00"},
+
+	"depositId":              {text: "The deposit.", example: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"mint":                   {text: "The mint, for people."},
+	"Deposit.mintId":         {text: "The mint; null for a token that is not in the catalogue.", example: 1},
+	"amount":                 units("Atomic units."),
+	"WithdrawRequest.amount": {text: "Whole atomic units; whole tokens with useDecimal, with no more digits after the point than the mint has decimals. ASCII digits, no sign, no exponent, no leading zero.", bounds: map[string]any{"minLength": 1}, example: "5000000"},
+	"amountDecimal":          {text: "The amount in whole tokens.", pattern: decimalPattern, example: "5"},
+	"address":                {text: "The address, in the canonical spelling of its chain.", example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"},
+	"memo":                   {text: "A memo that belongs to the address; null where the chain has none."},
+	"WithdrawRequest.memo":   {text: "Leave it out: no chain of this installation has memos.", bounds: map[string]any{"maxLength": 128}},
+	"minDepositUnits":        units("Less is recorded and not credited."),
+	"paymentUri":             {text: "A link that wallets open, for a QR code.", example: "ethereum:0xA0b8…@1/transfer?address=0x71C7…"},
+	"fromAddresses":          {text: "Who sent it, as far as the chain tells."},
+	"txHash":                 {text: "The transaction; null until there is one."},
+	"Deposit.txHash":         {text: "The transaction."},
+	"logIndex":               {text: "Index of the token's log in its block; null for a transfer of the native coin. An attribute: a reorganization may change it."},
+	"blockNumber":            {text: "The block it is in. An attribute: a reorganization may change it."},
+	"confirmations":          {text: "How many blocks have seen it."},
+	"source":                 {text: "EXTERNAL, CUSTOMER_SWAP, DEPOSIT_SWAP, INTERNAL or CHECKOUT. Sources are added without notice.", example: "EXTERNAL"},
+	"Deposit.status":         {text: "What the books say.", enum: depositStatuses},
+	"Deposit.chainStatus":    {text: "What the chain says.", enum: []string{"PENDING", "INCLUDED", "FINALIZED", "REORGED"}},
+	"isFlagged":              {text: "Whether risk screening held it. Stays true after an approval: status says what the books say."},
+	"riskOfFunds":            {text: "The severity that flagged it.", example: "SEVERE"},
+	"screening":              {text: "What risk screening said."},
+	"flagReason":             {text: "Why it is held; null unless flagged."},
+	"resolution":             {text: "How it was decided; null until it is."},
+	"resolutionAttempts":     {text: "Attempts that failed before anything reached the chain."},
+	"swap":                   {text: "The customer swap that this credit completes, or null."},
+	"depositSwapId":          {text: "The deposit swap that this credit completes, or null."},
+	"sweepTxHash":            {text: "The transaction that moved it to the treasury; null until it has."},
+	"unsupportedReason":      {text: "Why it is not credited. Present only for what is UNSUPPORTED."},
+	"detectedAt":             {text: "When it was first seen."},
+	"confirmedAt":            {text: "When its block became final."},
+	"creditedAt":             {text: "When it was credited."},
+
+	"Screening.status":           {text: "Such as NOT_CONFIGURED, PENDING or PASSED.", example: "PASSED"},
+	"WithdrawalScreening.status": {text: "Such as NOT_CONFIGURED or PASSED.", example: "NOT_CONFIGURED"},
+	"provider":                   {text: "Who was asked."},
+	"severity":                   {text: "NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order."},
+	"score":                      {text: "The provider's own number."},
+	"screenedAt":                 {text: "When it was asked."},
+	"code":                       {text: "A name for a program."},
+	"entity":                     {text: "Who is behind the sending wallet, where the provider knows."},
+	"categories":                 {text: "The provider's categories."},
+	"decision":                   {text: "APPROVED, REJECTED or REDIRECTED."},
+	"reason":                     {text: "The reason."},
+	"note":                       {text: "What the person wrote."},
+	"decidedAt":                  {text: "When it was decided."},
+	"decidedBy":                  {text: "Who decided."},
+	"toAddress":                  {text: "The destination, in the canonical spelling of its chain.", example: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"},
+	"WithdrawRequest.toAddress":  {text: "Where the money goes. An EVM address with mixed case has to carry its EIP-55 checksum.", bounds: map[string]any{"minLength": 1, "maxLength": 128}, example: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"},
+	"networkFee":                 units("What the network took, in atomic units of its native coin; null until it is final."),
+	"type":                       {text: "What it is."},
+	"Actor.id":                   {text: "The id of who decided."},
+	"Actor.name":                 {text: "The name of who decided."},
+	"at":                         {text: "When."},
+	"action":                     {text: "What was attempted."},
+	"message":                    {text: "A sentence for a person."},
+
+	"customerSwapId":     {text: "The customer swap."},
+	"fromMint":           {text: "What was given."},
+	"toMint":             {text: "What was received."},
+	"amountIn":           units("Atomic units of the mint that was given."),
+	"estimatedAmountOut": units("The estimate, in atomic units of the mint that was received."),
+	"amountOut":          units("What arrived; null until it has."),
+	"originTxHash":       {text: "The transaction that paid the provider."},
+	"destinationTxHash":  {text: "The transaction that delivered."},
+
+	"withdrawalId":              {text: "The withdrawal.", example: "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"idempotencyKey":            {text: "Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It never expires.", pattern: "^[!-~]{1,255}$", example: "payout-991"},
+	"useDecimal":                {text: "Reads amount as whole tokens."},
+	"requireApproval":           {text: "Waits for a person before anything is sent."},
+	"feeMode":                   {text: "Who pays the network fee: ORGANIZATION is billed, and the destination receives the whole amount.", enum: []string{"ORGANIZATION"}},
+	"reference":                 {text: "Your own reference, shown again and searchable.", example: "order-77"},
+	"WithdrawRequest.reference": {text: "Your own reference, shown again and searchable.", bounds: map[string]any{"minLength": 1, "maxLength": 255}, example: "order-77"},
+	"WithdrawRequest.metadata":  {text: "Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500.", bounds: map[string]any{"maxProperties": 20}},
+	"networkFeeMintId":          {text: "The mint of networkFee: the chain's native coin."},
+	"Withdrawal.status":         {text: "What the books say.", enum: append([]string{"BLOCKED"}, withdrawalStatuses...)},
+	"Withdrawal.chainStatus":    {text: "What the chain says.", enum: []string{"NONE", "PENDING", "INCLUDED", "FINALIZED", "REVERTED", "DROPPED", "REPLACED"}},
+	"requiresApproval":          {text: "Whether a person has, or had, to approve it."},
+	"approvalReasons":           {text: "Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW, PRICE_UNAVAILABLE or POLICY_LIMIT."},
+	"approvals":                 {text: "How far the approval has come."},
+	"required":                  {text: "How many approvals it needs."},
+	"received":                  {text: "How many it has."},
+	"expiresAt":                 {text: "When the wait ends; null when it does not."},
+	"replacedTxHashes":          {text: "Earlier transactions for the same payment. At most one of all of them pays."},
+	"explorerUrl":               {text: "The transaction for people to look at, where an explorer is configured."},
+	"failureReason":             {text: "Why it failed: the money is back in the balance.", example: "REVERTED"},
+	"rejectedReason":            {text: "What the person who removed it wrote."},
+	"approvedAt":                {text: "When it was approved."},
+	"broadcastAt":               {text: "When it was first sent."},
+	"completedAt":               {text: "When its end became final."},
+
+	"endpointId":                {text: "The webhook endpoint.", example: "we_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"url":                       {text: "Where events are posted: HTTPS, and no address inside a private network.", format: "uri", example: "https://example.com/hooks/coffer"},
+	"EndpointRequest.url":       {text: "Where events are posted: HTTPS, and no address inside a private network.", bounds: map[string]any{"minLength": 1, "maxLength": 2048}, example: "https://example.com/hooks/coffer"},
+	"events":                    {text: "Which events it receives. Empty means the seven events of the interface and no extension."},
+	"description":               {text: "For people."},
+	"filters":                   {text: "Narrows what it receives."},
+	"Endpoint.status":           {text: "ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE.", enum: []string{"ENABLED", "PAUSED", "DISABLED_GONE", "DISABLED_BY_FAILURE"}},
+	"EndpointWithSecret.status": {text: "ENABLED.", enum: []string{"ENABLED", "PAUSED", "DISABLED_GONE", "DISABLED_BY_FAILURE"}},
+	"apiVersion":                {text: "The date of the version that payloads follow.", example: "2026-01-31"},
+	"secret":                    {text: "Verifies the v1 signatures. Shown this once; keep it.", example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+	"keys":                      {text: "The keys, newest first."},
+
+	"Envelope.id":    {text: "The event: the same over all attempts.", example: "evt_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"Envelope.type":  {text: "What it tells. Types are added without notice.", example: "CUSTOMER_DEPOSIT"},
+	"timestamp":      {text: "When the change happened."},
+	"environment":    {text: "LIVE, or TEST for everything that moves no money of a main network.", enum: []string{"LIVE", "TEST"}},
+	"organizationId": {text: "Your organization."},
+	"sequence":       {text: "1, 2, … within your organization, without gaps."},
+	"Envelope.data":  {text: "The object that the event tells of: a deposit, a withdrawal or a failed swap."},
+}
+
+// problemNote is what the document says of a code.
+type problemNote struct {
+	kind    fault.Kind
+	text    string
+	param   string
+	example string
+	beside  map[string]any
+}
+
+const nothing = " Nothing was held and nothing was sent."
+
+var problems = map[fault.Code]problemNote{
+	fault.InvalidJSON:            {fault.Invalid, "the body is not one JSON document in UTF-8, or names something twice", "", "The body is not one JSON document in UTF-8: at byte 12 something is wrong." + untouched + " Correct it.", nil},
+	fault.InvalidRequest:         {fault.Invalid, "a field or parameter is missing or has no possible value", "mintId", "The field mintId is missing." + untouched + " Add it.", nil},
+	fault.UnknownField:           {fault.Invalid, "a field or query parameter is not known here", "requireAproval", "There is no field \"requireAproval\" here." + untouched + " Did you mean requireApproval?", nil},
+	fault.InvalidAmount:          {fault.Invalid, "the amount is not in canonical form, is zero, or has too many decimals", "amount", "Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set useDecimal to true." + nothing, nil},
+	fault.AmountBelowMinimum:     {fault.Invalid, "the amount is below the mint's minimum", "amount", "The smallest withdrawal of USDC is 1000000 atomic units (1 USDC)." + nothing + " Ask for at least that much.", nil},
+	fault.InvalidAddress:         {fault.Invalid, "the destination is no address on the mint's chain", "toAddress", "This is no address on ETHEREUM: its checksum is wrong." + nothing + " Check toAddress with your customer.", nil},
+	fault.MintNotFound:           {fault.Invalid, "there is no such mint", "mintId", "There is no mint 99." + nothing + " GET /mints lists the ones there are.", nil},
+	fault.InvalidCursor:          {fault.Invalid, "the cursor belongs to another list, order or filter, or was changed", "cursor", "This cursor does not belong to this list: start again without a cursor.", nil},
+	fault.IdempotencyKeyMismatch: {fault.Invalid, "the body and the header give different keys", "idempotencyKey", "The request gives two different idempotency keys." + untouched + " Give one.", nil},
+	fault.CodeUnauthorized:       {fault.Unauthorized, "the key is missing, malformed, unknown or rolled; says nothing about earlier attempts", "", "The x-api-key header does not carry a valid key. Nothing was done; this says nothing about earlier attempts.", nil},
+	fault.CustomerFrozen:         {fault.Forbidden, "the customer is frozen", "customerId", "This customer is frozen, so nothing may leave the balance." + nothing + " Whoever froze the customer has to lift it first.", nil},
+	fault.OrganizationFrozen:     {fault.Forbidden, "the organization is frozen", "", "Your organization is frozen, so nothing may leave its balances." + nothing + " Ask the operator of this service.", nil},
+	fault.CodeNotFound:           {fault.NotFound, "there is no such thing in your organization", "", "Your organization has nothing with this id. No money was touched.", nil},
+	fault.BodyTooLarge:           {fault.Invalid, "the body is larger than 64 KB", "", "A body has at most 65536 bytes." + untouched + " Send a smaller one.", nil},
+	fault.UnsupportedMediaType:   {fault.Invalid, "the body is not sent as application/json", "", "The body has to be JSON, sent with Content-Type: application/json." + untouched + " Send it so.", nil},
+	fault.IdempotencyConflict:    {fault.Conflict, "the key belongs to a withdrawal with other parameters", "idempotencyKey", "This idempotencyKey belongs to another withdrawal." + nothing + " Use a new key for a new payment.", map[string]any{"existingId": exampleWithdrawalID}},
+	fault.InsufficientBalance:    {fault.Unprocessable, "the customer has less than the amount, or is not known", "amount", "The customer's available balance is smaller than the amount." + nothing + " Ask for less, or wait for a deposit.", nil},
+	fault.DestinationNotAllowed:  {fault.Unprocessable, "the destination is ours, a token's contract, or nobody's", "toAddress", "Withdrawals to this address are not allowed: nobody holds its key, so the money would be lost." + nothing + " Give an address of your customer's own.", nil},
+	fault.DepositsSuspended:      {fault.Unprocessable, "no addresses are given out for this mint at the moment", "mintId", "Deposits of that mint are switched off. No address was given out and no money moved. Ask the operator of this service.", nil},
+	fault.WithdrawalsSuspended:   {fault.Unprocessable, "withdrawals of this mint are stopped at the moment", "mintId", "Outgoing payments are stopped at the moment." + nothing + " Try again later with the same idempotencyKey.", nil},
+	fault.Internal:               {kindInternal, "something of ours failed; repeat with the same key", "", "Something of ours failed. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.", nil},
+	fault.CodeUnavailable:        {fault.Unavailable, "something we need is down; repeat with the same key", "", "Something that this call needs is down." + untouched + " Try again shortly.", nil},
+}

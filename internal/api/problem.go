@@ -1,0 +1,99 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// statuses is the one place where a kind of refusal becomes a status.
+var statuses = map[fault.Kind]int{
+	fault.Invalid:       http.StatusBadRequest,
+	fault.Unauthorized:  http.StatusUnauthorized,
+	fault.Forbidden:     http.StatusForbidden,
+	fault.NotFound:      http.StatusNotFound,
+	fault.Conflict:      http.StatusConflict,
+	fault.Unprocessable: http.StatusUnprocessableEntity,
+	fault.Blocked:       http.StatusUnavailableForLegalReasons,
+	fault.Limited:       http.StatusTooManyRequests,
+	fault.Unavailable:   http.StatusServiceUnavailable,
+}
+
+// codeStatuses are the refusals of HTTP itself, whose status their kind does not tell.
+var codeStatuses = map[fault.Code]int{
+	fault.MethodNotAllowed:     http.StatusMethodNotAllowed,
+	fault.BodyTooLarge:         http.StatusRequestEntityTooLarge,
+	fault.UnsupportedMediaType: http.StatusUnsupportedMediaType,
+}
+
+func statusOf(f *fault.Fault) int {
+	if status, ok := codeStatuses[f.Code]; ok {
+		return status
+	}
+	if status, ok := statuses[f.Kind]; ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
+
+// problem is the body of every answer that is not a success. Members beside
+// these come from the refusal, such as withdrawalId.
+func problem(f *fault.Fault, requestID string) map[string]any {
+	body := map[string]any{}
+	for k, v := range f.Extra {
+		body[k] = v
+	}
+	body["error"], body["code"], body["requestId"] = f.Message, f.Code, requestID
+	body["retryable"] = f.Kind == fault.Limited || f.Kind == fault.Unavailable || f.Code == fault.Internal
+	if f.Param != "" {
+		body["param"] = f.Param
+	}
+	if len(f.Details) > 0 {
+		body["details"] = f.Details
+	}
+	return body
+}
+
+// kindInternal has no status of its own: whatever is not a refusal is our fault.
+const kindInternal fault.Kind = 0
+
+// ours hides an error that is no refusal. What it says depends on the method
+// alone: a read changed nothing, a write may have.
+func ours(method string, err error) *fault.Fault {
+	const ask = " Give the requestId to the operator of this service if it happens again."
+	if method == http.MethodGet {
+		return fault.New(kindInternal, fault.Internal, "Something of ours failed. You only read, so nothing was changed and no money moved. Try again."+ask)
+	}
+	if errors.Is(err, pg.ErrCommitUnknown) {
+		return fault.New(kindInternal, fault.Internal, "We lost our database at the moment of writing, so we cannot tell whether this took effect. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells."+ask)
+	}
+	return fault.New(kindInternal, fault.Internal, "Something of ours failed before we could tell whether this took effect. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells."+ask)
+}
+
+// refuse answers with an error. An error that is no refusal is logged here and
+// nowhere else.
+func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	f := fault.Of(err)
+	if f == nil {
+		f = ours(r.Method, err)
+		a.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("requestId", requestID(r)),
+			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	w.Header().Del("Etag")
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, statusOf(f), problem(f, requestID(r)))
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		panic("api: an answer that cannot be encoded: " + err.Error())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(raw) // The caller is gone; there is nobody to tell.
+}

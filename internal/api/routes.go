@@ -1,0 +1,212 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// route is one call. Everything that the document says of it stands here.
+type route struct {
+	method, path string
+	name         string // operationId
+	group        string
+	summary      string
+	text         string
+	open         bool // needs no key, and is served without the prefix too
+	query        []parameter
+	body         any // a value of the request's type; nil: no body
+	headers      []header
+	answers      []success
+	faults       []fault.Code // beside those that every call may answer
+	handle       func(*api, *call) (answer, error)
+}
+
+// success is an answer that is not a problem.
+type success struct {
+	status  int
+	text    string
+	body    any // a value of the answer's type; nil: no body
+	example any
+	headers []header
+}
+
+// header is a header of a request or of an answer.
+type header struct{ name, text string }
+
+var (
+	keyAlias = header{"Idempotency-Key", "Another way to give idempotencyKey. Given both ways, both have to be the same."}
+	replayed = header{"Idempotent-Replayed", "true when the key was known: nothing was done, and the withdrawal is shown as it is now."}
+	warned   = header{"Warning", "customerEmail ignored: another e-mail is known for this customer and stays."}
+	etag     = header{"ETag", "Changes when the catalogue does. Send it back as If-None-Match."}
+	onlyIf   = header{"If-None-Match", "An ETag of an earlier answer: 304 when it still holds."}
+)
+
+var routes = []route{
+	{
+		method: http.MethodGet, path: "/mints", name: "listMints", group: "Mints",
+		summary: "List mints",
+		text:    "The tokens of this installation, by id. Without limit the whole catalogue is one page. Read decimals before converting an amount, and swappable before offering a swap.",
+		query: []parameter{
+			chainFilter,
+			{name: "symbol", kind: textParameter, max: 32, text: "Only with exactly this symbol."},
+			{name: "swappable", kind: flagParameter, text: "Only mints that can, or cannot, be swapped."},
+			{name: "depositEnabled", kind: flagParameter, text: "Only mints for which addresses are, or are not, given out."},
+			limitParameter, cursorParameter,
+		},
+		headers: []header{onlyIf},
+		answers: []success{
+			{http.StatusOK, "A page of mints.", Page[Mint]{}, page1(exampleMint), []header{etag}},
+			{http.StatusNotModified, "The catalogue is still the one with that ETag.", nil, nil, []header{etag}},
+		},
+		faults: []fault.Code{fault.InvalidCursor},
+		handle: (*api).listMints,
+	},
+	{
+		method: http.MethodGet, path: "/mints/{mintId}", name: "getMint", group: "Mints",
+		summary: "Read a mint", text: "One token of the catalogue.",
+		answers: []success{{http.StatusOK, "The mint.", Mint{}, exampleMint, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).getMint,
+	},
+	{
+		method: http.MethodPost, path: "/deposit", name: "createDepositAddress", group: "Deposits",
+		summary: "Get a deposit address",
+		text:    "The address for a customer on the mint's chain: the same one on every call, for every mint of that chain. The customer is made on first use. What arrives is credited when its block is final, and told with CUSTOMER_DEPOSIT.",
+		body:    DepositRequest{},
+		answers: []success{{http.StatusOK, "The address.", DepositAddress{}, exampleAddress, []header{warned}}},
+		faults:  []fault.Code{fault.MintNotFound, fault.DepositsSuspended},
+		handle:  (*api).createDepositAddress,
+	},
+	{
+		method: http.MethodGet, path: "/deposits", name: "listDeposits", group: "Deposits",
+		summary: "List deposits", text: "What arrived at the organization's addresses, also what is not final yet.",
+		query: listParameters(customerFilter,
+			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."},
+			mintFilter, chainFilter, txHashFilter, addressFilter),
+		answers: []success{{http.StatusOK, "A page of deposits.", Page[webhook.Deposit]{}, page1(exampleDeposit), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listDeposits,
+	},
+	{
+		method: http.MethodGet, path: "/deposits/{depositId}", name: "getDeposit", group: "Deposits",
+		summary: "Read a deposit", text: "One deposit as it is now.",
+		answers: []success{{http.StatusOK, "The deposit.", webhook.Deposit{}, exampleDeposit, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).getDeposit,
+	},
+	{
+		method: http.MethodPost, path: "/withdraw", name: "createWithdrawal", group: "Withdrawals",
+		summary: "Withdraw from a customer's balance",
+		text:    "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more, for ever. A 4xx means that this request held nothing and sent nothing. After a 5xx or no answer, repeat with the same key.",
+		body:    WithdrawRequest{},
+		headers: []header{keyAlias},
+		answers: []success{{http.StatusAccepted, "The withdrawal: PROCESSING, or AWAITING_APPROVAL with the reasons. A known key shows it as it is now.", webhook.Withdrawal{}, exampleWithdrawal, []header{replayed}}},
+		faults: []fault.Code{
+			fault.InvalidAmount, fault.AmountBelowMinimum, fault.InvalidAddress, fault.MintNotFound, fault.IdempotencyKeyMismatch,
+			fault.CustomerFrozen, fault.OrganizationFrozen, fault.IdempotencyConflict,
+			fault.InsufficientBalance, fault.DestinationNotAllowed, fault.WithdrawalsSuspended,
+		},
+		handle: (*api).createWithdrawal,
+	},
+	{
+		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", group: "Withdrawals",
+		summary: "List withdrawals", text: "The organization's withdrawals. With idempotencyKey the one that has the key.",
+		query: listParameters(customerFilter,
+			parameter{name: "status", kind: wordParameter, enum: withdrawalStatuses, text: "Only in this status."},
+			mintFilter, chainFilter, txHashFilter, addressFilter,
+			parameter{name: "reference", kind: textParameter, max: 255, text: "Only with this reference of yours."},
+			parameter{name: "idempotencyKey", kind: textParameter, max: 255, text: "Only the one with this key."}),
+		answers: []success{{http.StatusOK, "A page of withdrawals.", Page[webhook.Withdrawal]{}, page1(exampleWithdrawal), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listWithdrawals,
+	},
+	{
+		method: http.MethodGet, path: "/withdrawals/{withdrawalId}", name: "getWithdrawal", group: "Withdrawals",
+		summary: "Read a withdrawal", text: "One withdrawal as it is now.",
+		answers: []success{{http.StatusOK, "The withdrawal.", webhook.Withdrawal{}, exampleWithdrawal, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).getWithdrawal,
+	},
+	{
+		method: http.MethodGet, path: "/customers", name: "listCustomers", group: "Customers",
+		summary: "List customers", text: "The organization's customers. They are made by their first POST /deposit.",
+		query:   listParameters(customerFilter),
+		answers: []success{{http.StatusOK, "A page of customers.", Page[Customer]{}, page1(exampleCustomer), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listCustomers,
+	},
+	{
+		method: http.MethodGet, path: "/customers/{customerId}", name: "getCustomer", group: "Customers",
+		summary: "Read a customer", text: "One customer, by your own id of it, escaped for a URL.",
+		answers: []success{{http.StatusOK, "The customer.", Customer{}, exampleCustomer, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).getCustomer,
+	},
+	{
+		method: http.MethodGet, path: "/customers/{customerId}/balances", name: "listCustomerBalances", group: "Customers",
+		summary: "Read a customer's balances",
+		text:    "One row for each mint that anything of the customer's has touched. total is available + pendingWithdraw + inSwap; pendingDeposit and held stand outside it.",
+		answers: []success{{http.StatusOK, "The balances.", Balances{}, Balances{Data: []Balance{exampleBalance}}, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).customerBalances,
+	},
+	{
+		method: http.MethodPost, path: "/webhook-endpoints", name: "createWebhookEndpoint", group: "Webhooks",
+		summary: "Register a webhook endpoint",
+		text:    "Events are sent to this URL from now on, signed with a secret that is shown in this answer and never again. Without events it receives the seven events of the interface; extension events are sent only where they are named. At most 10 endpoints.",
+		body:    EndpointRequest{},
+		answers: []success{{http.StatusCreated, "The endpoint with its secret.", EndpointWithSecret{}, exampleEndpointSecret, nil}},
+		handle:  (*api).createEndpoint,
+	},
+	{
+		method: http.MethodGet, path: "/webhook-endpoints", name: "listWebhookEndpoints", group: "Webhooks",
+		summary: "List webhook endpoints", text: "Where this organization's events go, without the secrets.",
+		query:   []parameter{orderParameter, limitParameter, cursorParameter},
+		answers: []success{{http.StatusOK, "A page of endpoints.", Page[Endpoint]{}, page1(exampleEndpoint), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listEndpoints,
+	},
+	{
+		method: http.MethodGet, path: "/webhook-endpoints/{endpointId}", name: "getWebhookEndpoint", group: "Webhooks",
+		summary: "Read a webhook endpoint", text: "One endpoint, without its secret.",
+		answers: []success{{http.StatusOK, "The endpoint.", Endpoint{}, exampleEndpoint, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).getEndpoint,
+	},
+	{
+		method: http.MethodDelete, path: "/webhook-endpoints/{endpointId}", name: "deleteWebhookEndpoint", group: "Webhooks",
+		summary: "Delete a webhook endpoint", text: "Nothing more is sent there. What was not delivered stays readable with GET /events.",
+		answers: []success{{http.StatusNoContent, "It is gone.", nil, nil, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).deleteEndpoint,
+	},
+	{
+		method: http.MethodGet, path: "/events", name: "listEvents", group: "Webhooks",
+		summary: "Read the event feed",
+		text:    "The bodies that webhooks carry, byte for byte, in sequence from after on. Without types it has every event and the sequences have no gap, so that a consumer can prove that it missed nothing. Continue with the last sequence you have seen.",
+		query: []parameter{
+			{name: "after", kind: numberParameter, max: int(^uint(0) >> 1), text: "The last sequence that you have; 0, unless given, starts at the first."},
+			{name: "types", kind: wordsParameter, enum: eventTypes, text: "Only events of these types, separated by commas."},
+			limitParameter,
+		},
+		answers: []success{{http.StatusOK, "A stretch of the feed.", Page[webhook.Envelope]{}, page1(exampleEnvelope), nil}},
+		handle:  (*api).listEvents,
+	},
+	{
+		method: http.MethodGet, path: "/.well-known/webhook-keys", name: "listWebhookKeys", group: "Webhooks",
+		summary: "Read the keys that sign webhooks",
+		text:    "The public keys of the v1a signatures, newest first. A signature by any of them is good.",
+		open:    true,
+		answers: []success{{http.StatusOK, "The keys.", WebhookKeys{}, WebhookKeys{Keys: []string{"whpk_MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="}}, nil}},
+		handle:  (*api).webhookKeys,
+	},
+	{
+		method: http.MethodGet, path: "/openapi.json", name: "getOpenAPI", group: "Meta",
+		summary: "Read this document", text: "This description of every call, OpenAPI 3.1.",
+		open:    true,
+		answers: []success{{http.StatusOK, "The document.", map[string]any{}, nil, nil}},
+		handle:  (*api).openAPI,
+	},
+}

@@ -1,0 +1,53 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+	"testing/synctest"
+)
+
+func get(t *testing.T, h http.Handler, path string) (int, Readiness) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	var got Readiness
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatalf("got %s, want JSON: %v", w.Body, err)
+	}
+	return w.Code, got
+}
+
+func TestReadinessNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	good := func(context.Context) error { return nil }
+	bad := func(context.Context) error { return errors.New("the database does not answer") }
+	if status, got := get(t, New(map[string]Check{"database": good, "signer": good}), "/readyz"); status != 200 || !got.Ready || len(got.Reasons) != 0 {
+		t.Errorf("got %v %+v, want it ready", status, got)
+	}
+	h := New(map[string]Check{"database": bad, "signer": good})
+	status, got := get(t, h, "/readyz")
+	if want := map[string]string{"database": "the database does not answer"}; status != 503 || got.Ready || !reflect.DeepEqual(got.Reasons, want) {
+		t.Errorf("got %v %+v, want 503 with %v", status, got, want)
+	}
+	if status, _ := get(t, h, "/healthz"); status != 200 {
+		t.Errorf("alive: got %v, want 200", status)
+	}
+}
+
+func TestCheckThatHangsCountsAsFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hangs := func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if got := ready(t.Context(), map[string]Check{"chain": hangs}); got.Ready || got.Reasons["chain"] == "" {
+			t.Errorf("got %+v, want the chain named", got)
+		}
+	})
+}

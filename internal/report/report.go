@@ -1,0 +1,106 @@
+// Package report puts together what several features know, for surfaces to
+// show: balances now, statements and reserves later.
+//
+// What never happens here: a write, a decision. Everything is read in the
+// caller's transaction, so that what is shown together was true together. A
+// crash leaves nothing.
+package report
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
+)
+
+// Balance is what a customer has of one mint, in its atomic units.
+type Balance struct {
+	Mint            mint.Mint
+	Available       money.Amount // may be spent
+	PendingWithdraw money.Amount // held for withdrawals that have not ended
+	PendingDeposit  money.Amount // seen and not credited yet; nothing of it is certain
+	Held            money.Amount // arrived and flagged
+	Total           money.Amount // Available and PendingWithdraw
+}
+
+// Balances are a customer's balances, by mint: a row for each mint that
+// anything of the customer's has touched.
+func Balances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Balance, error) {
+	mints, err := mint.All(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	rows := map[int]*Balance{}
+	row := func(mintID int) (*Balance, error) {
+		if b, ok := rows[mintID]; ok {
+			return b, nil
+		}
+		m, ok := mints.ByID(mintID)
+		if !ok {
+			return nil, fmt.Errorf("the books name mint %d, which is not in the catalogue", mintID)
+		}
+		rows[mintID] = &Balance{Mint: m}
+		return rows[mintID], nil
+	}
+
+	held, err := ledger.Balances(ctx, tx, org, customerID)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range held {
+		b, err := row(h.MintID)
+		if err != nil {
+			return nil, err
+		}
+		switch h.Kind {
+		case ledger.Customer:
+			b.Available = h.Balance
+		case ledger.Withdrawing:
+			b.PendingWithdraw = h.Balance
+		}
+	}
+	pending, err := deposit.Pending(ctx, tx, org, customerID)
+	if err != nil {
+		return nil, err
+	}
+	for mintID, sum := range pending {
+		b, err := row(mintID)
+		if err != nil {
+			return nil, err
+		}
+		b.PendingDeposit = sum
+	}
+
+	all := make([]Balance, 0, len(rows))
+	for _, b := range rows {
+		if b.Total, err = b.Available.Add(b.PendingWithdraw); err != nil {
+			return nil, fmt.Errorf("total of mint %d: %w", b.Mint.ID, err)
+		}
+		all = append(all, *b)
+	}
+	slices.SortFunc(all, func(a, b Balance) int { return cmp.Compare(a.Mint.ID, b.Mint.ID) })
+	return all, nil
+}
+
+// Value is what an amount is worth, for display; nil when nothing says so.
+func Value(ctx context.Context, prices price.Source, m mint.Mint, a money.Amount) *money.USD {
+	if prices == nil {
+		return nil
+	}
+	q, err := prices.USD(ctx, m.ID)
+	if err != nil {
+		return nil
+	}
+	v, err := money.ValueOf(a, m.Decimals, q.Price)
+	if err != nil {
+		return nil
+	}
+	return &v
+}
