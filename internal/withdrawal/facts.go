@@ -76,7 +76,7 @@ func liquid(ctx context.Context, tx pg.Tx, orgID string, mintID int) (money.Amou
 			(SELECT coalesce(sum(credited - held - reserved - swept), 0) FROM address_funds
 			 WHERE org_id = $1 AND mint_id = $2),
 			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
-			 WHERE org_id = $1 AND mint_id = $2 AND purpose = 'SWEEP' AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST')),
+			 WHERE org_id = $1 AND mint_id = $2 AND purpose = 'SWEEP' AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')),
 			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
 			 WHERE org_id = $1 AND mint_id = $2 AND purpose = 'PAYMENT' AND status = 'QUEUED')`,
 		orgID, mintID).Scan(&have, &moving, &ordered)
