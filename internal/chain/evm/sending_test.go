@@ -1,0 +1,347 @@
+package evm_test
+
+import (
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/params"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// ready is a payment that is signed and not sent.
+func (l *lab) ready(t testing.TB, c chain.Chain, contract chain.Address) (p chain.Payment, signed []byte, tx chain.TxHash) {
+	t.Helper()
+	p = chain.Payment{From: l.Account(t), To: l.Account(t), Contract: contract, Amount: money.Units(1000)}
+	l.Give(t, p.From, "", money.Units(params.Ether))
+	if contract != "" {
+		l.Give(t, p.From, contract, p.Amount)
+	}
+	fees, err := c.Sender.Quote(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := c.Sender.Build(p.From, &p, 0, fees)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, tx = l.Sign(t, p.From, payload)
+	return p, signed, tx
+}
+
+// Case W1 of chains.md: the node took the bytes and its answer was lost.
+func TestALostAnswerToSendIsUnknownAndTheSameBytesPayOnce(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	proxy := newProxy(t, l.node)
+	c := open(t, config(proxy.URL))
+	p, signed, tx := l.ready(t, c, "")
+	proxy.On("eth_sendRawTransaction", func(e *exchange) { e.Lose() })
+	if a, said := c.Sender.Send(t.Context(), signed); a != chain.Unknown || strings.Contains(said, "a-secret-key") {
+		t.Errorf("lost: got %v %q, want Unknown and no secret", a, said)
+	}
+	proxy.On("eth_sendRawTransaction", nil)
+	if a, said := c.Sender.Send(t.Context(), signed); a != chain.Known {
+		t.Errorf("again: got %v %q, want Known", a, said)
+	}
+	l.Mine(t, 1)
+	o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, &p)
+	if err != nil || o == nil || !o.Paid {
+		t.Errorf("outcome: got %+v, %v, want it paid", o, err)
+	}
+	if got := l.held(t, o.Block, p.To, ""); got != p.Amount {
+		t.Errorf("got a balance of %v, want %v", got, p.Amount)
+	}
+}
+
+func TestNoAnswerToSendIsARefusal(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	proxy := newProxy(t, l.node)
+	c := open(t, config(proxy.URL))
+	_, signed, _ := l.ready(t, c, "")
+	for _, message := range []string{
+		"nonce too low", "insufficient funds for gas * price + value", "replacement transaction underpriced",
+		"intrinsic gas too low", "txpool is full", "internal error",
+	} {
+		proxy.On("eth_sendRawTransaction", func(e *exchange) { e.Refuse(`{"code":-32000,"message":"` + message + `"}`) })
+		if a, said := c.Sender.Send(t.Context(), signed); a != chain.Unknown || !strings.Contains(said, message) {
+			t.Errorf("%s: got %v %q, want Unknown with what was said", message, a, said)
+		}
+	}
+	for _, message := range []string{"already known", "Known transaction", "transaction already imported", "AlreadyKnown", "ALREADY_EXISTS: already known"} {
+		proxy.On("eth_sendRawTransaction", func(e *exchange) { e.Refuse(`{"code":-32000,"message":"` + message + `"}`) })
+		if a, said := c.Sender.Send(t.Context(), signed); a != chain.Known {
+			t.Errorf("%s: got %v %q, want Known", message, a, said)
+		}
+	}
+	proxy.On("eth_sendRawTransaction", func(e *exchange) { e.Say(`"0x` + strings.Repeat("ee", 32) + `"`) })
+	if a, said := c.Sender.Send(t.Context(), signed); a != chain.Unknown {
+		t.Errorf("another hash: got %v %q, want Unknown", a, said)
+	}
+}
+
+func TestSendGoesToEveryProvider(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	dead, alive := newProxy(t, l.node), newProxy(t, l.node)
+	cfg := config(dead.URL, alive.URL)
+	cfg.Agree = 1
+	c := open(t, cfg)
+	_, signed, _ := l.ready(t, c, "")
+	dead.On("eth_sendRawTransaction", func(e *exchange) { e.Refuse(`{"code":-32000,"message":"txpool is full"}`) })
+	a, said := c.Sender.Send(t.Context(), signed)
+	// The first proxy passes on what it is given and says otherwise, so anvil
+	// may know the bytes when the second one brings them.
+	if a == chain.Unknown || !strings.Contains(said, "txpool is full") {
+		t.Errorf("got %v %q, want it taken and both answers", a, said)
+	}
+	if dead.Asked("eth_sendRawTransaction") != 1 || alive.Asked("eth_sendRawTransaction") != 1 {
+		t.Error("got a provider that was not asked, want both to be")
+	}
+}
+
+// A provider that invents a failure would have a payment refunded that arrived.
+func TestAnInventedOutcomeIsAnError(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	proxy := newProxy(t, l.node)
+	c := open(t, config(proxy.URL))
+	p, signed, tx := l.ready(t, c, l.Token())
+	c.Sender.Send(t.Context(), signed)
+	l.Mine(t, 1)
+	failed := func(m map[string]any) { m["status"], m["logs"] = "0x0", []any{} }
+	proxy.On("eth_getTransactionReceipt", func(e *exchange) { e.Edit(t, failed) })
+	proxy.On("eth_getBlockReceipts", func(e *exchange) {
+		e.EditList(t, func(list []map[string]any) []map[string]any {
+			for _, r := range list {
+				failed(r)
+			}
+			return list
+		})
+	})
+	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, &p); err == nil {
+		t.Errorf("got %+v, want an error", o)
+	}
+	proxy.On("eth_getBlockReceipts", nil)
+	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, &p); err != nil || o == nil || !o.Paid {
+		t.Errorf("only its receipt altered: got %+v, %v, want it paid", o, err)
+	}
+	proxy.On("eth_getTransactionReceipt", func(e *exchange) {
+		e.Edit(t, func(m map[string]any) { m["blockHash"] = l.latest(t).Parent })
+	})
+	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, &p); err == nil {
+		t.Errorf("in another block: got %+v, want an error", o)
+	}
+}
+
+func TestNowhereIsOnlySaidWhenEnoughHaveLooked(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	one, two := newProxy(t, l.node), newProxy(t, l.node)
+	c := open(t, config(one.URL, two.URL))
+	p, signed, tx := l.ready(t, c, "")
+	txs := []chain.TxHash{tx}
+	if o, err := c.Sender.Outcome(t.Context(), txs, &p); err != nil || o != nil {
+		t.Errorf("not sent: got %+v, %v, want nothing", o, err)
+	}
+	two.On("eth_getTransactionReceipt", func(e *exchange) { e.Lose() })
+	if o, err := c.Sender.Outcome(t.Context(), txs, &p); err == nil {
+		t.Errorf("one has not looked: got %+v, want an error", o)
+	}
+	c.Sender.Send(t.Context(), signed)
+	l.Mine(t, 1)
+	if o, err := c.Sender.Outcome(t.Context(), txs, &p); err != nil || o == nil || !o.Paid {
+		t.Errorf("the other has it: got %+v, %v, want it paid", o, err)
+	}
+	one.On("eth_getTransactionReceipt", func(e *exchange) { e.Say("null") })
+	two.On("eth_getTransactionReceipt", nil)
+	if o, err := c.Sender.Outcome(t.Context(), txs, &p); err != nil || o == nil || !o.Paid {
+		t.Errorf("one is behind: got %+v, %v, want it paid", o, err)
+	}
+}
+
+func TestAnAccountStandsWhereTheSlowestProviderHasIt(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	one, two := newProxy(t, l.node), newProxy(t, l.node)
+	cfg := config(one.URL, two.URL)
+	cfg.Agree = 1
+	c := open(t, cfg)
+	p, signed, _ := l.ready(t, c, "")
+	c.Sender.Send(t.Context(), signed)
+	l.Finalize(t)
+	l.Finalize(t)
+	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || got != (chain.Account{Latest: 1, Final: 1}) {
+		t.Errorf("got %+v, %v, want 1 and 1", got, err)
+	}
+	two.On("eth_getTransactionCount", func(e *exchange) { e.Say(`"0x0"`) })
+	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || got != (chain.Account{}) {
+		t.Errorf("one behind: got %+v, %v, want 0 and 0", got, err)
+	}
+	two.On("eth_getTransactionCount", func(e *exchange) { e.Lose() })
+	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || got != (chain.Account{Latest: 1, Final: 1}) {
+		t.Errorf("one silent, one enough: got %+v, %v, want 1 and 1", got, err)
+	}
+	one.On("eth_getTransactionCount", func(e *exchange) { e.Say("null") })
+	if got, err := c.Sender.Account(t.Context(), p.From); err == nil {
+		t.Errorf("no answer at all: got %+v, want an error", got)
+	}
+}
+
+func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	refuser, err := l.node.Deploy(t.Context(), evmtoken.Refuser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	falsy, err := l.node.Deploy(t.Context(), evmtoken.FalseToken, "F", "F", uint8(6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, _ := l.ready(t, l.chain, l.Token())
+	blocked := l.Account(t)
+	l.Refuse(t, blocked)
+	for what, c := range map[string]struct {
+		p    chain.Payment
+		word string
+	}{
+		"a token that answers false": {chain.Payment{From: p.From, To: p.To, Contract: evmtx.Canonical(falsy), Amount: p.Amount}, "would not transfer"},
+		"no contract":                {chain.Payment{From: p.From, To: p.To, Contract: l.Account(t), Amount: p.Amount}, "no contract"},
+		"a contract that refuses":    {chain.Payment{From: p.From, To: evmtx.Canonical(refuser), Amount: p.Amount}, "no, thank you"},
+		"more tokens than there are": {chain.Payment{From: p.From, To: p.To, Contract: l.Token(), Amount: money.Units(1001)}, "balance too small"},
+		"a blacklisted receiver":     {chain.Payment{From: p.From, To: blocked, Contract: l.Token(), Amount: p.Amount}, "blacklisted"},
+		"more coin than there is":    {chain.Payment{From: p.From, To: p.To, Amount: money.Units(2 * params.Ether)}, "less than the amount"},
+	} {
+		fees, err := l.chain.Sender.Quote(t.Context(), c.p)
+		var reverted *chain.RevertedError
+		if !errors.As(err, &reverted) || !strings.Contains(reverted.Reason, c.word) {
+			t.Errorf("%s: got %+v, %v, want a refusal with %q", what, fees, err, c.word)
+		}
+	}
+}
+
+func TestATroubledProviderProvesNoRevert(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	proxy := newProxy(t, l.node)
+	c := open(t, config(proxy.URL))
+	p, _, _ := l.ready(t, c, l.Token())
+	for _, method := range []string{"eth_call", "eth_estimateGas", "eth_feeHistory", "eth_getCode", "eth_getBalance"} {
+		for what, trouble := range map[string]rule{
+			"limit": func(e *exchange) { e.Refuse(`{"code":-32005,"message":"daily request count exceeded"}`) },
+			"state": func(e *exchange) { e.Refuse(`{"code":-32000,"message":"header not found"}`) },
+			"lost":  func(e *exchange) { e.Lose() },
+		} {
+			proxy.On(method, trouble)
+			_, err := c.Sender.Quote(t.Context(), p)
+			var reverted *chain.RevertedError
+			if err == nil || errors.As(err, &reverted) {
+				t.Errorf("%s %s: got %v, want an error that proves nothing", method, what, err)
+			}
+		}
+		proxy.On(method, nil)
+	}
+}
+
+// A sweep is quoted to know how much gas has to be brought to its address.
+func TestATokenPaymentIsQuotedBeforeItsGasIsThere(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	usdt := evmtx.Canonical(l.tokens.USDT.Address)
+	for _, token := range []chain.Address{l.Token(), usdt} {
+		p := chain.Payment{From: l.Account(t), To: l.Account(t), Contract: token, Amount: money.Units(1000)}
+		l.Give(t, p.From, token, p.Amount)
+		fees, err := l.chain.Sender.Quote(t.Context(), p)
+		if err != nil || fees.GasLimit < 50_000 || fees.GasLimit > 150_000 {
+			t.Errorf("%s: got %+v, %v, want the gas of a transfer", token, fees, err)
+		}
+	}
+}
+
+func TestFeesFollowTheMarketUpToTheCap(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	proxy := newProxy(t, l.node)
+	c := open(t, config(proxy.URL))
+	market := func(base, tip *big.Int) rule {
+		return func(e *exchange) {
+			e.Say(`{"oldestBlock":"0x1","baseFeePerGas":["0x1","` + hexutil.EncodeBig(base) + `"],"reward":[["0x0"],["` + hexutil.EncodeBig(tip) + `"]]}`)
+		}
+	}
+	gwei := func(n int64) *big.Int { return big.NewInt(n * params.GWei) }
+	huge := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 256), big.NewInt(1))
+	for _, m := range []struct {
+		base, tip *big.Int
+		cap, want money.Amount
+	}{
+		{gwei(10), gwei(1), money.Units(21 * params.GWei), money.Units(params.GWei)},
+		{gwei(10), gwei(50), money.Units(22 * params.GWei), money.Units(2 * params.GWei)}, // the tip's cap
+		{gwei(90), gwei(1), feeCap, money.Units(params.GWei)},
+		{huge, huge, feeCap, money.Units(2 * params.GWei)},
+		{big.NewInt(0), big.NewInt(0), money.Units(1_000_000), money.Units(1_000_000)}, // the least tip
+	} {
+		proxy.On("eth_feeHistory", market(m.base, m.tip))
+		got, err := c.Sender.TransferFees(t.Context())
+		if err != nil || got.FeeCap != m.cap || got.TipCap != m.want {
+			t.Errorf("base %v, tip %v: got %+v, %v, want %v and %v", m.base, m.tip, got, err, m.cap, m.want)
+		}
+	}
+	last := chain.Fees{GasLimit: 21_000, TipCap: money.Units(params.GWei), FeeCap: money.Units(20 * params.GWei)}
+	proxy.On("eth_feeHistory", market(gwei(1), gwei(1)))
+	got, ok, err := c.Sender.Bump(t.Context(), last)
+	if err != nil || !ok || got.TipCap != money.Units(1_125_000_001) || got.FeeCap != money.Units(22_500_000_001) {
+		t.Errorf("quiet market: got %+v, %v, %v, want an eighth more", got, ok, err)
+	}
+	proxy.On("eth_feeHistory", market(gwei(40), gwei(2)))
+	if got, ok, err = c.Sender.Bump(t.Context(), last); err != nil || !ok || got.FeeCap != money.Units(82*params.GWei) {
+		t.Errorf("busy market: got %+v, %v, %v, want what it asks for", got, ok, err)
+	}
+	last.FeeCap = money.Units(95 * params.GWei)
+	if got, ok, err = c.Sender.Bump(t.Context(), last); err != nil || ok {
+		t.Errorf("at the cap: got %+v, %v, %v, want no proposal", got, ok, err)
+	}
+	if payload, err := c.Sender.Build(l.Account(t), nil, 0, chain.Fees{GasLimit: 21_000, FeeCap: money.Units(101 * params.GWei)}); err == nil {
+		t.Errorf("above the cap: got %x, want an error", payload)
+	}
+	proxy.On("eth_feeHistory", func(e *exchange) { e.Say(`{"baseFeePerGas":[],"reward":null}`) })
+	if got, err := c.Sender.TransferFees(t.Context()); err == nil {
+		t.Errorf("no history: got %+v, want an error", got)
+	}
+}
+
+func TestManyMayAskAtOnce(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 2)
+	c := s.open(t, 2, func(c *evm.Config) { c.Trace = evm.TraceAuto })
+	errs := make(chan error)
+	const askers = 16
+	for range askers {
+		go func() {
+			got, err := c.Reader.Final(t.Context(), s.height)
+			if err == nil && len(got.Transfers) != traced {
+				err = errors.New("transfers are missing")
+			}
+			if err == nil {
+				_, err = c.Reader.Heads(t.Context())
+			}
+			if err == nil {
+				_, err = c.Reader.Balances(t.Context(), got.Block, []chain.Holding{{Address: s.to}})
+			}
+			errs <- err
+		}()
+	}
+	for range askers {
+		if err := <-errs; err != nil {
+			t.Errorf("got %v, want the same block for everyone", err)
+		}
+	}
+}

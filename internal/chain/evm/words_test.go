@@ -1,0 +1,185 @@
+package evm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+)
+
+func TestOnlyTheStandardEventIsATransfer(t *testing.T) {
+	t.Parallel()
+	from, to := common.HexToAddress("0xaa"), common.HexToAddress("0xbb")
+	good := func() *types.Log {
+		return &types.Log{
+			Address: common.HexToAddress("0xcc"),
+			Topics:  []common.Hash{transferTopic, common.BytesToHash(from[:]), common.BytesToHash(to[:])},
+			Data:    common.BigToHash(big.NewInt(5)).Bytes(),
+		}
+	}
+	if tr, ok := tokenTransfer(good()); !ok || tr.Amount.String() != "5" {
+		t.Errorf("standard: got %+v, %v, want a transfer of 5", tr, ok)
+	}
+	for name, change := range map[string]func(*types.Log){
+		"another event":         func(l *types.Log) { l.Topics[0][0]++ },
+		"no topics":             func(l *types.Log) { l.Topics = nil },
+		"amount indexed":        func(l *types.Log) { l.Topics, l.Data = append(l.Topics, common.Hash{31: 5}), nil },
+		"nothing indexed":       func(l *types.Log) { l.Topics, l.Data = l.Topics[:1], make([]byte, 96) },
+		"a word too many":       func(l *types.Log) { l.Data = append(l.Data, make([]byte, 32)...) },
+		"a byte too few":        func(l *types.Log) { l.Data = l.Data[1:] },
+		"dirty sender":          func(l *types.Log) { l.Topics[1][0] = 1 },
+		"dirty receiver":        func(l *types.Log) { l.Topics[2][11] = 1 },
+		"nothing":               func(l *types.Log) { l.Data = make([]byte, 32) },
+		"native coin, EIP-7708": func(l *types.Log) { l.Address = nativeLogs },
+	} {
+		l := good()
+		change(l)
+		if tr, ok := tokenTransfer(l); ok {
+			t.Errorf("%s: got %+v, want no transfer", name, tr)
+		}
+	}
+}
+
+func TestTracesGiveWhatMovedAndWhere(t *testing.T) {
+	t.Parallel()
+	const a, b = "0x00000000000000000000000000000000000000aa", "0x00000000000000000000000000000000000000bb"
+	call := func(kind, value, rest string) string {
+		return fmt.Sprintf(`{"type":%q,"from":%q,"to":%q,"value":%q%s}`, kind, a, b, value, rest)
+	}
+	calls := func(of ...string) string { return `,"calls":[` + strings.Join(of, ",") + `]` }
+	for name, c := range map[string]struct {
+		root string
+		want string
+	}{
+		"the transaction's own value": {call("CALL", "0x5", ""), ""},
+		"a call":                      {call("CALL", "0x5", calls(call("CALL", "0x1", ""))), "0=1"},
+		"deep":                        {call("CALL", "0x5", calls(call("STATICCALL", "0x0", ""), call("CALL", "0x0", calls(call("CALL", "0x2", calls(call("CALL", "0x3", ""))))))), "1.0=2 1.0.0=3"},
+		"undone with all below":       {call("CALL", "0x5", calls(call("CALL", "0x1", `,"error":"execution reverted"`+calls(call("CALL", "0x2", ""))), call("CALL", "0x3", ""))), "1=3"},
+		"delegated":                   {call("CALL", "0x5", calls(call("DELEGATECALL", "0x5", calls(call("CALL", "0x4", ""))))), "0.0=4"},
+		"old delegation":              {call("CALL", "0x5", calls(call("CALLCODE", "0x5", ""))), ""},
+		"created":                     {call("CALL", "0x5", calls(call("CREATE", "0x1", ""), call("CREATE2", "0x2", ""))), "0=1 1=2"},
+		"destroyed":                   {call("CALL", "0x5", calls(call("SELFDESTRUCT", "0x7", ""))), "0=7"},
+		"nothing":                     {call("CALL", "0x5", calls(call("CALL", "0x0", ""))), ""},
+		"without a value":             {call("CALL", "0x5", calls(`{"type":"CALL","from":"`+a+`","to":"`+b+`"}`)), ""},
+		"to itself":                   {call("CALL", "0x5", calls(`{"type":"CALL","from":"`+a+`","to":"`+a+`","value":"0x9"}`)), ""},
+	} {
+		var root frame
+		if err := json.Unmarshal([]byte(c.root), &root); err != nil {
+			t.Fatal(err)
+		}
+		moved, err := root.moved(nil, "0x", "")
+		var got []string
+		for _, tr := range moved {
+			got = append(got, tr.Position+"="+tr.Amount.String())
+		}
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %v, %v, want %q", name, got, err, c.want)
+		}
+	}
+	for _, bad := range []string{
+		call("EXTCALL", "0x1", ""), call("", "0x1", ""), call("CALL", "0x1"+strings.Repeat("0", 64), ""),
+		`{"type":"CALL","from":"` + a + `","value":"0x9"}`,
+	} {
+		var root frame
+		if err := json.Unmarshal([]byte(call("CALL", "0x0", calls(bad))), &root); err != nil {
+			continue // refused even earlier
+		}
+		if moved, err := root.moved(nil, "0x", ""); err == nil {
+			t.Errorf("%s: got %v, want an error", bad, moved)
+		}
+	}
+}
+
+func TestTheRootOfTheFirstTransactionOfEthereum(t *testing.T) {
+	t.Parallel()
+	// Block 46147 of the main network holds one transaction, the first there was.
+	number := func(s string) *big.Int { n, _ := new(big.Int).SetString(s, 0); return n }
+	to := common.HexToAddress("0x5df9b87991262f6ba471f09758cde1c0fc1de734")
+	tx := types.NewTx(&types.LegacyTx{
+		Nonce: 0, GasPrice: number("50000000000000"), Gas: 21_000, To: &to, Value: number("31337"), V: number("28"),
+		R: number("0x88ff6cf0fefd94db46111149ae4bfc179e9b94721fffd821d38d16464b3f71d0"),
+		S: number("0x45e0aff800961cfce805daef7016b9b675c137a6a41a548f7b60a3484c06a33a"),
+	})
+	if got, want := tx.Hash().Hex(), "0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"; got != want {
+		t.Fatalf("hash: got %s, want %s", got, want)
+	}
+	if got, want := rootOf(types.Transactions{tx}).Hex(), "0x4513310fcb9f6f616972a3b948dc5d547f280849a87ebb5af0191f98b87be598"; got != want {
+		t.Errorf("root: got %s, want %s", got, want)
+	}
+	if got := rootOf(types.Transactions{}); got != types.EmptyRootHash {
+		t.Errorf("root of nothing: got %s, want %s", got, types.EmptyRootHash)
+	}
+}
+
+func TestATallyNeedsAMajorityOfThoseWhoSpoke(t *testing.T) {
+	t.Parallel()
+	a, b := common.Hash{1}, common.Hash{2}
+	one := tally{votes: map[common.Hash][]*provider{}}
+	for _, v := range []struct {
+		hash    common.Hash
+		final   bool
+		err     error
+		votes   int
+		against int
+	}{
+		{a, true, nil, 1, 0},
+		{b, false, nil, 1, 0}, // not final there: no vote
+		{a, true, nil, 2, 0},
+		{b, true, nil, 2, 1},
+		{b, false, errors.New("silent"), 2, 1},
+	} {
+		one.add(answer[sighting]{&provider{}, sighting{v.final, v.hash}, v.err})
+		if hash, by := one.winner(); hash != a || len(by) != v.votes || one.against(by) != v.against {
+			t.Errorf("got %s with %d against %d, want %s with %d against %d", hash, len(by), one.against(by), a, v.votes, v.against)
+		}
+	}
+}
+
+func TestADepthNeverReachesBelowTheFirstBlock(t *testing.T) {
+	t.Parallel()
+	f := Finality{Depth: 12}
+	for latest, want := range map[uint64]uint64{0: 0, 11: 0, 12: 0, 13: 1, 100: 88} {
+		if got := f.below(latest); got != want {
+			t.Errorf("below(%d): got %d, want %d", latest, got, want)
+		}
+	}
+}
+
+// FuzzHeader shows that no answer of a provider makes the adapter fall over.
+func FuzzHeader(f *testing.F) {
+	f.Add([]byte(`{"hash":"0x00","number":"0x1"}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, hash, err := header(b)
+		if err == nil && h.Hash() != hash {
+			t.Errorf("got %s, want %s", hash, h.Hash())
+		}
+	})
+}
+
+// FuzzTraces likewise.
+func FuzzTraces(f *testing.F) {
+	f.Add([]byte(`{"type":"CALL","calls":[{"type":"CALL","value":"0x1","from":"0x00000000000000000000000000000000000000aa","to":"0x00000000000000000000000000000000000000bb"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var root frame
+		if json.Unmarshal(b, &root) != nil {
+			return
+		}
+		moved, err := root.moved(nil, "0x", "")
+		if err != nil {
+			return
+		}
+		seen := map[string]bool{}
+		for _, tr := range moved {
+			if seen[tr.Position] || tr.Amount.IsZero() {
+				t.Errorf("got %+v, want something, once", tr)
+			}
+			seen[tr.Position] = true
+		}
+	})
+}
