@@ -467,6 +467,50 @@ func TestABrokenFinalityFreezesTheChain(t *testing.T) {
 	}
 }
 
+func TestAForkBelowAProofIsABrokenFinalityTooWhenBlocksAreReadAgain(t *testing.T) {
+	t.Parallel()
+	w := open(t, sim.Config{Behind: 3}, 0)
+	w.c.Mine(8)
+	w.final(t)
+	if err := w.w.Rewind(t.Context(), 2, audit.Operator("op")); err != nil {
+		t.Fatalf("Rewind: %v", err)
+	}
+	w.c.Fork(5) // blocks 4 and 5 were final
+	w.c.Mine(9)
+	var err error
+	for range 4 {
+		_, err = w.w.Final(t.Context())
+	}
+	if !errors.Is(err, scan.ErrFinalityBroken) {
+		t.Errorf("got %v, want ErrFinalityBroken", err)
+	}
+	if height, _ := w.cursor(t); height != 3 {
+		t.Errorf("cursor: got %d, want 3", height)
+	}
+	if n := w.count(t, `SELECT count(*) FROM freezes WHERE scope = 'CHAIN' AND source = 'FINALITY'`); n != 1 {
+		t.Errorf("got %d freezes, want 1", n)
+	}
+}
+
+func TestOneLiarDoesNotFreezeTheChain(t *testing.T) {
+	t.Parallel()
+	w := open(t, sim.Config{Providers: 3, Agree: 2}, 0)
+	w.c.Mine(8)
+	w.final(t)
+	w.c.Provider(0).LieHash(5, true) // about the block that the cursor stands on
+	if moved, err := w.w.Final(t.Context()); moved || !errors.Is(err, chain.ErrDisagreement) {
+		t.Errorf("got %v, %v, want ErrDisagreement", moved, err)
+	}
+	w.c.Mine(2)
+	w.final(t)
+	if height, _ := w.cursor(t); height != 7 {
+		t.Errorf("cursor: got %d, want 7", height)
+	}
+	if n := w.count(t, `SELECT count(*) FROM freezes`); n != 0 {
+		t.Errorf("got %d freezes, want none", n)
+	}
+}
+
 func TestATokenWhoseEventsLieIsQuarantined(t *testing.T) {
 	t.Parallel()
 	half, nothing := money.Units(50), money.Zero
