@@ -1,0 +1,258 @@
+package verify_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/verify"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+)
+
+// service is everything that moves money, real but for the chain, and taken one
+// step at a time with a look at the books after each.
+type service struct {
+	*testing.T
+	ctx    context.Context
+	db     *pg.DB
+	net    *sim.Chain
+	chains chain.Chains
+	org    string
+	book   *wallet.Book
+	steps  []step
+	pay    *withdrawal.Service
+	looks  int
+	mu     sync.Mutex
+	now    time.Time
+	amid   func() // before a block is mined
+}
+
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+func (s *service) clock() time.Time { s.mu.Lock(); defer s.mu.Unlock(); return s.now }
+
+func (s *service) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func newService(t *testing.T) *service {
+	s := &service{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), amid: func() {}}
+	s.db = pgtest.NewWithClock(t, s.clock)
+	s.net = sim.New(sim.Config{})
+	ch := s.net.Configured()
+	s.chains = chain.Chains{ch.Name: ch}
+	sign, attest := signertest.New(t)
+	s.book = wallet.New(s.db, sign, attest)
+	s.must(mirror.Import(s.ctx, s.db, sign, s.book))
+	token := mint.Mint{
+		ID: 1, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
+	}
+	coin := token
+	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = 2, mint.Native, "", "ETH", "Ether", 18
+	s.must(mint.Sync(s.ctx, s.db, []mint.Mint{token, coin}))
+	o, _, err := org.Create(s.ctx, s.db, "Acme")
+	s.must(err)
+	s.org = o.ID
+
+	log := slog.New(slog.DiscardHandler)
+	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: s.clock}
+	s.pay = &withdrawal.Service{DB: s.db, Chains: s.chains, Wallets: s.book, Prices: prices}
+	desk := deposit.New(s.db, s.book, prices, log)
+	zero := uint64(0)
+	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
+	out := dispatch.New(s.db, ch, sign, mirror.Record, map[signer.Purpose]dispatch.Listener{
+		signer.Payment: s.pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+	}, dispatch.Config{}, log)
+	sweeper := sweep.New(s.db, ch, s.book, prices, sweep.Config{}, log)
+	sequencer := &event.Sequencer{DB: s.db, Environment: "TEST", Listener: delivery.Fan{}, Log: log}
+	until := func(do func(context.Context) (bool, error)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			for range 100 {
+				if more, err := do(ctx); err != nil || !more {
+					return err
+				}
+				s.look("amid")
+			}
+			return nil
+		}
+	}
+	s.steps = []step{
+		{"head walk", until(walk.Head)},
+		{"final walk", until(walk.Final)},
+		{"credits", func(ctx context.Context) error { _, err := desk.Credit(ctx); return err }},
+		{"sweeps", func(ctx context.Context) error { _, err := sweeper.Plan(ctx); return err }},
+		{"dispatch", until(out.Round)},
+		{"sequencer", func(ctx context.Context) error { _, err := sequencer.Step(ctx); return err }},
+	}
+	return s
+}
+
+// look makes every check and fails with the report if one does not hold.
+func (s *service) look(when string) {
+	s.Helper()
+	s.looks++
+	r, err := verify.Run(s.ctx, s.db)
+	s.must(err)
+	onChain, err := verify.OnChain(s.ctx, s.db, s.chains)
+	s.must(err)
+	for _, r := range []verify.Report{r, onChain} {
+		if !r.OK() {
+			var b bytes.Buffer
+			_, err := r.WriteTo(&b)
+			s.must(err)
+			s.Fatalf("after %s:\n%s", when, b.String())
+		}
+	}
+}
+
+// pass lets time go by: every part works, a block is mined, and so on.
+func (s *service) pass(blocks int) {
+	s.Helper()
+	for range blocks {
+		for _, step := range s.steps {
+			if err := step.do(s.ctx); err != nil {
+				s.Fatalf("%s: %v", step.name, err)
+			}
+			s.look(step.name)
+		}
+		s.amid()
+		s.net.Mine(1)
+		s.mu.Lock()
+		s.now = s.now.Add(5 * time.Second)
+		s.mu.Unlock()
+	}
+}
+
+func (s *service) address(customerID string) chain.Address {
+	s.Helper()
+	ref := signer.WalletRef{OrgID: s.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: customerID}
+	s.must(s.db.InOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
+		_, _, err := customer.Ensure(ctx, tx, s.org, customerID, "")
+		return err
+	}))
+	w, err := s.book.Address(s.ctx, ref)
+	s.must(err)
+	return w.Address
+}
+
+func (s *service) withdraw(customerID string, mintID int, amount string, to chain.Address, approval bool) string {
+	s.Helper()
+	w, _, err := s.pay.Request(s.ctx, s.org, withdrawal.Request{
+		MintID: mintID, CustomerID: customerID, Amount: amount, ToAddress: string(to), RequireApproval: approval, Actor: audit.APIKey(s.org),
+	})
+	s.must(err)
+	s.look("a request")
+	return w.WithdrawalID
+}
+
+func (s *service) want(withdrawalID, status string) {
+	s.Helper()
+	w, err := s.pay.ByID(s.ctx, s.org, withdrawalID)
+	s.must(err)
+	if w.Status != status {
+		s.Errorf("withdrawal %s: got %v (%v), want %v", withdrawalID, w.Status, w.ApprovalReasons, status)
+	}
+}
+
+func (s *service) owed(customerID string, mintID int, want uint64) {
+	s.Helper()
+	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
+		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: s.org, MintID: mintID, Kind: ledger.Customer, Subject: customerID})
+		if err == nil && got != money.Units(want) {
+			s.Errorf("%s in mint %d: got %v, want %v", customerID, mintID, got, want)
+		}
+		return err
+	}))
+}
+
+func TestAWorkingHouseIsSoundAtEveryStep(t *testing.T) {
+	t.Parallel()
+	const coin = 1_000_000_000_000_000_000
+	s := newService(t)
+	s.look("nothing")
+	treasury, err := s.book.Treasury(s.ctx, s.org, chain.EVM)
+	s.must(err)
+	ann, bob := s.address("ann"), s.address("bob")
+	rich, shop, foe := sim.Address("rich"), sim.Address("shop"), sim.Address("foe")
+	s.net.Mint(rich, signertest.Token, money.Units(1_000_000_000))
+	s.net.Mint(rich, sim.Address("alien"), money.Units(1_000))
+	s.net.Mint(rich, "", money.Units(10*coin))
+
+	s.net.Pay(rich, treasury.Address, "", coin)
+	s.net.Pay(rich, ann, signertest.Token, 500_000_000)
+	s.net.Pay(rich, bob, signertest.Token, 80_000_000)
+	s.net.Pay(rich, bob, "", coin/2)
+	s.net.Pay(rich, ann, signertest.Token, 3) // below the minimum
+	s.net.Pay(rich, ann, sim.Address("alien"), 7)
+	s.net.Pay(rich, treasury.Address, signertest.Token, 90) // nobody's in particular
+	s.pass(24)                                              // until the sweeps are through
+	s.owed("ann", 1, 500_000_000)
+	s.owed("bob", 2, coin/2)
+
+	direct := s.withdraw("ann", 1, "120000000", shop, false)
+	held := s.withdraw("ann", 1, "30000000", shop, true)
+	gone := s.withdraw("bob", 1, "1000000", shop, true)
+	native := s.withdraw("bob", 2, "1000000000000", shop, false)
+	refused := s.withdraw("bob", 1, "2000000", foe, false)
+	s.amid = func() {
+		w, err := s.pay.ByID(s.ctx, s.org, refused)
+		s.must(err)
+		if w.Status == "BROADCAST" {
+			// The token changes its mind while the payment is out.
+			s.net.Refuse(signertest.Token, foe, "blacklisted")
+		}
+	}
+	s.pass(2)
+	_, err = s.pay.Approve(s.ctx, s.org, held, audit.User("usr_1"))
+	s.must(err)
+	s.look("an approval")
+	_, err = s.pay.Remove(s.ctx, s.org, gone, audit.User("usr_1"), "no")
+	s.must(err)
+	s.look("a removal")
+	s.pass(24)
+	s.want(direct, "COMPLETED")
+	s.want(held, "COMPLETED")
+	s.want(gone, "REJECTED")
+	s.want(native, "COMPLETED")
+	s.want(refused, "FAILED")
+	s.owed("ann", 1, 350_000_000)
+	s.owed("bob", 1, 80_000_000)
+	if got := s.net.Received(shop, signertest.Token); got != money.Units(150_000_000) {
+		t.Errorf("the shop received %v, want 150000000", got)
+	}
+	if n := s.db.Counts().Deadlocks; n != 0 {
+		t.Errorf("got %d deadlocks, want 0", n)
+	}
+	t.Logf("%d looks", s.looks)
+}
