@@ -20,7 +20,7 @@ func (a *adapter) Account(ctx context.Context, of chain.Address) (chain.Account,
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("account on %s: %w", a.Name, err)
 	}
-	answers := ask(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Account, error) {
+	answers := ask(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) (chain.Account, error) {
 		return a.nonces(ctx, p, who)
 	})
 	var lowest chain.Account

@@ -151,7 +151,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 }
 
 func (a *adapter) greet(ctx context.Context) error {
-	answers := ask(ctx, a.providers, func(ctx context.Context, p *provider) (struct{}, error) {
+	answers := ask(ctx, a.providers, len(a.providers), func(ctx context.Context, p *provider) (struct{}, error) {
 		return struct{}{}, p.greet(ctx)
 	})
 	var wrong, silent []error

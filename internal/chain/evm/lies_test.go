@@ -406,6 +406,24 @@ func TestAnAnswerIsBoundedInTimeAndSize(t *testing.T) {
 	}
 }
 
+func TestOneThatHangsDoesNotHoldUpTheRest(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 3)
+	c := s.open(t, 2, func(c *evm.Config) { c.Timeout = time.Minute })
+	s.proxies[0].On("*", func(e *exchange) { e.Hang() })
+	started := time.Now()
+	h, err := c.Reader.Heads(t.Context())
+	if err != nil || h.Final.Height < s.height {
+		t.Errorf("Heads: got %+v, %v, want the tips of the others", h, err)
+	}
+	if got, err := c.Sender.Account(t.Context(), s.to); err != nil || got != (chain.Account{}) {
+		t.Errorf("Account: got %+v, %v, want what the others say", got, err)
+	}
+	if took := time.Since(started); took > 30*time.Second {
+		t.Errorf("got answers after %v, want them long before the time-out", took)
+	}
+}
+
 func TestAProviderOfAnotherChainIsNamedAtStart(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 2)

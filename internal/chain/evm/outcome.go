@@ -20,7 +20,9 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Paym
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	answers := ask(ctx, a.providers, func(ctx context.Context, from *provider) (*chain.Outcome, error) {
+	// Every one is waited for: the one that has it also has a block to read, and
+	// takes longer than those that have nothing.
+	answers := ask(ctx, a.providers, len(a.providers), func(ctx context.Context, from *provider) (*chain.Outcome, error) {
 		return a.outcomeAt(ctx, from, txs, p)
 	})
 	var errs []error

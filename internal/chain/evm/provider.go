@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +22,8 @@ const (
 	// greetAgainAfter is how long a provider that did not answer a greeting is
 	// left alone. Those who ask meanwhile get the same error at once.
 	greetAgainAfter = time.Second
+	// graceAfterEnough is how long the others may take once enough have answered.
+	graceAfterEnough = 2 * time.Second
 )
 
 // A provider is one JSON-RPC endpoint. Every request of it is bounded in time
@@ -238,18 +239,39 @@ type answer[T any] struct {
 	err   error
 }
 
-// ask puts a question to all providers at once and waits for every answer, in
-// the order of the providers.
-func ask[T any](ctx context.Context, of []*provider, question func(context.Context, *provider) (T, error)) []answer[T] {
-	answers := make([]answer[T], len(of))
-	var wg sync.WaitGroup
-	for i, p := range of {
-		wg.Go(func() {
-			v, err := question(ctx, p)
-			answers[i] = answer[T]{p, v, err}
-		})
+// ask puts a question to all providers at once and gives their answers in the
+// order of the providers. Once enough have answered, the others have a moment
+// left: one that hangs must not hold up what the rest could settle.
+func ask[T any](ctx context.Context, of []*provider, enough int, question func(context.Context, *provider) (T, error)) []answer[T] {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type numbered struct {
+		i int
+		answer[T]
 	}
-	wg.Wait()
+	said := make(chan numbered, len(of))
+	for i, p := range of {
+		go func() {
+			v, err := question(ctx, p)
+			said <- numbered{i, answer[T]{p, v, err}}
+		}()
+	}
+	answers := make([]answer[T], len(of))
+	var late <-chan time.Time
+	for got := 0; got < len(of); {
+		select {
+		case n := <-said:
+			answers[n.i] = n.answer
+			got++
+			if n.err == nil {
+				if enough--; enough == 0 {
+					late = time.After(graceAfterEnough)
+				}
+			}
+		case <-late:
+			cancel()
+		}
+	}
 	return answers
 }
 

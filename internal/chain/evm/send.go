@@ -21,7 +21,7 @@ var knownWords = []string{"already known", "known transaction", "already importe
 // proves that the transaction is not out, so there is no answer for that.
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash := evmtx.HashOf(raw)
-	answers := ask(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	answers := ask(ctx, a.providers, 1, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got common.Hash
 		err := p.call(ctx, &got, "eth_sendRawTransaction", hexutil.Bytes(raw))
 		if err != nil {
