@@ -108,6 +108,11 @@ func TestCallsWorkTogether(t *testing.T) {
 	}
 	h.refused("deleted twice", h.call(h.one, "DELETE", "/webhook-endpoints/"+endpoint, nil), 404, "NOT_FOUND", "")
 
+	for range 10 {
+		h.want(h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201)
+	}
+	h.refused("an eleventh", h.call(h.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 409, "INVALID_STATE", "")
+
 	h.sequenced()
 	events := h.want(h.call(h.one, "GET", "/events?after=0&limit=1", nil), 200)
 	if got := events.list(); len(got) != 1 || got[0]["type"] != "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" || got[0]["sequence"] != 1.0 {

@@ -9,8 +9,6 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -37,55 +35,27 @@ func (a *api) createDepositAddress(c *call) (answer, error) {
 	if err := decode(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	if err := customer.CheckID(body.CustomerID); err != nil {
+	if err := mintIDPossible(body.MintID); err != nil {
 		return answer{}, err
 	}
 	email := ""
 	if body.CustomerEmail != nil {
-		email = *body.CustomerEmail
-		if err := customer.CheckEmail(email); err != nil {
-			return answer{}, err
+		// An empty text is no way to say that there is none; null is.
+		if email = *body.CustomerEmail; email == "" {
+			return answer{}, customer.CheckEmail(email)
 		}
 	}
-	if err := mintIDPossible(body.MintID); err != nil {
-		return answer{}, err
-	}
-	mints, err := a.mints(c.Context(), c.org)
+	counter := &deposit.Counter{DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets}
+	given, err := counter.Address(c.Context(), c.org, body.MintID, body.CustomerID, email)
 	if err != nil {
 		return answer{}, err
 	}
-	m, ok := mints.ByID(body.MintID)
-	if !ok {
-		return answer{}, fault.New(fault.Invalid, fault.MintNotFound,
-			"There is no mint %d. No address was given out and no money moved. GET /mints lists the ones there are.", body.MintID).On("mintId")
-	}
-	running, ok := a.conf.Chains[m.Chain]
-	if !ok || !m.DepositEnabled || m.Quarantined {
-		return answer{}, fault.New(fault.Unprocessable, fault.DepositsSuspended,
-			"No addresses are given out for %s on %s at the moment. No money moved; addresses that were given out before are still watched. Use another mint, or ask the operator of this service.", m.Symbol, m.Chain).On("mintId")
-	}
-	// The customer first: an address that somebody knows always has an owner.
-	var owner customer.Customer
-	var ignored bool
-	err = a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		owner, ignored, err = customer.Ensure(ctx, tx, c.org, body.CustomerID, email)
-		return err
-	})
-	if err != nil {
-		return answer{}, err
-	}
-	w, err := a.conf.Wallets.Address(c.Context(), signer.WalletRef{
-		OrgID: c.org, Family: m.Chain.Family(), Purpose: wallet.CustomerDeposit, Subject: owner.ID,
-	})
-	if err != nil {
-		return answer{}, err
-	}
-	if ignored {
+	if given.EmailIgnored {
 		c.warn.Set("Warning", "customerEmail ignored")
 	}
 	return answer{status: http.StatusOK, body: DepositAddress{
-		CustomerID: owner.ID, Chain: string(m.Chain), Address: string(w.Address), MintID: m.ID,
-		MinDepositAmount: m.MinDeposit.String(), PaymentURI: running.Grammar.PaymentURI(w.Address, m.Contract),
+		CustomerID: given.Customer.ID, Chain: string(given.Mint.Chain), Address: string(given.Address), MintID: given.Mint.ID,
+		MinDepositAmount: given.Mint.MinDeposit.String(), PaymentURI: given.PaymentURI,
 	}}, nil
 }
 

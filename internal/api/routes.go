@@ -158,6 +158,7 @@ var routes = []route{
 		text:    "Events are sent to this URL from now on, signed with a secret that is shown in this answer and never again. Without events it receives the seven events of the interface; extension events are sent only where they are named. At most 10 endpoints.",
 		body:    EndpointRequest{},
 		answers: []success{{http.StatusCreated, "The endpoint with its secret.", EndpointWithSecret{}, exampleEndpointSecret, nil}},
+		faults:  []fault.Code{fault.InvalidState},
 		handle:  (*api).createEndpoint,
 	},
 	{

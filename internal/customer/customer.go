@@ -133,7 +133,7 @@ func find(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool, error)
 
 // ByID reads a customer. Error: NOT_FOUND; an id that cannot be one is not found either.
 func ByID(ctx context.Context, tx pg.Tx, org, id string) (Customer, error) {
-	absent := fault.New(fault.NotFound, fault.CodeNotFound, "There is no such customer. It is made by its first call of POST /deposit.")
+	absent := fault.New(fault.NotFound, fault.CodeNotFound, "There is no such customer. Nothing was changed and no money moved. A customer is made by its first call of POST /deposit.")
 	if CheckID(id) != nil {
 		return Customer{}, absent
 	}

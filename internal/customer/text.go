@@ -21,7 +21,7 @@ const (
 // and "A" are two customers. The refusal is INVALID_REQUEST on customerId.
 func CheckID(s string) error {
 	if why := wrongText(s, idBytesMax); why != "" {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "customerId %s.", why).On("customerId")
+		return fault.New(fault.Invalid, fault.InvalidRequest, "customerId %s. Nothing was written and no money moved. Correct it and send the request again.", why).On("customerId")
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func CheckEmail(s string) error {
 	default:
 		return nil
 	}
-	return fault.New(fault.Invalid, fault.InvalidRequest, "customerEmail %s.", why).On("customerEmail")
+	return fault.New(fault.Invalid, fault.InvalidRequest, "customerEmail %s. Nothing was written and no money moved. Correct it and send the request again.", why).On("customerEmail")
 }
 
 // SameEmail compares as people do: NFKC and lower case.

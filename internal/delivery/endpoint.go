@@ -89,7 +89,7 @@ func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audi
 	for _, t := range events {
 		if !event.Known(t) {
 			return Endpoint{}, none, fault.New(fault.Invalid, fault.InvalidRequest,
-				"There is no event %.64q. Leave events out to receive the seven of the interface, or name some of: %v.", t, event.Types()).On("events")
+				"There is no event %.64q. Nothing was created. Leave events out to receive the seven of the interface, or name some of: %v.", t, event.Types()).On("events")
 		}
 	}
 
@@ -192,7 +192,7 @@ func (s *Endpoints) Delete(ctx context.Context, tx pg.Tx, org string, actor audi
 }
 
 func notFound(endpointID string) error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no webhook endpoint %.64q.", endpointID)
+	return fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no webhook endpoint %.64q. Nothing was changed. GET /webhook-endpoints lists the ones there are.", endpointID)
 }
 
 func readEndpoint(row pgx.CollectableRow) (Endpoint, error) {

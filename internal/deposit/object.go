@@ -50,7 +50,7 @@ type shown struct {
 // Object is a deposit as the API and events show it. Error: a NOT_FOUND fault
 // when the organization has no such deposit.
 func Object(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Deposit, error) {
-	absent := fault.New(fault.NotFound, fault.CodeNotFound, "There is no deposit with this id.")
+	absent := fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no deposit with this id. Nothing was changed and no money moved. GET /deposits lists the ones there are.")
 	if !id.Is("dep", depositID) {
 		return webhook.Deposit{}, absent
 	}

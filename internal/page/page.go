@@ -139,7 +139,7 @@ func Encode(c Cursor, key []byte, scope ...string) string {
 // is the same refusal, INVALID_CURSOR.
 func Decode(s string, key []byte, scope ...string) (Cursor, error) {
 	refused := fault.New(fault.Invalid, fault.InvalidCursor,
-		"This cursor does not belong to this list: start again without a cursor, and keep filters and order the same between pages.").On("cursor")
+		"This cursor does not belong to this list. Nothing was changed and no money moved. Start again without a cursor, and keep filters and order the same between pages.").On("cursor")
 	if len(s) > cursorBytesMax {
 		return Cursor{}, refused
 	}

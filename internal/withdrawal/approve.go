@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
@@ -98,6 +99,7 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 	if err != nil {
 		return none, err
 	}
+	crash.Point("A01")
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		seen := f
 		if err := current(ctx, tx, org, r.customerID, &seen); err != nil {
@@ -130,6 +132,7 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 	if err != nil {
 		return none, err
 	}
+	crash.Point("A02")
 	return approved, nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -250,6 +251,7 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook
 	if wrong != nil {
 		return w, false, wrong
 	}
+	crash.Point("W01")
 	w, err = s.place(ctx, org, r, p)
 	if err == nil || r.IdempotencyKey == nil {
 		return w, false, err
@@ -338,6 +340,7 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 		return none, err
 	}
 
+	crash.Point("W02")
 	withdrawalID := id.New("wd", s.DB.Clock()())
 	var made webhook.Withdrawal
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -356,6 +359,7 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 	case err != nil:
 		return none, err
 	}
+	crash.Point("W04")
 	return made, nil
 }
 
