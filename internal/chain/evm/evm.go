@@ -35,7 +35,7 @@ type Tracing string
 // The ways of tracing.
 const (
 	TraceAuto Tracing = ""    // when a provider offers debug_traceBlockByHash at start
-	TraceOn   Tracing = "ON"  // always; a chain whose providers cannot does not start
+	TraceOn   Tracing = "ON"  // always; without a provider that can, the chain does not start
 	TraceOff  Tracing = "OFF" // never
 )
 
@@ -170,8 +170,18 @@ func (a *adapter) greet(ctx context.Context) error {
 	if len(wrong) > 0 || greeted < a.Agree {
 		return errors.Join(append(wrong, silent...)...)
 	}
-	if a.Trace == TraceOn && len(a.tracers()) == 0 {
-		return errors.New("tracing is on and no provider offers debug_traceBlockByHash: use one that does or set trace to OFF")
+	if a.Trace != TraceOn {
+		return nil
+	}
+	able, err := first(ctx, a.providers, func(ctx context.Context, p *provider) (bool, error) {
+		able, err := p.offersTraces(ctx)
+		if err == nil && !able {
+			err = fmt.Errorf("%s: does not offer %s", p.name, traceMethod)
+		}
+		return able, err
+	})
+	if !able {
+		return fmt.Errorf("trace is ON: use a provider that offers %s or set trace to OFF: %w", traceMethod, err)
 	}
 	return nil
 }

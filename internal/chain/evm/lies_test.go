@@ -347,6 +347,17 @@ func TestWithoutTracesTheContentsSaySo(t *testing.T) {
 	if _, err := evm.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "debug_traceBlockByHash") {
 		t.Errorf("on: got %v, want an error that names the method", err)
 	}
+	// One that is busy has not said no.
+	s.proxies[0].On("debug_traceBlockByHash", func(e *exchange) { e.Refuse(`{"code":-32005,"message":"limit exceeded"}`) })
+	cfg.Trace = evm.TraceAuto
+	if _, err := evm.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "limit exceeded") {
+		t.Errorf("busy: got %v, want an error that says so", err)
+	}
+	s.proxies[0].On("debug_traceBlockByHash", nil)
+	on := s.open(t, 1, func(c *evm.Config) { c.Trace = evm.TraceOn })
+	if got, err := on.Reader.Final(t.Context(), s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
+		t.Errorf("on: got %+v, %v, want all transfers", got, err)
+	}
 }
 
 func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {

@@ -227,6 +227,10 @@ func (p *provider) meet(ctx context.Context) error {
 	if p.trace == TraceOff {
 		return nil
 	}
+	if p.trace == TraceOn {
+		p.traces.Store(true)
+		return nil
+	}
 	able, err := p.offersTraces(ctx)
 	p.traces.Store(able)
 	return err

@@ -17,6 +17,9 @@ import (
 // its header. The fields that the root does not cover are taken from what it
 // does cover, or filled in here.
 func (p *provider) receipts(ctx context.Context, s *sealed) ([]*types.Receipt, error) {
+	if len(s.txs) == 0 && s.header.ReceiptHash == types.EmptyReceiptsHash {
+		return nil, nil // the header itself says that there are none
+	}
 	var raw json.RawMessage
 	if err := p.call(ctx, &raw, "eth_getBlockReceipts", s.hash); err != nil {
 		return nil, err

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -35,10 +38,13 @@ type txTrace struct {
 
 var callTracer = map[string]any{"tracer": "callTracer"}
 
-const traceMethod = "debug_traceBlockByHash"
+const (
+	traceMethod  = "debug_traceBlockByHash"
+	codeNoMethod = -32601 // of a JSON-RPC error
+)
 
-// offersTraces tries on the latest block. An answer in words is a "no"; silence
-// is an error.
+// offersTraces tries on the latest block. Only an answer that says so is a "no":
+// a provider that is busy today would otherwise not be asked until a restart.
 func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 	var latest struct {
 		Hash common.Hash `json:"hash"`
@@ -48,11 +54,37 @@ func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 	}
 	var raw json.RawMessage
 	err := p.request(ctx, &raw, traceMethod, latest.Hash, callTracer)
-	var said rpc.Error
-	if errors.As(err, &said) {
+	if err == nil {
+		return !absent(raw), nil
+	}
+	if withheld(err) {
 		return false, nil
 	}
-	return err == nil && !absent(raw), err
+	return false, fmt.Errorf("%w (with trace ON or OFF this is not tried)", err)
+}
+
+// withheldWords are how providers say that a method is not for us.
+var withheldWords = []string{
+	"method not found", "does not exist", "not support", "unsupported", "not available", "is unavailable",
+	"not allowed", "not enabled", "disabled", "forbidden", "whitelist", "upgrade", " tier", " plan",
+}
+
+// withheld tells whether an error means that a provider does not offer a method.
+func withheld(err error) bool {
+	var status rpc.HTTPError
+	if errors.As(err, &status) {
+		switch status.StatusCode {
+		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
+			return true
+		}
+	}
+	var said rpc.Error
+	if !errors.As(err, &said) {
+		return false
+	}
+	text := strings.ToLower(said.Error())
+	return said.ErrorCode() == codeNoMethod ||
+		slices.ContainsFunc(withheldWords, func(w string) bool { return strings.Contains(text, w) })
 }
 
 // tracers are the providers that offer traces.

@@ -10,6 +10,9 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/cofferpay/coffer/internal/chain"
 )
 
 func TestOnlyTheStandardEventIsATransfer(t *testing.T) {
@@ -182,4 +185,69 @@ func FuzzTraces(f *testing.F) {
 			seen[tr.Position] = true
 		}
 	})
+}
+
+// said is an error as a node words it.
+type said struct {
+	code int
+	text string
+	data any
+}
+
+func (s said) Error() string  { return s.text }
+func (s said) ErrorCode() int { return s.code }
+func (s said) ErrorData() any { return s.data }
+
+func TestOnlyARevertProvesARevert(t *testing.T) {
+	t.Parallel()
+	// Error(string) with "blacklisted".
+	reason := "0x08c379a0" + fmt.Sprintf("%064x%064x%s", 32, 11, "626c61636b6c6973746564"+strings.Repeat("00", 21))
+	for _, c := range []struct {
+		in   said
+		want string // "" when it proves nothing
+	}{
+		{said{3, "execution reverted: blacklisted", reason}, "blacklisted"},
+		{said{3, "execution reverted", "0x"}, "execution reverted"},
+		{said{3, "execution reverted", nil}, "execution reverted"},
+		{said{3, "execution reverted", "0x1234"}, "execution reverted"},
+		{said{-32000, "execution reverted", nil}, "execution reverted"},
+		{said{-32015, "VM execution error.", "Reverted 0x"}, ""},
+		{said{-32000, "invalid opcode: INVALID", nil}, "invalid opcode: INVALID"},
+		{said{-32000, "header not found", nil}, ""},
+		{said{-32005, "limit exceeded", nil}, ""},
+		{said{-32603, "internal error", nil}, ""},
+	} {
+		err := (&provider{name: "p"}).wrap("eth_call", c.in)
+		var r *chain.RevertedError
+		if got := reverted(err); errors.As(got, &r) != (c.want != "") || r != nil && r.Reason != c.want {
+			t.Errorf("%+v: got %v, want %q", c.in, got, c.want)
+		}
+	}
+	long := said{3, strings.Repeat("é", 10_000), nil}
+	var r *chain.RevertedError
+	if !errors.As(reverted(long), &r) || len(r.Reason) > saidBytesMax {
+		t.Errorf("a long reason: got %d bytes, want at most %d", len(r.Reason), saidBytesMax)
+	}
+}
+
+func TestOnlyARefusalWithholdsAMethod(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in   error
+		want bool
+	}{
+		{said{code: -32601, text: "the method debug_traceBlockByHash does not exist/is not available"}, true},
+		{said{code: -32600, text: "debug_traceBlockByHash is not available on the Free tier"}, true},
+		{said{code: -32000, text: "Unsupported method"}, true},
+		{rpc.HTTPError{StatusCode: 403, Status: "403 Forbidden"}, true},
+		{said{code: -32005, text: "daily request count exceeded"}, false},
+		{said{code: -32000, text: "header not found"}, false},
+		{rpc.HTTPError{StatusCode: 429, Status: "429 Too Many Requests"}, false},
+		{rpc.HTTPError{StatusCode: 502, Status: "502 Bad Gateway"}, false},
+		{errors.New("EOF"), false},
+	} {
+		if got := withheld((&provider{name: "p"}).wrap(traceMethod, c.in)); got != c.want {
+			t.Errorf("%v: got %v, want %v", c.in, got, c.want)
+		}
+	}
 }
