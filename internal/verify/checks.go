@@ -130,8 +130,11 @@ var checks = []Check{
 	{ID: "I-06-custody", Promise: "what the books own is what the addresses hold, by organization and mint", sql: `
 		SELECT coalesce(b.org_id, f.org_id), 'mint ' || coalesce(b.mint_id, f.mint_id),
 			format('the books own %s, the addresses hold %s', coalesce(b.owned, 0), coalesce(f.holds, 0))
-		FROM (SELECT a.org_id, a.mint_id, sum(CASE WHEN t.debit_account = a.account_id THEN t.amount ELSE -t.amount END) AS owned
-			FROM ledger_accounts a JOIN ledger_transfers t ON a.account_id IN (t.debit_account, t.credit_account)
+		FROM (SELECT a.org_id, a.mint_id, sum(moved.delta) AS owned
+			FROM (SELECT debit_account AS account_id, amount AS delta FROM ledger_transfers
+				UNION ALL
+				SELECT credit_account, -amount FROM ledger_transfers) moved
+			JOIN ledger_accounts a USING (account_id)
 			WHERE a.kind = 'CUSTODY' GROUP BY 1, 2) b
 		FULL JOIN (SELECT org_id, mint_id, sum(credited - swept + gas) AS holds FROM address_funds GROUP BY 1, 2) f
 			ON f.org_id = b.org_id AND f.mint_id = b.mint_id

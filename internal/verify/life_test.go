@@ -3,7 +3,9 @@ package verify_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -49,6 +52,7 @@ type service struct {
 	mu     sync.Mutex
 	now    time.Time
 	amid   func() // before a block is mined
+	serial bool   // one step at a time, with a look inside the long ones
 }
 
 type step struct {
@@ -96,23 +100,25 @@ func newService(t *testing.T) *service {
 	}, dispatch.Config{}, log)
 	sweeper := sweep.New(s.db, ch, s.book, prices, sweep.Config{}, log)
 	sequencer := &event.Sequencer{DB: s.db, Environment: "TEST", Listener: delivery.Fan{}, Log: log}
-	until := func(do func(context.Context) (bool, error)) func(context.Context) error {
+	until := func(what string, do func(context.Context) (bool, error)) func(context.Context) error {
 		return func(ctx context.Context) error {
 			for range 100 {
 				if more, err := do(ctx); err != nil || !more {
 					return err
 				}
-				s.look("amid")
+				if s.serial {
+					s.look("amid " + what)
+				}
 			}
 			return nil
 		}
 	}
 	s.steps = []step{
-		{"head walk", until(walk.Head)},
-		{"final walk", until(walk.Final)},
+		{"head walk", until("the head walk", walk.Head)},
+		{"final walk", until("the final walk", walk.Final)},
 		{"credits", func(ctx context.Context) error { _, err := desk.Credit(ctx); return err }},
 		{"sweeps", func(ctx context.Context) error { _, err := sweeper.Plan(ctx); return err }},
-		{"dispatch", until(out.Round)},
+		{"dispatch", until("dispatch", out.Round)},
 		{"sequencer", func(ctx context.Context) error { _, err := sequencer.Step(ctx); return err }},
 	}
 	return s
@@ -200,6 +206,7 @@ func TestAWorkingHouseIsSoundAtEveryStep(t *testing.T) {
 	t.Parallel()
 	const coin = 1_000_000_000_000_000_000
 	s := newService(t)
+	s.serial = true
 	s.look("nothing")
 	treasury, err := s.book.Treasury(s.ctx, s.org, chain.EVM)
 	s.must(err)
@@ -255,4 +262,64 @@ func TestAWorkingHouseIsSoundAtEveryStep(t *testing.T) {
 		t.Errorf("got %d deadlocks, want 0", n)
 	}
 	t.Logf("%d looks", s.looks)
+}
+
+func TestManyAtOnceLeaveTheBooksSound(t *testing.T) {
+	t.Parallel()
+	const coin, blocks, customers = 1_000_000_000_000_000_000, 15, 4
+	s := newService(t)
+	treasury, err := s.book.Treasury(s.ctx, s.org, chain.EVM)
+	s.must(err)
+	rich := sim.Address("rich")
+	s.net.Mint(rich, signertest.Token, money.Units(1_000_000_000_000))
+	s.net.Mint(rich, "", money.Units(10*coin))
+	var names []string
+	var addresses []chain.Address
+	for i := range customers {
+		names = append(names, fmt.Sprint("customer ", i))
+		addresses = append(addresses, s.address(names[i]))
+	}
+	s.net.Pay(rich, treasury.Address, "", coin)
+	ctx, stop := context.WithCancel(s.ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	// Every part runs twice, as in two processes.
+	for _, step := range slices.Concat(s.steps, s.steps) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if err := step.do(ctx); err != nil && ctx.Err() == nil {
+					t.Logf("%s: %v", step.name, err)
+				}
+			}
+		})
+	}
+	for i, name := range names {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_, _, err := s.pay.Request(ctx, s.org, withdrawal.Request{
+					MintID: 1, CustomerID: name, Amount: fmt.Sprint(10 + i), ToAddress: string(sim.Address("shop")), Actor: audit.APIKey(s.org),
+				})
+				if err != nil && !fault.Is(err, fault.InsufficientBalance) && ctx.Err() == nil {
+					t.Errorf("request: %v", err)
+				}
+			}
+		})
+	}
+	for range blocks {
+		for _, a := range addresses {
+			s.net.Pay(rich, a, signertest.Token, 20_000_000)
+		}
+		s.net.Pay(rich, treasury.Address, "", 1_000_000)
+		s.net.Mine(1)
+		s.mu.Lock()
+		s.now = s.now.Add(5 * time.Second)
+		s.mu.Unlock()
+		for range 3 {
+			s.look("something")
+		}
+	}
+	stop()
+	wg.Wait()
+	s.look("all")
+	t.Logf("%d looks, %+v", s.looks, s.db.Counts())
 }
