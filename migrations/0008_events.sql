@@ -86,7 +86,7 @@ CREATE TABLE deliveries (
     CONSTRAINT deliveries_ended CHECK ((status = 'PENDING') = (ended_at IS NULL)),
     CONSTRAINT deliveries_leased_whole CHECK ((leased_until IS NULL) = (lease IS NULL))
 );
-CREATE INDEX deliveries_due ON deliveries (endpoint_id, attempt_after) WHERE status = 'PENDING';
+CREATE INDEX deliveries_due ON deliveries (endpoint_id, attempt_after, delivery_id) WHERE status = 'PENDING';
 CREATE INDEX deliveries_in_order ON deliveries (endpoint_id, resource_id, resource_seq) WHERE status = 'PENDING';
 SELECT coffer_tenant('deliveries', 'SELECT', 'SELECT, INSERT, UPDATE');
 

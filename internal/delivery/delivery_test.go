@@ -504,6 +504,16 @@ func TestTheNextEventOfAResourceWaitsForTheOneBefore(t *testing.T) {
 	d := w.dispatcher()
 	start := w.clock.now()
 	first := map[string]time.Time{}
+	w.drain(d)
+	due := map[string]delivery{}
+	for _, d := range w.deliveries() {
+		due[d.EventID] = d
+	}
+	for _, id := range ids[1:] {
+		if got, want := due[id].AttemptAfter, due[stuck].AttemptAfter; !got.Equal(want) || due[id].Attempts != 0 {
+			t.Errorf("event after one that failed: got it due at %v, want it put off until the one before is due, at %v", got, want)
+		}
+	}
 	for len(first) < 4 && w.advance() {
 		w.drain(d)
 		for _, r := range rc.requests() {
@@ -513,6 +523,11 @@ func TestTheNextEventOfAResourceWaitsForTheOneBefore(t *testing.T) {
 		}
 	}
 	firstTry := first[stuck]
+	for _, d := range w.deliveries() {
+		if d.Status == "PENDING" && d.EventID != stuck {
+			t.Errorf("%s: got %v, want it delivered", d.EventID, d.Status)
+		}
+	}
 	if got := first[other].Sub(start); got > 2*time.Second {
 		t.Errorf("another resource: got it after %v, want it at once", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ const (
 	sickPause      = time.Second
 	tidyPause      = time.Second      // between two looks for deliveries whose endpoint is gone
 	tidyMax        = 1000             // of them in one transaction
+	waitingMax     = 100              // deliveries of a resource that are put off behind one that failed
 	stopPatience   = 20 * time.Second // for posts in flight when the program stops
 	recordPatience = 10 * time.Second
 )
@@ -224,15 +226,12 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 	lease := newLease()
 	var batch []claimed
 	err := d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := plan(ctx, tx, onePlan); err != nil {
+			return err
+		}
 		until := tx.Now.Add(leaseLength)
 		rows, err := tx.Query(ctx, `
-			WITH RECURSIVE busy AS (
-				(SELECT endpoint_id FROM deliveries WHERE status = 'PENDING' ORDER BY endpoint_id LIMIT 1)
-				UNION ALL
-				SELECT (SELECT n.endpoint_id FROM deliveries n
-				        WHERE n.status = 'PENDING' AND n.endpoint_id > b.endpoint_id ORDER BY n.endpoint_id LIMIT 1)
-				FROM busy b WHERE b.endpoint_id IS NOT NULL
-			), open AS MATERIALIZED (
+			WITH RECURSIVE `+busy+`, open AS MATERIALIZED (
 				SELECT e.endpoint_id, e.url, e.secret_sealed, coalesce(r.room, $3) AS room
 				FROM busy JOIN webhook_endpoints e USING (endpoint_id)
 				LEFT JOIN unnest($1::text[], $2::int[]) AS r (endpoint_id, room) USING (endpoint_id)
@@ -244,10 +243,10 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 					FROM (
 						SELECT p.delivery_id, p.attempt_after FROM deliveries p
 						WHERE p.endpoint_id = o.endpoint_id AND p.status = 'PENDING' AND p.attempt_after <= $4
-						  AND NOT EXISTS (
-							SELECT FROM deliveries b
-							WHERE b.endpoint_id = p.endpoint_id AND b.resource_id = p.resource_id AND b.resource_seq < p.resource_seq
-							  AND b.status = 'PENDING' AND (b.first_attempt_at IS NULL OR b.first_attempt_at > $5))
+						  AND (SELECT b.delivery_id FROM deliveries b
+						       WHERE b.endpoint_id = p.endpoint_id AND b.resource_id = p.resource_id AND b.resource_seq < p.resource_seq
+						         AND b.status = 'PENDING' AND (b.first_attempt_at IS NULL OR b.first_attempt_at > $5)
+						       ORDER BY b.endpoint_id, b.resource_id, b.resource_seq LIMIT 1) IS NULL
 						ORDER BY p.attempt_after, p.delivery_id LIMIT o.room
 						FOR UPDATE OF p SKIP LOCKED
 					) l
@@ -283,6 +282,26 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 	return batch, nil
 }
 
+// plan binds the planner for the rest of the transaction. A cached plan that was made
+// while the tables were small would serve, until the next ANALYZE, while they grow, and
+// read all of them for each claim. The claim is written so that one plan over indexes is
+// right at any size; the outcomes' is made anew for each batch.
+func plan(ctx context.Context, tx pg.Tx, mode string) error {
+	_, err := tx.Exec(ctx, `
+		SELECT set_config('plan_cache_mode', $1, true), set_config('enable_seqscan', 'off', true),
+		       set_config('enable_bitmapscan', 'off', true), set_config('enable_mergejoin', 'off', true),
+		       set_config('enable_hashjoin', CASE $1 WHEN 'force_generic_plan' THEN 'off' ELSE 'on' END, true)`, mode)
+	if err != nil {
+		return fmt.Errorf("set the planner: %w", err)
+	}
+	return nil
+}
+
+const (
+	onePlan = "force_generic_plan"
+	newPlan = "force_custom_plan"
+)
+
 func newLease() [16]byte {
 	var lease [16]byte
 	_, _ = rand.Read(lease[:])
@@ -311,13 +330,22 @@ func (d *Dispatcher) record(ctx context.Context, batch []outcome) error {
 	}
 }
 
+// write is record's transaction.
+//
+// What waits for a delivery that failed is put off until it can be due: otherwise every
+// claim would look at it, and an endpoint with many such would slow the others down. It
+// is economy: order rests on the claim alone.
 func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error {
+	if err := plan(ctx, tx, newPlan); err != nil {
+		return err
+	}
+	slices.SortFunc(batch, func(a, b outcome) int { return cmp.Compare(a.id, b.id) }) // the order of the locks
 	n := len(batch)
 	ids, leases := make([]int64, n), make([][16]byte, n)
 	statuses, attempts, after := make([]string, n), make([]int32, n), make([]time.Time, n)
 	ended, made, at := make([]*time.Time, n), make([]bool, n), make([]time.Time, n)
 	codes, errs, responses, took := make([]*int32, n), make([]*string, n), make([]*string, n), make([]int32, n)
-	orgs := make([]string, n)
+	orgs, free := make([]string, n), make([]time.Time, n)
 	var goneEndpoints, goneURLs []string
 	for i, o := range batch {
 		ids[i], leases[i], orgs[i], at[i] = o.id, o.lease, o.orgID, o.at
@@ -338,10 +366,12 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 		if o.response != "" {
 			responses[i] = &o.response
 		}
-		elapsed := time.Duration(0)
+		first := o.at
 		if o.first != nil {
-			elapsed = o.at.Sub(*o.first)
+			first = *o.first
 		}
+		elapsed := o.at.Sub(first)
+		free[i] = first.Add(orderPatience)
 		wait, again := pause(int(attempts[i]), elapsed, o.asked)
 		switch {
 		case o.delivered():
@@ -374,27 +404,32 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 	_, err := tx.Exec(ctx, `
 		WITH outcome AS MATERIALIZED (
 			SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::int[], $5::timestamptz[], $6::timestamptz[], $7::boolean[],
-			                     $8::timestamptz[], $9::int[], $10::text[], $11::text[], $12::int[], $13::text[])
+			                     $8::timestamptz[], $9::int[], $10::text[], $11::text[], $12::int[], $13::text[], $14::timestamptz[])
 				AS o (delivery_id, lease, status, attempts, attempt_after, ended_at, made,
-				      at, code, error, response, took, org_id)
-		), locked AS MATERIALIZED (
-			SELECT d.delivery_id FROM deliveries d JOIN outcome o USING (delivery_id)
-			WHERE d.lease = o.lease AND d.status = 'PENDING'
-			ORDER BY d.delivery_id FOR UPDATE OF d
+				      at, code, error, response, took, org_id, free_at)
 		), done AS (
 			UPDATE deliveries d
 			SET status = o.status, attempts = o.attempts, attempt_after = o.attempt_after, ended_at = o.ended_at,
 			    first_attempt_at = CASE WHEN o.made THEN coalesce(d.first_attempt_at, o.at) ELSE d.first_attempt_at END,
 			    lease = NULL, leased_until = NULL
-			FROM locked JOIN outcome o USING (delivery_id)
-			WHERE d.delivery_id = locked.delivery_id
-			RETURNING d.delivery_id
+			FROM outcome o
+			WHERE d.delivery_id = o.delivery_id AND d.lease = o.lease
+			RETURNING o.*, d.endpoint_id, d.resource_id, d.resource_seq
+		), waiting AS (
+			UPDATE deliveries f
+			SET attempt_after = w.until
+			FROM done CROSS JOIN LATERAL (
+				SELECT s.delivery_id, least(done.attempt_after, done.free_at) AS until FROM deliveries s
+				WHERE s.endpoint_id = done.endpoint_id AND s.resource_id = done.resource_id AND s.resource_seq > done.resource_seq
+				  AND s.status = 'PENDING' AND s.lease IS NULL AND s.attempts = 0
+				  AND s.attempt_after < least(done.attempt_after, done.free_at)
+				ORDER BY s.endpoint_id, s.resource_id, s.resource_seq LIMIT $15
+			) w
+			WHERE done.status = 'PENDING' AND done.made AND f.delivery_id = w.delivery_id
 		)
 		INSERT INTO delivery_attempts (delivery_id, attempt, org_id, at, status_code, error, response, duration_ms)
-		SELECT o.delivery_id, o.attempts, o.org_id, o.at, o.code, o.error, o.response, o.took
-		FROM done JOIN outcome o USING (delivery_id)
-		WHERE o.made`,
-		ids, leases, statuses, attempts, after, ended, made, at, codes, errs, responses, took, orgs)
+		SELECT delivery_id, attempts, org_id, at, code, error, response, took FROM done WHERE made`,
+		ids, leases, statuses, attempts, after, ended, made, at, codes, errs, responses, took, orgs, free, waitingMax)
 	if err != nil {
 		return fmt.Errorf("record %d deliveries: %w", n, err)
 	}
@@ -405,25 +440,42 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 // inserted at the very moment it went. What is in flight is left to its lease.
 func (d *Dispatcher) tidy(ctx context.Context) error {
 	return d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `
-			WITH RECURSIVE busy AS (
-				(SELECT endpoint_id FROM deliveries WHERE status = 'PENDING' ORDER BY endpoint_id LIMIT 1)
-				UNION ALL
-				SELECT (SELECT n.endpoint_id FROM deliveries n
-				        WHERE n.status = 'PENDING' AND n.endpoint_id > b.endpoint_id ORDER BY n.endpoint_id LIMIT 1)
-				FROM busy b WHERE b.endpoint_id IS NOT NULL
-			), over AS MATERIALIZED (
-				SELECT d.delivery_id
-				FROM busy JOIN webhook_endpoints e USING (endpoint_id) JOIN deliveries d USING (endpoint_id)
-				WHERE (e.deleted_at IS NOT NULL OR e.status = 'DISABLED_GONE')
-				  AND d.status = 'PENDING' AND (d.leased_until IS NULL OR d.leased_until <= $1)
-				LIMIT $2 FOR UPDATE OF d SKIP LOCKED
+		if err := plan(ctx, tx, onePlan); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `WITH RECURSIVE `+busy+`
+			SELECT e.endpoint_id FROM busy JOIN webhook_endpoints e USING (endpoint_id)
+			WHERE e.deleted_at IS NOT NULL OR e.status = 'DISABLED_GONE'`)
+		if err != nil {
+			return fmt.Errorf("look for endpoints that are gone: %w", err)
+		}
+		gone, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return fmt.Errorf("look for endpoints that are gone: %w", err)
+		}
+		if len(gone) == 0 {
+			return nil
+		}
+		_, err = tx.Exec(ctx, `
+			WITH over AS MATERIALIZED (
+				SELECT delivery_id FROM deliveries
+				WHERE endpoint_id = ANY ($1) AND status = 'PENDING' AND (leased_until IS NULL OR leased_until <= $2)
+				LIMIT $3 FOR UPDATE SKIP LOCKED
 			)
-			UPDATE deliveries d SET status = 'CANCELLED', ended_at = $1, lease = NULL, leased_until = NULL
-			FROM over WHERE d.delivery_id = over.delivery_id`, tx.Now, tidyMax)
+			UPDATE deliveries d SET status = 'CANCELLED', ended_at = $2, lease = NULL, leased_until = NULL
+			FROM over WHERE d.delivery_id = over.delivery_id`, gone, tx.Now, tidyMax)
 		if err != nil {
 			return fmt.Errorf("cancel deliveries of endpoints that are gone: %w", err)
 		}
 		return nil
 	})
 }
+
+// busy hops along the index from one endpoint with pending deliveries to the next.
+const busy = `busy AS (
+		(SELECT endpoint_id FROM deliveries WHERE status = 'PENDING' ORDER BY endpoint_id LIMIT 1)
+		UNION ALL
+		SELECT (SELECT n.endpoint_id FROM deliveries n
+		        WHERE n.status = 'PENDING' AND n.endpoint_id > b.endpoint_id ORDER BY n.endpoint_id LIMIT 1)
+		FROM busy b WHERE b.endpoint_id IS NOT NULL
+	)`
