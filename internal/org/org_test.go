@@ -165,3 +165,47 @@ func TestSettingsAreKeptAndAudited(t *testing.T) {
 		t.Errorf("got %v, want %v", err, fault.CodeNotFound)
 	}
 }
+
+func TestNoRequestThatStartsAfterARollIsLetIn(t *testing.T) {
+	t.Parallel()
+	db, ctx := pgtest.New(t), t.Context()
+	o, old, err := org.Create(ctx, db, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rolled atomic.Bool
+	var before, after atomic.Int64
+	var wg sync.WaitGroup
+	for range 1000 {
+		wg.Go(func() {
+			started := rolled.Load()
+			_, err := org.Authenticate(ctx, db, old.Reveal())
+			switch {
+			case err == nil && started:
+				t.Error("a request that started after the roll was let in")
+			case err == nil:
+				before.Add(1)
+			case fault.Is(err, fault.CodeUnauthorized):
+				after.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+		if before.Load() >= 100 && !rolled.Load() {
+			if _, err := org.RollKey(ctx, db, audit.Operator("op"), o.ID); err != nil {
+				t.Fatal(err)
+			}
+			rolled.Store(true)
+		}
+	}
+	if !rolled.Load() {
+		if _, err := org.RollKey(ctx, db, audit.Operator("op"), o.ID); err != nil {
+			t.Fatal(err)
+		}
+		rolled.Store(true)
+	}
+	wg.Wait()
+	if _, err := org.Authenticate(ctx, db, old.Reveal()); !fault.Is(err, fault.CodeUnauthorized) {
+		t.Errorf("got %v, want %v (%d were let in before, %d refused)", err, fault.CodeUnauthorized, before.Load(), after.Load())
+	}
+}

@@ -1,0 +1,66 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// Prover tells whether a wallet's address was attested by our signer for
+// exactly its owner: wallet.ErrProof when not. *wallet.Book is the real one.
+type Prover interface {
+	Prove(w wallet.Wallet) error
+}
+
+// Addresses checks the proof of every wallet there is, also of those that
+// nobody has asked for since somebody altered them. It takes time where there
+// are many; once a day is enough, for a proof is checked at every use.
+func Addresses(ctx context.Context, db *pg.DB, prover Prover) (Report, error) {
+	c := Check{ID: "I-15", Promise: "every address was issued by our signer to the one it stands for"}
+	r, began := Report{At: db.Clock()().UTC()}, time.Now()
+	var found []Breach
+	count, all := 0, 0
+	err := db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
+		found, count, all = nil, 0, 0
+		orgs, err := org.All(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, o := range orgs {
+			p := page.Page{Limit: page.LimitMax}
+			for {
+				wallets, err := wallet.List(ctx, tx, o.ID, p)
+				if err != nil {
+					return err
+				}
+				for _, w := range wallets.Items {
+					all++
+					err := prover.Prove(w)
+					if errors.Is(err, wallet.ErrProof) {
+						if count++; count <= shownMax {
+							found = append(found, Breach{OrgID: o.ID, Subject: "wallet " + w.ID, Detail: fmt.Sprintf("%s is not what was issued to %s %q", w.Address, w.Purpose, w.Subject)})
+						}
+					} else if err != nil {
+						return fmt.Errorf("prove wallet %s: %w", w.ID, err)
+					}
+				}
+				if wallets.Next == nil {
+					break
+				}
+				p.Cursor = wallets.Next
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Report{}, fmt.Errorf("check %s: %w", c.ID, err)
+	}
+	r.add(c, found, count, fmt.Sprintf("%d wallets", all), time.Since(began))
+	return r, nil
+}
