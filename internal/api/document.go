@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -60,6 +61,10 @@ func document(baseURL string) []byte {
 		default:
 			panic("api: the document draws no " + r.method)
 		}
+	}
+	doc.Webhooks = map[string]*huma.PathItem{}
+	for _, t := range event.Types() {
+		doc.Webhooks[string(t)] = &huma.PathItem{Post: d.webhook(t)}
 	}
 	raw, err := json.MarshalIndent(doc, "", " ")
 	if err != nil {
@@ -122,6 +127,41 @@ func codesOf(r route) []fault.Code {
 	return slices.Compact(codes)
 }
 
+// dataOf is the type of an event's data.
+func dataOf(t event.Type) reflect.Type {
+	switch {
+	case t == event.CustomerSwapFailed:
+		return reflect.TypeFor[webhook.SwapFailed]()
+	case strings.HasPrefix(string(t), "CUSTOMER_DEPOSIT"):
+		return reflect.TypeFor[webhook.Deposit]()
+	case strings.HasPrefix(string(t), "CUSTOMER_WITHDRAW"):
+		return reflect.TypeFor[webhook.Withdrawal]()
+	}
+	panic("api: the document does not know the data of " + string(t))
+}
+
+// webhook draws what an endpoint receives.
+func (d *drawing) webhook(t event.Type) *huma.Operation {
+	text := "Sent to every endpoint that names no events, and to those that name it."
+	if event.Extension(t) {
+		text = "An extension: sent only to endpoints that name it."
+	}
+	op := &huma.Operation{
+		OperationID: "on_" + string(t), Tags: []string{"Webhooks"}, Summary: string(t),
+		Description: text + " Answer 2xx within 15 seconds; anything else is tried again, and 410 ends the endpoint. The same event may come more than once, always with the same webhook-id and body.",
+		Security:    []map[string][]string{{}},
+		Responses:   map[string]*huma.Response{"2XX": {Description: "Received. The body is not read."}, "410": {Description: "Nothing more is to be sent here: the endpoint is disabled."}},
+	}
+	for _, h := range webhookHeaders {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Required: true, Description: h.text, Schema: &huma.Schema{Type: "string"}})
+	}
+	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{AllOf: []*huma.Schema{
+		d.of(reflect.TypeFor[webhook.Envelope](), false),
+		{Type: "object", Properties: map[string]*huma.Schema{"type": {Type: "string", Enum: []any{string(t)}}, "data": d.of(dataOf(t), false)}},
+	}}}}}
+	return op
+}
+
 func requestIDHeader() map[string]*huma.Param {
 	return map[string]*huma.Param{"x-request-id": {Description: "Names this request in our logs.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^req_[0-9A-HJKMNP-TV-Z]{26}$"}}}
 }
@@ -139,13 +179,12 @@ func (d *drawing) success(s success) *huma.Response {
 
 func (d *drawing) refusal(codes []fault.Code) *huma.Response {
 	out := &huma.Response{Headers: requestIDHeader()}
-	var text []string
+	var text, names []string
 	examples := map[string]*huma.Example{}
-	var enum []any
 	for _, code := range codes {
 		p := problems[code]
 		text = append(text, fmt.Sprintf("`%s`: %s", code, p.text))
-		enum = append(enum, string(code))
+		names = append(names, string(code))
 		f := fault.New(p.kind, code, "%s", p.example).On(p.param)
 		for k, v := range p.beside {
 			f.Beside(k, v)
@@ -156,7 +195,8 @@ func (d *drawing) refusal(codes []fault.Code) *huma.Response {
 	out.Content = map[string]*huma.MediaType{"application/json": {
 		Schema: &huma.Schema{AllOf: []*huma.Schema{
 			{Ref: "#/components/schemas/Problem"},
-			{Type: "object", Properties: map[string]*huma.Schema{"code": {Type: "string", Enum: enum}}},
+			// Codes are added under a status without notice, so no enum closes the list.
+			{Type: "object", Properties: map[string]*huma.Schema{"code": {Type: "string", Extensions: map[string]any{"x-extensible-enum": names}}}},
 		}},
 		Examples: examples,
 	}}

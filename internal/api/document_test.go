@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"testing"
 
@@ -22,6 +23,24 @@ func TestDocumentIsFrozen(t *testing.T) {
 		if !bytes.Equal(first, document("http://127.0.0.1/v1")) {
 			t.Fatal("got other bytes the second time")
 		}
+	}
+}
+
+// A change of the interface is seen by whoever reviews the change: a field that
+// goes or a check that becomes stricter needs another version.
+func TestDocumentIsTheCommittedOne(t *testing.T) {
+	t.Parallel()
+	const file = "openapi.json"
+	want := append(document("/v1"), '\n')
+	if os.Getenv("COFFER_UPDATE") == "1" {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(file)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the routes say (%v): look whether clients would break, then write it with COFFER_UPDATE=1 and commit it", file, err)
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
+// sequenceMax is the largest number that every JSON reader keeps exact.
+const sequenceMax = 1<<53 - 1
+
 var eventTypes = func() []string {
 	var names []string
 	for _, t := range event.Types() {

@@ -262,6 +262,11 @@ func (h *house) call(who tenant, method, path string, body any, headers ...strin
 
 func (h *house) send(r *http.Request) reply {
 	h.t.Helper()
+	sent, err := io.ReadAll(r.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(sent))
 	got, err := h.server.Client().Do(r)
 	if err != nil {
 		h.t.Fatal(err)
@@ -276,7 +281,7 @@ func (h *house) send(r *http.Request) reply {
 			h.t.Fatalf("%s %s: got %s, want JSON: %v", r.Method, r.URL, out.raw, err)
 		}
 	}
-	if err := conforms(r, out); err != nil {
+	if err := conforms(r, sent, out); err != nil {
 		h.t.Errorf("%s %s: got %v %s, which the document does not have: %v", r.Method, r.URL.Path, out.status, out.raw, err)
 	}
 	if out.status >= 500 {
@@ -301,7 +306,7 @@ var published = sync.OnceValues(func() (*openapi3.T, error) {
 })
 
 // conforms checks an answer against the document: its status, headers and body.
-func conforms(r *http.Request, got reply) error {
+func conforms(r *http.Request, sent []byte, got reply) error {
 	if id := got.header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") {
 		return fmt.Errorf("no request id but %q", id)
 	} else if got.status >= 400 && got.body["requestId"] != id {
@@ -319,15 +324,28 @@ func conforms(r *http.Request, got reply) error {
 		return fmt.Errorf("no such call")
 	}
 	op := item.GetOperation(r.Method)
-	if op.Responses.Value(strconv.Itoa(got.status)) == nil {
+	answer := op.Responses.Value(strconv.Itoa(got.status))
+	if answer == nil {
 		return fmt.Errorf("no such status")
 	}
+	if got.status >= 400 && answer.Value.Content["application/json"].Examples[got.text("code")] == nil {
+		return fmt.Errorf("no such code")
+	}
+	asked := &openapi3filter.RequestValidationInput{
+		Request: r, PathParams: params,
+		Route:   &routers.Route{Spec: doc, Path: path, PathItem: item, Method: r.Method, Operation: op},
+		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true},
+	}
+	if got.status < 400 {
+		// What is taken has to be allowed: the document is no stricter than the code.
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+		if err := openapi3filter.ValidateRequest(context.Background(), asked); err != nil {
+			return fmt.Errorf("the request was taken: %w", err)
+		}
+	}
 	return openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: &openapi3filter.RequestValidationInput{
-			Request: r, PathParams: params,
-			Route: &routers.Route{Spec: doc, Path: path, PathItem: item, Method: r.Method, Operation: op},
-		},
-		Status: got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)),
+		RequestValidationInput: asked,
+		Status:                 got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)),
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
 	})
 }

@@ -52,9 +52,13 @@ func (n note) onto(s *huma.Schema) {
 		s.Format = n.format
 	}
 	if len(n.enum) > 0 {
-		s.Enum = words(n.enum)
-		if s.Nullable {
-			s.Enum = append(s.Enum, nil)
+		switch {
+		case s.Items != nil:
+			s.Items.Enum = words(n.enum)
+		case s.Nullable:
+			s.Enum = append(words(n.enum), nil)
+		default:
+			s.Enum = words(n.enum)
 		}
 	}
 	if len(n.bounds) > 0 {
@@ -113,7 +117,6 @@ var notes = map[string]note{
 	"EndpointRequest.":     {text: "Registers a webhook endpoint."},
 	"Endpoint.":            {text: "Where events are sent."},
 	"EndpointWithSecret.":  {text: "A new endpoint with its secret, which is shown this once."},
-	"EndpointFilters.":     {text: "Narrows what an endpoint receives."},
 	"WebhookKeys.":         {text: "The public keys that sign webhooks."},
 	"Envelope.":            {text: "What a webhook carries, byte for byte."},
 	"MintPage.":            {text: "A page of mints."},
@@ -175,7 +178,6 @@ var notes = map[string]note{
 	"address":                {text: "The address, in the canonical spelling of its chain.", example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"},
 	"memo":                   {text: "A memo that belongs to the address; null where the chain has none."},
 	"WithdrawRequest.memo":   {text: "Leave it out: no chain of this installation has memos.", bounds: map[string]any{"maxLength": 128}},
-	"minDepositUnits":        units("Less is recorded and not credited."),
 	"paymentUri":             {text: "A link that wallets open, for a QR code.", example: "ethereum:0xA0b8…@1/transfer?address=0x71C7…"},
 	"fromAddresses":          {text: "Who sent it, as far as the chain tells."},
 	"txHash":                 {text: "The transaction; null until there is one."},
@@ -233,6 +235,13 @@ var notes = map[string]note{
 	"originTxHash":       {text: "The transaction that paid the provider."},
 	"destinationTxHash":  {text: "The transaction that delivered."},
 
+	"SwapFailed.":                  {text: "A customer swap that failed after it was made."},
+	"SwapFailed.swap":              {text: "The swap."},
+	"refundedAmount":               units("What had come back when the event was sent, in atomic units of the mint that was given; null when nothing had."),
+	"WithdrawRequest.mintId":       {text: "The mint: a token on a chain.", bounds: map[string]any{"minimum": 1}, example: 1},
+	"DepositRequest.mintId":        {text: "The mint: a token on a chain.", bounds: map[string]any{"minimum": 1}, example: 1},
+	"DepositRequest.customerEmail": {text: "The customer's e-mail. It is written when none is known and never changed by this call.", bounds: map[string]any{"minLength": 3, "maxLength": 254}, example: "a@example.com"},
+
 	"withdrawalId":              {text: "The withdrawal.", example: "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"idempotencyKey":            {text: "Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It never expires.", pattern: "^[!-~]{1,255}$", example: "payout-991"},
 	"useDecimal":                {text: "Reads amount as whole tokens."},
@@ -258,17 +267,18 @@ var notes = map[string]note{
 	"broadcastAt":               {text: "When it was first sent."},
 	"completedAt":               {text: "When its end became final."},
 
-	"endpointId":                {text: "The webhook endpoint.", example: "we_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
-	"url":                       {text: "Where events are posted: HTTPS, and no address inside a private network.", format: "uri", example: "https://example.com/hooks/coffer"},
-	"EndpointRequest.url":       {text: "Where events are posted: HTTPS, and no address inside a private network.", bounds: map[string]any{"minLength": 1, "maxLength": 2048}, example: "https://example.com/hooks/coffer"},
-	"events":                    {text: "Which events it receives. Empty means the seven events of the interface and no extension."},
-	"description":               {text: "For people."},
-	"filters":                   {text: "Narrows what it receives."},
-	"Endpoint.status":           {text: "ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE.", enum: []string{"ENABLED", "PAUSED", "DISABLED_GONE", "DISABLED_BY_FAILURE"}},
-	"EndpointWithSecret.status": {text: "ENABLED.", enum: []string{"ENABLED", "PAUSED", "DISABLED_GONE", "DISABLED_BY_FAILURE"}},
-	"apiVersion":                {text: "The date of the version that payloads follow.", example: "2026-01-31"},
-	"secret":                    {text: "Verifies the v1 signatures. Shown this once; keep it.", example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
-	"keys":                      {text: "The keys, newest first."},
+	"endpointId":                  {text: "The webhook endpoint.", example: "we_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"url":                         {text: "Where events are posted: HTTPS, and no address inside a private network.", format: "uri", example: "https://example.com/hooks/coffer"},
+	"EndpointRequest.url":         {text: "Where events are posted: HTTPS, and no address inside a private network.", bounds: map[string]any{"minLength": 1, "maxLength": 2048}, example: "https://example.com/hooks/coffer"},
+	"events":                      {text: "Which events it receives. Empty means the seven events of the interface and no extension."},
+	"description":                 {text: "For people."},
+	"EndpointRequest.events":      {text: "Which events it receives. Leave it out, or empty, for the seven events of the interface and no extension.", enum: eventTypes},
+	"EndpointRequest.description": {text: "For people.", bounds: map[string]any{"maxLength": 500}},
+	"Endpoint.status":             {text: "ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE.", enum: []string{"ENABLED", "PAUSED", "DISABLED_GONE", "DISABLED_BY_FAILURE"}},
+	"EndpointWithSecret.status":   {text: "ENABLED.", enum: []string{"ENABLED", "PAUSED", "DISABLED_GONE", "DISABLED_BY_FAILURE"}},
+	"apiVersion":                  {text: "The date of the version that payloads follow.", example: "2026-01-31"},
+	"secret":                      {text: "Verifies the v1 signatures. Shown this once; keep it.", example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+	"keys":                        {text: "The keys, newest first."},
 
 	"Envelope.id":    {text: "The event: the same over all attempts.", example: "evt_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"Envelope.type":  {text: "What it tells. Types are added without notice.", example: "CUSTOMER_DEPOSIT"},
@@ -314,4 +324,12 @@ var problems = map[fault.Code]problemNote{
 	fault.WithdrawalsSuspended:   {fault.Unprocessable, "withdrawals of this mint are stopped at the moment", "mintId", "Outgoing payments are stopped at the moment." + nothing + " Try again later with the same idempotencyKey.", nil},
 	fault.Internal:               {kindInternal, "something of ours failed; repeat with the same key", "", "Something of ours failed. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.", nil},
 	fault.CodeUnavailable:        {fault.Unavailable, "something we need is down; repeat with the same key", "", "Something that this call needs is down." + untouched + " Try again shortly.", nil},
+}
+
+// webhookHeaders are what comes with an event.
+var webhookHeaders = []header{
+	{"webhook-id", "The event: the same over all attempts. A receiver drops what it has seen."},
+	{"webhook-timestamp", "When this attempt was made, in seconds since 1970. A receiver refuses what is old."},
+	{"webhook-signature", "v1 with HMAC-SHA256 and v1a with ed25519 over webhook-id, webhook-timestamp and the raw body, joined by points."},
+	{"webhook-attempt", "1, 2, …: how often this event was sent to this endpoint."},
 }

@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // statuses is the one place where a kind of refusal becomes a status.
@@ -74,12 +77,25 @@ func ours(method string, err error) *fault.Fault {
 	return fault.New(kindInternal, fault.Internal, "Something of ours failed before we could tell whether this took effect. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells."+ask)
 }
 
+// down tells errors before anything was decided: no connection to the database,
+// or a signer that this database may not work with.
+func down(err error) bool {
+	if errors.Is(err, pg.ErrCommitUnknown) {
+		return false
+	}
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	return unconnected || errors.Is(err, mirror.ErrUnbound) || mirror.Fatal(err)
+}
+
 // refuse answers with an error. An error that is no refusal is logged here and
 // nowhere else.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	f := fault.Of(err)
 	if f == nil {
-		f = ours(r.Method, err)
+		if f = ours(r.Method, err); down(err) {
+			f = fault.New(fault.Unavailable, fault.CodeUnavailable,
+				"Something that this call needs cannot be reached, so it was not finished and nothing was sent. Repeat the request shortly, a withdrawal with the same idempotencyKey.")
+		}
 		a.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("requestId", requestID(r)),
 			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
 	}

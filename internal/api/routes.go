@@ -188,7 +188,7 @@ var routes = []route{
 		summary: "Read the event feed",
 		text:    "The bodies that webhooks carry, byte for byte, in sequence from after on. Without types it has every event and the sequences have no gap, so that a consumer can prove that it missed nothing. Continue with the last sequence you have seen.",
 		query: []parameter{
-			{name: "after", kind: numberParameter, max: int(^uint(0) >> 1), text: "The last sequence that you have; 0, unless given, starts at the first."},
+			{name: "after", kind: numberParameter, max: sequenceMax, text: "The last sequence that you have; 0, unless given, starts at the first."},
 			{name: "types", kind: wordsParameter, enum: eventTypes, text: "Only events of these types, separated by commas."},
 			limitParameter,
 		},

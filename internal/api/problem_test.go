@@ -1,0 +1,55 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+)
+
+func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	_, unconnected := pgconn.Connect(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
+	for _, c := range []struct {
+		name, method string
+		err          error
+		status       int
+		code, says   string
+	}{
+		{"read", "GET", errors.New("secret"), 500, "INTERNAL", "only read"},
+		{"write", "POST", errors.New("secret"), 500, "INTERNAL", "same idempotencyKey"},
+		{"commit without an answer", "POST", fmt.Errorf("secret: %w", pg.ErrCommitUnknown), 500, "INTERNAL", "cannot tell"},
+		{"and then no database", "POST", errors.Join(pg.ErrCommitUnknown, unconnected), 500, "INTERNAL", "cannot tell"},
+		{"no database", "POST", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE", "nothing was sent"},
+		{"another signer", "POST", fmt.Errorf("issue: %w", mirror.ErrForeign), 503, "UNAVAILABLE", "nothing was sent"},
+	} {
+		l := &logs{}
+		a := &api{log: newLogger(l)}
+		w := httptest.NewRecorder()
+		a.refuse(w, httptest.NewRequestWithContext(t.Context(), c.method, "/v1/withdraw", nil), c.err)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), `"`+c.code+`"`) || !strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%s: got %v %s, want %v %v saying %q", c.name, w.Code, w.Body, c.status, c.code, c.says)
+		}
+		if !strings.Contains(l.String(), "level=ERROR") {
+			t.Errorf("%s: got the log %s, want the error in it", c.name, l)
+		}
+	}
+}
+
+// Each kind has a status, so that no refusal of a feature becomes a 500.
+func TestEveryKindHasItsStatus(t *testing.T) {
+	t.Parallel()
+	for kind := fault.Invalid; kind <= fault.Unavailable; kind++ {
+		if got := statusOf(fault.New(kind, "X", "x")); got < 400 || got == http.StatusInternalServerError {
+			t.Errorf("kind %d: got %v, want a status of its own", kind, got)
+		}
+	}
+}
