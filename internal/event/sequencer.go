@@ -95,8 +95,20 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 	n := 0
 	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		n = 0
+		// A plan that was cached while the tables were small would serve, until the next
+		// ANALYZE, while they grow, so each batch gets its own, over indexes.
+		_, err := tx.Exec(ctx, `SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`)
+		if err != nil {
+			return fmt.Errorf("set the planner: %w", err)
+		}
+		var some, ours bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).Scan(&some); err != nil {
+			return fmt.Errorf("look for events without a sequence: %w", err)
+		}
+		if !some {
+			return nil
+		}
 		if !s.unlocked {
-			var ours bool
 			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).Scan(&ours)
 			if err != nil {
 				return fmt.Errorf("ask for the sequencer's lock: %w", err)
