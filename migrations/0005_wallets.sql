@@ -2,6 +2,13 @@
 -- the database's copy of the signer's journal.
 -- +goose Up
 
+-- What people compare of an address, in lower case: its first four and last
+-- four characters, after the prefix that all addresses of an EVM chain share.
+-- +goose StatementBegin
+CREATE FUNCTION address_shown(address text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN left(lower(address), CASE WHEN starts_with(address, '0x') THEN 6 ELSE 4 END) || ' ' || right(lower(address), 4);
+-- +goose StatementEnd
+
 CREATE TABLE wallets (
     wallet_id  text PRIMARY KEY,
     org_id     text NOT NULL REFERENCES organizations,
@@ -10,6 +17,7 @@ CREATE TABLE wallets (
     subject    text COLLATE "C" NOT NULL, -- the customer's id; '' for a treasury
     path       text NOT NULL,
     address    text NOT NULL,
+    shown      text NOT NULL GENERATED ALWAYS AS (address_shown(address)) STORED,
     proof      bytea NOT NULL,
     created_at timestamptz NOT NULL,
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
@@ -17,6 +25,7 @@ CREATE TABLE wallets (
     CONSTRAINT wallets_of_org UNIQUE (org_id, wallet_id),
     CONSTRAINT wallets_purpose_known CHECK ((purpose = 'CUSTOMER_DEPOSIT' AND subject <> '') OR (purpose = 'TREASURY' AND subject = ''))
 );
+CREATE INDEX wallets_shown ON wallets (org_id, shown);
 SELECT coffer_tenant('wallets', 'SELECT, INSERT', 'SELECT, INSERT');
 
 -- What a wallet holds of a mint, by what we have seen become final.

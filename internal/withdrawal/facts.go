@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // gather reads the facts that lie in the organization's own rows. It locks the
@@ -36,10 +36,10 @@ func gather(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) e
 	if err != nil {
 		return fmt.Errorf("balance of a customer of %s: %w", orgID, err)
 	}
-	if f.liquid, err = liquid(ctx, tx, orgID, f.mint.ID); err != nil {
+	if f.liquid, err = liquid(ctx, tx, orgID, f.mint, f.amount); err != nil {
 		return err
 	}
-	f.resembles, err = resembled(ctx, tx, orgID, f.mint.Chain.Family(), f.destination)
+	f.resembles, err = resembled(ctx, tx, orgID, f.destination)
 	return err
 }
 
@@ -65,64 +65,72 @@ func current(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) 
 	return nil
 }
 
-// liquid is what could pay a withdrawal: everything credited to the
-// organization's wallets that is neither promised nor gone, and what is on its
-// way to the treasury, less what is ordered and has no slot yet. It is a
-// prediction; only dispatch reserves.
-func liquid(ctx context.Context, tx pg.Tx, orgID string, mintID int) (money.Amount, error) {
-	var have, moving, ordered money.Amount
+// liquid is what could pay a withdrawal of this amount: what the treasury has
+// beyond what is ordered and has no slot yet, and only if that is too little
+// also what lies on every other address of the organization and what is on its
+// way to the treasury. The second sum grows with the customers and is rarely
+// asked for. Either is a prediction; only dispatch reserves.
+func liquid(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount money.Amount) (money.Amount, error) {
+	fail := func(err error) (money.Amount, error) {
+		return money.Zero, fmt.Errorf("liquidity of mint %d: %w", m.ID, err)
+	}
+	var have, ordered money.Amount
 	err := tx.QueryRow(ctx, `
+		SELECT
+			(SELECT coalesce(sum(f.credited - f.held - f.reserved - f.swept), 0)
+			 FROM wallets w JOIN address_funds f ON f.wallet_id = w.wallet_id
+			 WHERE w.org_id = $1 AND w.family = $2 AND w.purpose = $3 AND w.subject = '' AND f.mint_id = $4),
+			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
+			 WHERE org_id = $1 AND mint_id = $4 AND purpose = 'PAYMENT' AND status = 'QUEUED')`,
+		orgID, m.Chain.Family(), wallet.Treasury, m.ID).Scan(&have, &ordered)
+	if err != nil {
+		return fail(err)
+	}
+	if left := less(have, ordered); !left.Less(amount) {
+		return left, nil
+	}
+	var moving money.Amount
+	err = tx.QueryRow(ctx, `
 		SELECT
 			(SELECT coalesce(sum(credited - held - reserved - swept), 0) FROM address_funds
 			 WHERE org_id = $1 AND mint_id = $2),
 			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
-			 WHERE org_id = $1 AND mint_id = $2 AND purpose = 'SWEEP' AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')),
-			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
-			 WHERE org_id = $1 AND mint_id = $2 AND purpose = 'PAYMENT' AND status = 'QUEUED')`,
-		orgID, mintID).Scan(&have, &moving, &ordered)
+			 WHERE org_id = $1 AND mint_id = $2 AND purpose = 'SWEEP' AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST'))`,
+		orgID, m.ID).Scan(&have, &moving)
 	if err != nil {
-		return money.Zero, fmt.Errorf("liquidity of mint %d: %w", mintID, err)
+		return fail(err)
 	}
 	sum, err := have.Add(moving)
 	if err != nil {
-		return money.Zero, fmt.Errorf("liquidity of mint %d: %w", mintID, err)
+		return fail(err)
 	}
-	left, err := sum.Sub(ordered)
-	if errors.Is(err, money.ErrNegative) {
-		return money.Zero, nil
-	}
-	return left, err
+	return less(sum, ordered), nil
 }
 
-// How much of an address a person compares: what wallets and explorers show of
-// a long one.
-const (
-	shownHead = 4
-	shownTail = 4
-)
+// less is a-b, and nothing where b is more.
+func less(a, b money.Amount) money.Amount {
+	left, err := a.Sub(b)
+	if err != nil {
+		return money.Zero
+	}
+	return left
+}
 
 // resembled finds a known destination with the same beginning and end as this
 // address and another middle: the address that a poisoned history offers.
 // Known are the organization's earlier destinations and its own wallets. An
 // address that is itself known resembles nothing.
-func resembled(ctx context.Context, tx pg.Tx, orgID string, family chain.Family, a chain.Address) (chain.Address, error) {
-	head, tail, ok := shown(family, a)
-	if !ok {
-		return "", nil
-	}
+func resembled(ctx context.Context, tx pg.Tx, orgID string, a chain.Address) (chain.Address, error) {
 	var found chain.Address
 	err := tx.QueryRow(ctx, `
-		WITH known AS (
+		WITH alike AS (
 			SELECT to_address AS address FROM withdrawals
-			WHERE org_id = $1 AND status NOT IN ('REJECTED', 'CANCELLED')
+			WHERE org_id = $1 AND to_shown = address_shown($2) AND status NOT IN ('REJECTED', 'CANCELLED')
 			UNION
-			SELECT address FROM wallets WHERE org_id = $1 AND family = $2
+			SELECT address FROM wallets WHERE org_id = $1 AND shown = address_shown($2)
 		)
-		SELECT address FROM known
-		WHERE left(lower(address), $3) = $4 AND right(lower(address), $5) = $6 AND lower(address) <> lower($7)
-			AND NOT EXISTS (SELECT FROM known k WHERE lower(k.address) = lower($7))
-		ORDER BY address LIMIT 1`,
-		orgID, family, len(head), head, len(tail), tail, string(a)).Scan(&found)
+		SELECT address FROM alike WHERE NOT EXISTS (SELECT FROM alike WHERE address = $2)
+		ORDER BY address LIMIT 1`, orgID, string(a)).Scan(&found)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil
 	}
@@ -130,20 +138,6 @@ func resembled(ctx context.Context, tx pg.Tx, orgID string, family chain.Family,
 		return "", fmt.Errorf("look for addresses like %s: %w", a, err)
 	}
 	return found, nil
-}
-
-// shown is the beginning and the end of an address that a person reads, in
-// lower case, with the prefix that all addresses of the family share.
-func shown(family chain.Family, a chain.Address) (head, tail string, ok bool) {
-	s := strings.ToLower(string(a))
-	prefix := 0
-	if family == chain.EVM {
-		prefix = len("0x")
-	}
-	if len(s) < prefix+shownHead+shownTail {
-		return "", "", false
-	}
-	return s[:prefix+shownHead], s[len(s)-shownTail:], true
 }
 
 // fresh tells whether a price may decide about a threshold.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/money"
@@ -315,6 +316,43 @@ func TestLowLiquidityIsHeld(t *testing.T) {
 	}
 	if w := h.request(h.want()); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "LOW_LIQUIDITY" {
 		t.Errorf("promised already: got %v %v, want LOW_LIQUIDITY", w.Status, w.ApprovalReasons)
+	}
+}
+
+func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	treasury, err := h.book.Treasury(t.Context(), h.org, chain.EVM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := h.book.Address(t.Context(), signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: alice})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The money lies on the customer's address: half of it free, half being swept.
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		err := wallet.Move(ctx, tx,
+			wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: usdc, Part: wallet.Swept, Plus: money.Units(1_000_000)},
+			wallet.Movement{WalletID: own.ID, OrgID: h.org, MintID: usdc, Part: wallet.Credited, Plus: money.Units(1_000_000)},
+			wallet.Movement{WalletID: own.ID, OrgID: h.org, MintID: usdc, Part: wallet.Reserved, Plus: money.Units(500_000)})
+		if err != nil {
+			return err
+		}
+		return dispatch.Place(ctx, tx, dispatch.Order{
+			ID: "sw_1", OrgID: h.org, Purpose: signer.Sweep, Chain: chain.Ethereum, WalletID: own.ID, ToWalletID: treasury.ID,
+			To: treasury.Address, MintID: usdc, Contract: usdcAddress, Amount: money.Units(500_000),
+		})
+	})
+	r := h.want()
+	r.Amount = "999000"
+	if w := h.request(r); w.Status != "PROCESSING" {
+		t.Errorf("what can be swept: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
+	}
+	h.deposit("bob", eth, 1) // another mint helps nobody
+	r.Amount = "1000"
+	if w := h.request(r); w.Status != "PROCESSING" {
+		t.Errorf("the rest: got %v %v, want PROCESSING", w.Status, w.ApprovalReasons)
 	}
 }
 
