@@ -52,7 +52,7 @@ func BenchmarkSequencedAndDelivered(b *testing.B) {
 		}
 	}
 	sequenced := time.Since(started)
-	stop := w.run(d)
+	stop := w.run(d.Run)
 	for range events * 4 {
 		<-received
 	}

@@ -95,13 +95,13 @@ func (w *world) dispatcher() *Dispatcher {
 	return &Dispatcher{DB: w.db, Seal: w.keyset, Key: w.key, Development: true, Log: slog.New(slog.DiscardHandler)}
 }
 
-// run starts a dispatcher and returns what stops it and waits for it.
-func (w *world) run(d *Dispatcher) (stop func()) {
+// run starts a loop and returns what stops it and waits for it.
+func (w *world) run(loop func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := d.Run(ctx); err != nil {
+		if err := loop(ctx); err != nil {
 			w.t.Errorf("run: got %v, want nil", err)
 		}
 	}()

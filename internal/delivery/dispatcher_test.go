@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -25,15 +26,15 @@ func TestTwoDispatchersDeliverEachEventOnce(t *testing.T) {
 		w.events(fmt.Sprint("dep_", i), 3)
 	}
 	for range 2 {
-		w.run(w.dispatcher())
+		w.run(w.dispatcher().Run)
+		w.run((&event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: Fan{}}).Run)
 	}
-	w.sequence()
 	until(t, "300 deliveries", func() bool {
-		var pending int
-		if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM deliveries WHERE endpoint_id = $1 AND status = 'PENDING'`, e.ID).Scan(&pending); err != nil {
+		var done int
+		if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM deliveries WHERE endpoint_id = $1 AND status = 'DELIVERED'`, e.ID).Scan(&done); err != nil {
 			t.Fatal(err)
 		}
-		return pending == 0
+		return done == 300
 	})
 	w.want("DELIVERED", 300)
 	seen := map[string]int{}
@@ -201,7 +202,7 @@ func TestASlowReceiverHoldsUpNobody(t *testing.T) {
 	for i := range 200 {
 		w.events(fmt.Sprint("dep_", i), 1)
 	}
-	w.run(w.dispatcher())
+	w.run(w.dispatcher().Run)
 	w.sequence()
 	until(t, "the fast receiver to have everything", func() bool { return len(fast.requests()) == 200 })
 	if got := held.Load(); got < 1 || got > flowStart {
@@ -407,7 +408,7 @@ func TestStoppingWaitsForWhatIsInFlight(t *testing.T) {
 	t.Cleanup(free)
 	w.endpoint(rc.URL)
 	w.events("dep_1", 2)
-	stop := w.run(w.dispatcher())
+	stop := w.run(w.dispatcher().Run)
 	w.sequence()
 	until(t, "a post in flight", func() bool { return len(rc.requests()) == 1 })
 	stopped := make(chan struct{})
@@ -435,7 +436,7 @@ func TestStoppingGivesBackWhatDoesNotEnd(t *testing.T) {
 	w.events("dep_1", 1)
 	d := w.dispatcher()
 	d.stopIn = 50 * time.Millisecond
-	stop := w.run(d)
+	stop := w.run(d.Run)
 	w.sequence()
 	until(t, "a post in flight", func() bool { return len(rc.requests()) == 1 })
 	stop()

@@ -68,10 +68,3 @@ func (f *flows) give(endpoint string, o outcome) {
 		delete(f.of, endpoint)
 	}
 }
-
-// idle tells whether nothing is in flight.
-func (f *flows) idle() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.total == 0
-}

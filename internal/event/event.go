@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
@@ -124,6 +125,7 @@ func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
 	}
+	crash.Point("K01")
 	return eventID, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -108,6 +109,7 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		if !some {
 			return nil
 		}
+		crash.Point("W20")
 		if !s.unlocked {
 			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).Scan(&ours)
 			if err != nil {
@@ -136,6 +138,9 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 	}
 	if err != nil {
 		return 0, fmt.Errorf("sequence events: %w", err)
+	}
+	if n > 0 {
+		crash.Point("W21")
 	}
 	return n, nil
 }
