@@ -17,9 +17,9 @@ CREATE TABLE wallets (
     subject    text COLLATE "C" NOT NULL, -- the customer's id; '' for a treasury
     path       text NOT NULL,
     address    text NOT NULL,
-    shown      text NOT NULL GENERATED ALWAYS AS (address_shown(address)) STORED,
     proof      bytea NOT NULL,
     created_at timestamptz NOT NULL,
+    shown      text NOT NULL GENERATED ALWAYS AS (address_shown(address)) STORED,
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
     CONSTRAINT wallets_address_unique UNIQUE (family, address),
     CONSTRAINT wallets_of_org UNIQUE (org_id, wallet_id),

@@ -12,9 +12,6 @@ CREATE TABLE withdrawals (
     chain             text NOT NULL,
     amount            numeric(78,0) NOT NULL,
     to_address        text NOT NULL,
-    -- What a person sees of it: beginning and end. An equality on a column of
-    -- its own, because row level security keeps an index on a function unused.
-    to_shown          text NOT NULL GENERATED ALWAYS AS (address_shown(to_address)) STORED,
     idempotency_key   text COLLATE "C",
     request_digest    bytea NOT NULL,
     reference         text,
@@ -34,6 +31,9 @@ CREATE TABLE withdrawals (
     approved_at       timestamptz,
     broadcast_at      timestamptz,
     completed_at      timestamptz,
+    -- What a person sees of the destination: beginning and end. An equality on a column of
+    -- its own, because row level security keeps an index on a function unused.
+    to_shown          text NOT NULL GENERATED ALWAYS AS (address_shown(to_address)) STORED,
     CONSTRAINT withdrawals_of_org UNIQUE (org_id, withdrawal_id),
     -- Keys of calls that move money never expire.
     CONSTRAINT withdrawals_idempotency_key_unique UNIQUE (org_id, idempotency_key),
