@@ -78,6 +78,7 @@ var places = []place{
 	{"internal/states", foundations, testOnly},
 	{"internal/jobs", foundations, 0},
 	{"internal/seal", foundations, 0},
+	{"internal/localworld/tied", foundations, 0},
 	{"internal/localworld/anvil", foundations, mayHTTP | mayKeys},
 	{"internal/localworld/anvil/anviltest", foundations, testOnly | mayKeys},
 	{"internal/localworld/evmtoken", foundations, 0},
@@ -117,6 +118,7 @@ var places = []place{
 	{"internal/ops", surfaces, mayFloat},
 
 	{"internal/app", wiring, 0},
+	{"internal/localworld/tour", world, 0},
 	{"internal/localworld", world, mayFloat | mayKeys},
 	{"internal/cli", commands, mayFloat},
 	{"cmd/coffer", program, 0},
@@ -133,5 +135,5 @@ var doors = []door{}
 // ones on the left. Adapters need no line here: only app imports them.
 var importers = map[string][]string{
 	"internal/localworld/anvil":    {"internal/localworld", "internal/localworld/anvil/anviltest"},
-	"internal/localworld/evmtoken": {"internal/localworld", "internal/localworld/anvil"},
+	"internal/localworld/evmtoken": {"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour"},
 }

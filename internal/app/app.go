@@ -1,0 +1,370 @@
+// Package app wires everything together, in order, and runs it: what coffer
+// serve and the local world start is this and nothing else.
+//
+// What never happens here: a decision. What a crash leaves: rows, from which the
+// next start continues; there is no recovery that normal work would not do.
+package app
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cofferpay/coffer/internal/api"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm"
+	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/jobs"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/ops"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/verify"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	headerReadMax = 10 * time.Second // to send the headers of a request
+	requestMax    = 60 * time.Second // to answer one
+	shutdownMax   = 20 * time.Second // for requests under way when the service stops
+	idleMax       = 2 * time.Minute  // for a connection without requests
+	headerBytes   = 16 << 10
+	mirrorEvery   = 30 * time.Second // between two comparisons with the signer's journal
+)
+
+// App is the service, wired.
+type App struct {
+	conf     Config
+	log      *slog.Logger
+	db       *pg.DB
+	signer   signer.Signer
+	closers  []func() error
+	chains   chain.Chains
+	book     *wallet.Book
+	prices   price.Source
+	sweepers map[chain.Name]*sweep.Sweeper
+	withdraw *withdrawal.Service
+
+	listener, private net.Listener
+	public, ops       http.Handler
+	loops             []loop
+	jobs              *jobs.Runner
+	ready             atomic.Bool
+	opened            chan struct{}
+}
+
+// A loop is a part that works until its context ends.
+type loop struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// New wires the service: it opens the database, the signer, the chains and the
+// listeners, and starts nothing. Close releases them.
+func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error) {
+	sign, attest, closeSigner, err := OpenSigner(conf.Keys, conf.Signer)
+	if err != nil {
+		return nil, err
+	}
+	a = newApp(conf, log, closeSigner)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+			a = nil
+		}
+	}()
+	if err := a.open(ctx, sign, attest); err != nil {
+		return a, err
+	}
+	// Before anything may go out or be issued, the database has to know all
+	// that the signer remembers: else it is older than the signer.
+	if err := mirror.Import(ctx, a.db, a.signer, a.book); err != nil {
+		return a, fmt.Errorf("compare the database with the signer's journal: %w", err)
+	}
+	mints, err := conf.catalogue(a.chains)
+	if err != nil {
+		return a, err
+	}
+	if err := mint.Sync(ctx, a.db, mints); err != nil {
+		return a, err
+	}
+	deposits := deposit.New(a.db, a.book, a.prices, log)
+	a.loops = append(a.loops, loop{"deposit", deposits.Run})
+	for name, ch := range a.chains {
+		a.wireChain(name, ch, deposits)
+	}
+	return a, a.wireEdges()
+}
+
+// OpenTools wires what a command needs beside a running service: everything but
+// the signer, the loops and the listeners. It writes rows that the service then
+// works on; what only a signer can do is refused.
+func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error) {
+	attest, err := keys.ReadAttest(conf.Keys.Attest)
+	if err != nil {
+		return nil, fmt.Errorf("keys.attest: %w", err)
+	}
+	a := newApp(conf, log, func() error { return nil })
+	if err := a.open(ctx, noSigner{}, attest); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	for name, ch := range a.chains {
+		a.sweepers[name] = sweep.New(a.db, ch, a.book, a.prices, sweep.Config{}, a.log)
+	}
+	return a, nil
+}
+
+// noSigner is the signer of a process that has none.
+type noSigner struct{ signer.Signer }
+
+var errNoSigner = errors.New("this command has no signer: start the service, which makes the wallet, and try again")
+
+func (noSigner) Issue(context.Context, signer.WalletRef) (signer.Issued, error) {
+	return signer.Issued{}, errNoSigner
+}
+
+func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {
+	return &App{
+		conf: conf, log: log, opened: make(chan struct{}), closers: []func() error{closeSigner},
+		sweepers: map[chain.Name]*sweep.Sweeper{}, prices: price.Fixed{Prices: conf.fixedPrices()},
+	}
+}
+
+// open opens the database and the chains and makes what stands on both.
+func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.PublicKey) (err error) {
+	a.db, err = pg.Open(ctx, pg.Config{URL: a.conf.Database.URL, MaxConns: a.conf.Database.MaxConns}, time.Now)
+	if err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	a.signer, a.book = sign, wallet.New(a.db, sign, attest)
+	if err := a.openChains(ctx); err != nil {
+		return err
+	}
+	a.withdraw = &withdrawal.Service{
+		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
+	}
+	return nil
+}
+
+func (a *App) openChains(ctx context.Context) error {
+	a.chains = chain.Chains{}
+	for name, c := range a.conf.Chains {
+		trace := map[string]evm.Tracing{"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff}[c.Trace]
+		ch, err := evm.New(ctx, evm.Config{
+			Name: name, Network: a.conf.Network, ChainID: c.ChainID, Endpoints: c.Endpoints, Agree: c.Agree,
+			Finality: evm.Finality{Depth: c.Depth}, FeeCap: money.MustParse(c.FeeCap), TipCap: c.tipCap(), Trace: trace,
+		})
+		if err != nil {
+			return fmt.Errorf("chains.%s: %w", name, err)
+		}
+		a.chains[name] = ch
+	}
+	return nil
+}
+
+func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk) {
+	paces := a.conf.Paces
+	walk := scan.Config{Chain: name, Reader: ch.Reader, Poll: time.Duration(paces.Scan)}
+	if start := a.conf.Chains[name].StartHeight; start > 0 {
+		before := start - 1
+		walk.Start = &before
+	}
+	desk := dispatch.New(a.db, ch, a.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
+		signer.Payment: a.withdraw, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+	}, dispatch.Config{
+		Poll: time.Duration(paces.Dispatch), RetryAfter: 2 * time.Duration(paces.Dispatch),
+		ResendAfter: time.Duration(paces.Resend), BumpAfter: time.Duration(paces.Bump),
+	}, a.log)
+	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep)}, a.log)
+	a.sweepers[name] = sweeper
+	a.loops = append(a.loops,
+		loop{"scan " + string(name), scan.New(a.db, walk, deposits, a.log).Run},
+		loop{"dispatch " + string(name), desk.Run},
+		loop{"sweep " + string(name), sweeper.Run},
+	)
+}
+
+// checkBooks is the chore of the verifier.
+type checkBooks struct{}
+
+// Kind names it for ever.
+func (checkBooks) Kind() string { return "verify" }
+
+// wireEdges wires what the outside meets: events, webhooks, the listeners.
+func (a *App) wireEdges() error {
+	sealed, err := seal.Open(a.conf.Keys.Seal)
+	if err != nil {
+		return fmt.Errorf("keys.seal: %w", err)
+	}
+	key, err := delivery.OpenKey(a.conf.Keys.Webhook)
+	if err != nil {
+		return fmt.Errorf("keys.webhook: %w", err)
+	}
+	cursor, err := readCursorKey(a.conf.Keys.Cursor)
+	if err != nil {
+		return err
+	}
+	environment := webhook.Test
+	if a.conf.Network == chain.Mainnet {
+		environment = webhook.Live
+	}
+	sequencer := &event.Sequencer{DB: a.db, Environment: environment, Listener: delivery.Fan{}, Log: a.log}
+	dispatcher := &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, Development: a.conf.Webhooks.Development, Log: a.log}
+	a.loops = append(a.loops,
+		loop{"sequencer", sequencer.Run},
+		loop{"delivery", dispatcher.Run},
+		loop{"journal", func(ctx context.Context) error {
+			mirror.Watch(ctx, a.db, a.signer, a.book, mirrorEvery)
+			return nil
+		}},
+	)
+	a.jobs = jobs.New(a.db, a.log)
+	jobs.Every(a.jobs, time.Duration(a.conf.Paces.Verify), checkBooks{}, func(ctx context.Context) error {
+		_, err := verify.Watch(ctx, a.db, a.chains, a.log)
+		return err
+	})
+	a.loops = append(a.loops, loop{"jobs", a.jobs.Run})
+
+	a.public = api.New(api.Config{
+		DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Wallets: a.book, Prices: a.prices, WebhookKeys: []string{key.Public()},
+		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development},
+		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log,
+	})
+	a.ops = ops.New(map[string]ops.Check{"service": a.Ready, "database": a.db.Ping, "signer": a.signerAnswers})
+	if a.listener, err = net.Listen("tcp", a.conf.API.Listen); err != nil {
+		return fmt.Errorf("api.listen: %w", err)
+	}
+	if a.private, err = net.Listen("tcp", a.conf.Ops.Listen); err != nil {
+		return fmt.Errorf("ops.listen: %w", err)
+	}
+	return nil
+}
+
+// Run works until ctx ends or a part fails, then stops everything in order:
+// no new requests first, then the loops.
+func (a *App) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	loops, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLoops()
+	for _, l := range a.loops {
+		g.Go(func() error {
+			if err := l.run(loops); err != nil && loops.Err() == nil {
+				return fmt.Errorf("%s: %w", l.name, err)
+			}
+			return nil
+		})
+	}
+	servers := []*http.Server{a.server(a.public), a.server(a.ops)}
+	for i, l := range []net.Listener{a.listener, a.private} {
+		g.Go(func() error {
+			if err := servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+	}
+	a.ready.Store(true)
+	close(a.opened)
+	a.log.Info("serving", "api", a.listener.Addr().String(), "ops", a.private.Addr().String(), "network", string(a.conf.Network))
+	g.Go(func() error {
+		<-ctx.Done()
+		a.ready.Store(false)
+		a.log.Info("stopping")
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownMax)
+		defer cancel()
+		var errs []error
+		for _, s := range servers {
+			errs = append(errs, s.Shutdown(stopping))
+		}
+		stopLoops()
+		return errors.Join(errs...)
+	})
+	return g.Wait()
+}
+
+func (a *App) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headerReadMax, ReadTimeout: requestMax, WriteTimeout: requestMax, IdleTimeout: idleMax,
+		MaxHeaderBytes: headerBytes, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
+	}
+}
+
+// Close releases what New opened. Run has returned, or was never called.
+func (a *App) Close() error {
+	var errs []error
+	for _, l := range []net.Listener{a.listener, a.private} {
+		if l != nil {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	for _, c := range a.closers {
+		errs = append(errs, c())
+	}
+	if a.db != nil {
+		a.db.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// WaitReady returns when the listeners answer.
+func (a *App) WaitReady(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-a.opened:
+		return nil
+	}
+}
+
+// Ready tells whether the service takes requests; the error says why not.
+func (a *App) Ready(context.Context) error {
+	if !a.ready.Load() {
+		return errors.New("starting or stopping")
+	}
+	return nil
+}
+
+func (a *App) signerAnswers(ctx context.Context) error {
+	_, err := a.signer.Head(ctx)
+	return err
+}
+
+// DB is the service's database.
+func (a *App) DB() *pg.DB { return a.db }
+
+// Chains are the configured chains.
+func (a *App) Chains() chain.Chains { return a.chains }
+
+// Withdrawals is the feature of that name.
+func (a *App) Withdrawals() *withdrawal.Service { return a.withdraw }
+
+// Sweeper is the sweeper of a chain, or nil.
+func (a *App) Sweeper(name chain.Name) *sweep.Sweeper { return a.sweepers[name] }
+
+// Treasury is the wallet that an organization's payments on a chain come from,
+// and that its operator sends gas to.
+func (a *App) Treasury(ctx context.Context, org string, name chain.Name) (wallet.Wallet, error) {
+	return a.book.Treasury(ctx, org, name.Family())
+}

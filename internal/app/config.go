@@ -1,0 +1,434 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// Config is all that an installation can set. It is read from a TOML file; what
+// is secret stands in a file of its own that is named here.
+type Config struct {
+	Network  chain.Network        `toml:"network" comment:"MAINNET, TESTNET or LOCAL; every chain below is of this network"`
+	Database Database             `toml:"database"`
+	API      API                  `toml:"api"`
+	Ops      Ops                  `toml:"ops"`
+	Keys     Keys                 `toml:"keys"`
+	Signer   Signer               `toml:"signer"`
+	Chains   map[chain.Name]Chain `toml:"chains"`
+	Mints    []Mint               `toml:"mints"`
+	Prices   Prices               `toml:"prices"`
+	Webhooks Webhooks             `toml:"webhooks"`
+	Paces    Paces                `toml:"paces"`
+	Log      Log                  `toml:"log"`
+}
+
+// Database says where PostgreSQL is. The URLs hold passwords, so each can stand
+// in a file instead.
+type Database struct {
+	URL          string `toml:"url,omitempty" comment:"the service's login; or url_file"`
+	URLFile      string `toml:"url_file,omitempty"`
+	OwnerURL     string `toml:"owner_url,omitempty" comment:"the owner's login, used by coffer migrate alone; or owner_url_file"`
+	OwnerURLFile string `toml:"owner_url_file,omitempty"`
+	MaxConns     int    `toml:"max_conns" comment:"connections of one process"`
+}
+
+// API is the listener that organizations call.
+type API struct {
+	Listen string `toml:"listen" comment:"address and port, such as 127.0.0.1:8080"`
+	URL    string `toml:"url" comment:"as the outside sees it, without /v1"`
+}
+
+// Ops is the private listener for health and metrics.
+type Ops struct {
+	Listen string `toml:"listen"`
+}
+
+// Keys are the files that the service itself needs; coffer keys create makes
+// those that are missing.
+type Keys struct {
+	Seal    string `toml:"seal" comment:"keyset for secrets at rest"`
+	Attest  string `toml:"attest" comment:"public key of the signer's address proofs; not secret"`
+	Webhook string `toml:"webhook" comment:"key that signs webhooks beside each endpoint's secret"`
+	Cursor  string `toml:"cursor" comment:"key that keeps the cursors of lists from being made up"`
+}
+
+// Signer says where the signer is: at a socket of a process of its own, or in
+// this one with its files.
+type Signer struct {
+	Socket  string `toml:"socket,omitempty" comment:"unix socket of coffer signer; or the four files below for a signer in this process"`
+	Seed    string `toml:"seed,omitempty"`
+	Wrap    string `toml:"wrap,omitempty" comment:"key that encrypts the seed file"`
+	Journal string `toml:"journal,omitempty"`
+	Policy  string `toml:"policy,omitempty" comment:"JSON file with the limits"`
+}
+
+// Chain configures one chain.
+type Chain struct {
+	ChainID       uint64   `toml:"chain_id"`
+	Endpoints     []string `toml:"endpoints,omitempty" comment:"JSON-RPC URLs; or endpoints_file, one a line"`
+	EndpointsFile string   `toml:"endpoints_file,omitempty"`
+	Agree         int      `toml:"agree" comment:"how many endpoints must agree on a final block"`
+	Depth         uint64   `toml:"depth,omitempty" comment:"blocks until final, for a chain without the finalized tag; 0 uses the tag"`
+	FeeCap        string   `toml:"fee_cap" comment:"most that is paid per gas, in wei"`
+	TipCap        string   `toml:"tip_cap,omitempty" comment:"most that is offered as a tip per gas, in wei; 3 gwei"`
+	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to look at; 0 begins at the final head of the first start"`
+	Trace         string   `toml:"trace,omitempty" comment:"auto, on or off: whether native coin moved inside contracts is looked for"`
+}
+
+// tipCapDefault is enough for the next blocks of every chain that is known.
+const tipCapDefault = "3000000000"
+
+func (ch Chain) tipCap() money.Amount {
+	if ch.TipCap == "" {
+		return money.MustParse(tipCapDefault)
+	}
+	return money.MustParse(ch.TipCap)
+}
+
+// Mint is a line of the catalogue.
+type Mint struct {
+	ID                    int        `toml:"id"`
+	Chain                 chain.Name `toml:"chain"`
+	Contract              string     `toml:"contract,omitempty" comment:"none for the native coin"`
+	Symbol                string     `toml:"symbol"`
+	Name                  string     `toml:"name"`
+	Decimals              int        `toml:"decimals"`
+	LogoURL               string     `toml:"logo_url,omitempty"`
+	DepositEnabled        bool       `toml:"deposit_enabled"`
+	WithdrawEnabled       bool       `toml:"withdraw_enabled"`
+	MinDeposit            string     `toml:"min_deposit" comment:"atomic units"`
+	MinWithdraw           string     `toml:"min_withdraw" comment:"atomic units"`
+	ConfirmationsRequired int        `toml:"confirmations_required"`
+	Finality              string     `toml:"finality"`
+}
+
+// Prices are the sources of dollar values.
+type Prices struct {
+	Fixed  map[string]string `toml:"fixed,omitempty" comment:"by mint id: dollars for one whole token"`
+	MaxAge Duration          `toml:"max_age" comment:"older prices count as missing"`
+}
+
+// Webhooks configures what goes to organizations.
+type Webhooks struct {
+	Development bool `toml:"development,omitempty" comment:"allow http to this machine; LOCAL only"`
+}
+
+// Paces are the intervals of the loops; none of them decides about money.
+type Paces struct {
+	Scan     Duration `toml:"scan"`
+	Dispatch Duration `toml:"dispatch"`
+	Sweep    Duration `toml:"sweep"`
+	Deliver  Duration `toml:"deliver"`
+	Verify   Duration `toml:"verify"`
+	Resend   Duration `toml:"resend" comment:"before bytes that are in no block are sent again"`
+	Bump     Duration `toml:"bump" comment:"before the oldest unmined transaction gets a higher fee"`
+}
+
+// Log configures the log on standard error.
+type Log struct {
+	Level string `toml:"level"`
+	JSON  bool   `toml:"json"`
+}
+
+// Duration is a time.Duration that is written as "1m30s".
+type Duration time.Duration
+
+// MarshalText prints it as time.Duration does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads what time.ParseDuration reads, above zero.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil || v <= 0 {
+		return fmt.Errorf("%q is not a length of time such as 30s or 5m", text)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Defaults is a configuration with everything set that has a sensible value.
+func Defaults() Config {
+	return Config{
+		Database: Database{MaxConns: 20},
+		API:      API{Listen: "127.0.0.1:8080", URL: "http://127.0.0.1:8080"},
+		Ops:      Ops{Listen: "127.0.0.1:8082"},
+		Prices:   Prices{MaxAge: Duration(5 * time.Minute)},
+		Paces: Paces{
+			Scan: Duration(time.Second), Dispatch: Duration(time.Second), Sweep: Duration(10 * time.Second),
+			Deliver: Duration(250 * time.Millisecond), Verify: Duration(5 * time.Minute),
+			Resend: Duration(15 * time.Second), Bump: Duration(time.Minute),
+		},
+		Log: Log{Level: "info"},
+	}
+}
+
+// ReadConfig reads and checks a configuration file. The error holds everything
+// that is wrong with it, each with the setting and what to do.
+func ReadConfig(path string) (Config, error) {
+	conf := Defaults()
+	f, err := os.Open(path)
+	if err != nil {
+		return conf, fmt.Errorf("open the configuration: %w", err)
+	}
+	defer f.Close()
+	err = toml.NewDecoder(f).DisallowUnknownFields().Decode(&conf)
+	var unknown *toml.StrictMissingError
+	var wrong *toml.DecodeError
+	switch {
+	case errors.As(err, &unknown):
+		return conf, fmt.Errorf("%s has settings that do not exist:\n%s", path, unknown.String())
+	case errors.As(err, &wrong):
+		return conf, fmt.Errorf("%s cannot be read:\n%s", path, wrong.String())
+	case err != nil:
+		return conf, fmt.Errorf("read %s: %w", path, err)
+	}
+	if err := conf.resolve(filepath.Dir(path)); err != nil {
+		return conf, err
+	}
+	if err := conf.Check(); err != nil {
+		return conf, fmt.Errorf("%s:\n%w", path, err)
+	}
+	return conf, nil
+}
+
+// resolve reads the settings that stand in files of their own and makes the
+// paths of files absolute, from the folder of the configuration.
+func (c *Config) resolve(dir string) error {
+	for _, p := range []*string{&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.Cursor, &c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy} {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	content := func(setting, file string) (string, error) {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(dir, file)
+		}
+		b, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("%s: %s does not exist; write the value into it (mode 0600)", setting, file)
+		}
+		return strings.TrimSpace(string(b)), err
+	}
+	var err error
+	if c.Database.URLFile != "" {
+		if c.Database.URL, err = content("database.url_file", c.Database.URLFile); err != nil {
+			return err
+		}
+	}
+	if c.Database.OwnerURLFile != "" {
+		if c.Database.OwnerURL, err = content("database.owner_url_file", c.Database.OwnerURLFile); err != nil {
+			return err
+		}
+	}
+	for name, ch := range c.Chains {
+		if ch.EndpointsFile == "" {
+			continue
+		}
+		lines, err := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile)
+		if err != nil {
+			return err
+		}
+		ch.Endpoints = strings.Fields(lines)
+		c.Chains[name] = ch
+	}
+	return nil
+}
+
+// Check finds everything that is wrong, each with the setting's name and the fix.
+func (c Config) Check() error {
+	var errs []error
+	bad := func(setting, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", setting, fmt.Sprintf(format, args...)))
+	}
+	need := func(setting, value, what string) {
+		if value == "" {
+			bad(setting, "is missing; set it to %s", what)
+		}
+	}
+	if !slices.Contains([]chain.Network{chain.Mainnet, chain.Testnet, chain.Local}, c.Network) {
+		bad("network", "is %q; set it to MAINNET, TESTNET or LOCAL", c.Network)
+	}
+	need("database.url", c.Database.URL, "postgres://coffer:…@host/coffer, or name a file in database.url_file")
+	if c.Database.MaxConns < 4 {
+		bad("database.max_conns", "is %d; the service needs at least 4", c.Database.MaxConns)
+	}
+	for setting, addr := range map[string]string{"api.listen": c.API.Listen, "ops.listen": c.Ops.Listen} {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			bad(setting, "%q is not an address with a port, such as 127.0.0.1:8080", addr)
+		}
+	}
+	if u, err := url.Parse(c.API.URL); err != nil || u.Host == "" {
+		bad("api.url", "%q is not a URL; set it to what the outside calls", c.API.URL)
+	} else if u.Scheme != "https" && c.Network != chain.Local {
+		bad("api.url", "has to be https: an API key crosses it on every call")
+	}
+	need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
+	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
+	need("keys.webhook", c.Keys.Webhook, "the key file that coffer keys create makes")
+	need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
+	c.Signer.check(bad, need)
+	if len(c.Chains) == 0 {
+		bad("chains", "is empty; configure at least one, such as [chains.ETHEREUM]")
+	}
+	for name, ch := range c.Chains {
+		ch.check("chains."+string(name), name, bad)
+	}
+	c.checkMints(bad)
+	for id, p := range c.Prices.Fixed {
+		if _, err := strconv.Atoi(id); err != nil {
+			bad("prices.fixed", "%q is not a mint id", id)
+		}
+		if _, err := money.ParseUSD(p); err != nil {
+			bad("prices.fixed."+id, "%q is not a number of dollars such as \"0.9998\"", p)
+		}
+	}
+	if c.Webhooks.Development && c.Network != chain.Local {
+		bad("webhooks.development", "is for network LOCAL alone: it lets webhooks reach this machine")
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
+		bad("log.level", "is %q; set it to debug, info, warn or error", c.Log.Level)
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+func (s Signer) check(bad func(string, string, ...any), need func(string, string, string)) {
+	files := []string{s.Seed, s.Wrap, s.Journal, s.Policy}
+	if s.Socket != "" {
+		if strings.Join(files, "") != "" {
+			bad("signer.socket", "is set together with files of a signer in this process; there is one signer: remove the one or the other")
+		}
+		return
+	}
+	need("signer.seed", s.Seed, "the seed file that coffer keys create makes, or set signer.socket")
+	need("signer.wrap", s.Wrap, "the key file that encrypts the seed")
+	need("signer.journal", s.Journal, "the signer's journal file, on a disk that no database backup rolls back")
+	need("signer.policy", s.Policy, "the JSON file with the signer's limits")
+}
+
+func (ch Chain) check(at string, name chain.Name, bad func(string, string, ...any)) {
+	if name.Family() != chain.EVM {
+		bad(at, "is not a chain that this version runs")
+	}
+	if ch.ChainID == 0 {
+		bad(at+".chain_id", "is missing; Ethereum's main network is 1")
+	}
+	if len(ch.Endpoints) == 0 {
+		bad(at+".endpoints", "is empty; name at least one JSON-RPC URL")
+	}
+	for _, e := range ch.Endpoints {
+		// The URL itself may hold a provider's key, so it is not repeated.
+		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			bad(at+".endpoints", "one of them is not an http or https URL")
+		}
+	}
+	if ch.Agree < 1 || ch.Agree > len(ch.Endpoints) {
+		bad(at+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree, len(ch.Endpoints))
+	}
+	if n, err := money.Parse(ch.FeeCap); err != nil || n.IsZero() {
+		bad(at+".fee_cap", "%q is not a number of wei per gas; 200 gwei is \"200000000000\"", ch.FeeCap)
+	}
+	if ch.TipCap != "" {
+		if _, err := money.Parse(ch.TipCap); err != nil {
+			bad(at+".tip_cap", "%q is not a number of wei per gas", ch.TipCap)
+		}
+	}
+	if !slices.Contains([]string{"", "auto", "on", "off"}, ch.Trace) {
+		bad(at+".trace", "is %q; set it to auto, on or off", ch.Trace)
+	}
+}
+
+func (c Config) checkMints(bad func(string, string, ...any)) {
+	seen := map[int]bool{}
+	native := map[chain.Name]bool{}
+	for i, m := range c.Mints {
+		at := fmt.Sprintf("mints[%d] (%s on %s)", i, m.Symbol, m.Chain)
+		if m.ID < 1 || seen[m.ID] {
+			bad(at+".id", "is %d; every mint has its own id above 0, for ever", m.ID)
+		}
+		seen[m.ID] = true
+		if _, ok := c.Chains[m.Chain]; !ok {
+			bad(at+".chain", "%q is not configured under chains", m.Chain)
+		}
+		if m.Contract == "" {
+			native[m.Chain] = true
+		}
+		for setting, units := range map[string]string{"min_deposit": m.MinDeposit, "min_withdraw": m.MinWithdraw} {
+			if n, err := money.Parse(units); err != nil || n.IsZero() {
+				bad(at+"."+setting, "%q is not a number of atomic units above 0", units)
+			}
+		}
+		if m.Symbol == "" || m.Name == "" {
+			bad(at, "needs a symbol and a name")
+		}
+		if m.Decimals < 0 || m.Decimals > 36 {
+			bad(at+".decimals", "is %d; it is between 0 and 36", m.Decimals)
+		}
+	}
+	for name := range c.Chains {
+		if !native[name] {
+			bad("mints", "the native coin of %s is missing; it pays the fees, so it has to be in the books", name)
+		}
+	}
+}
+
+// catalogue is the configured mints as the mint package takes them. The
+// configuration was checked.
+func (c Config) catalogue(chains chain.Chains) ([]mint.Mint, error) {
+	var out []mint.Mint
+	for _, m := range c.Mints {
+		kind, contract := mint.Native, chain.Address("")
+		if m.Contract != "" {
+			var err error
+			if contract, err = chains[m.Chain].Grammar.Parse(m.Contract); err != nil {
+				return nil, fmt.Errorf("mints: contract of mint %d: %w", m.ID, err)
+			}
+			kind = mint.Token
+		}
+		out = append(out, mint.Mint{
+			ID: m.ID, Chain: m.Chain, Network: c.Network, Kind: kind, Contract: contract,
+			Symbol: m.Symbol, Name: m.Name, Decimals: m.Decimals, LogoURL: m.LogoURL,
+			DepositEnabled: m.DepositEnabled, WithdrawEnabled: m.WithdrawEnabled,
+			MinDeposit: money.MustParse(m.MinDeposit), MinWithdraw: money.MustParse(m.MinWithdraw),
+			ConfirmationsRequired: m.ConfirmationsRequired, Finality: m.Finality,
+		})
+	}
+	return out, nil
+}
+
+// fixedPrices is the configured price table.
+func (c Config) fixedPrices() map[int]money.USD {
+	out := map[int]money.USD{}
+	for id, p := range c.Prices.Fixed {
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			panic("app: unchecked configuration: " + err.Error())
+		}
+		out[n] = money.MustParseUSD(p)
+	}
+	return out
+}
+
+// WriteConfig writes a configuration file with mode 0600.
+func WriteConfig(path string, c Config) error {
+	b, err := toml.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	return os.WriteFile(path, b, 0o600)
+}

@@ -1,0 +1,141 @@
+package app
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/remote"
+)
+
+// cursorKeyBytes is the length of the key that signs cursors.
+const cursorKeyBytes = 32
+
+// KeyFiles names the files of an installation whose keys stand in one folder.
+func KeyFiles(dir string) (Keys, Signer) {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	return Keys{Seal: at("seal.key"), Attest: at("attest.pub"), Webhook: at("webhook.key"), Cursor: at("cursor.key")},
+		Signer{Seed: at("seed.sealed"), Wrap: at("seed.key"), Journal: at("journal"), Policy: at("policy.json")}
+}
+
+// CreateKeys makes every key file of an installation that is missing, and an
+// empty journal together with a new seed. A seed whose journal is missing is an
+// error: it may have signed, and only its operator can say what happened.
+func CreateKeys(k Keys, s Signer) error {
+	for _, path := range []string{k.Seal, k.Webhook, k.Cursor, s.Seed, s.Journal} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return fmt.Errorf("make the folder of the keys: %w", err)
+		}
+	}
+	for path, create := range map[string]func(string) error{k.Seal: seal.Create, k.Webhook: delivery.CreateKey, k.Cursor: createCursorKey} {
+		if err := create(path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("create %s: %w", path, err)
+		}
+	}
+	if s.Socket != "" {
+		return nil
+	}
+	files := keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest}
+	switch _, err := os.Stat(s.Seed); {
+	case err == nil:
+		if _, err := os.Stat(s.Journal); err != nil {
+			return fmt.Errorf("the seed %s is there and its journal %s is not: put the journal back, or see docs/runbooks before anything signs again: %w", s.Seed, s.Journal, err)
+		}
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if _, err := keys.Create(files, time.Now()); err != nil {
+		return fmt.Errorf("create the seed: %w", err)
+	}
+	return CreateJournal(k, s)
+}
+
+// CreateJournal makes the empty journal of a seed that has never signed.
+func CreateJournal(k Keys, s Signer) error {
+	seed, err := keys.Open(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
+	if err != nil {
+		return err
+	}
+	return local.Create(local.Config{Journal: s.Journal}, seed)
+}
+
+func createCursorKey(path string) error {
+	b := make([]byte, cursorKeyBytes)
+	if _, err := rand.Read(b); err != nil {
+		return err
+	}
+	return keys.CreateFile(path, []byte(hex.EncodeToString(b)+"\n"), 0o600)
+}
+
+func readCursorKey(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("keys.cursor: %w; coffer keys create makes it", err)
+	}
+	b, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(b) != cursorKeyBytes {
+		return nil, fmt.Errorf("keys.cursor: %s does not hold %d bytes in hex", path, cursorKeyBytes)
+	}
+	return b, nil
+}
+
+// OpenSigner opens the signer that a configuration names: the one at a socket,
+// or one in this process, which locks the journal. close ends it.
+func OpenSigner(k Keys, s Signer) (sign signer.Signer, attest ed25519.PublicKey, closer func() error, err error) {
+	attest, err = keys.ReadAttest(k.Attest)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("keys.attest: %w", err)
+	}
+	if s.Socket != "" {
+		return remote.Dial(s.Socket), attest, func() error { return nil }, nil
+	}
+	seed, err := keys.Open(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("signer.seed: %w", err)
+	}
+	text, err := os.ReadFile(s.Policy)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("signer.policy: %w", err)
+	}
+	policy, err := local.ParsePolicy(text)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("signer.policy: %w", err)
+	}
+	opened, err := local.Open(local.Config{Journal: s.Journal, Policy: policy}, seed)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("signer.journal: %w", err)
+	}
+	return opened, attest, opened.Close, nil
+}
+
+// ServeSigner answers for the signer that a configuration names at a unix socket
+// until ctx ends. up is told where the journal stands when it is about to.
+func ServeSigner(ctx context.Context, conf Config, socket string, up func(signer.Head)) error {
+	if conf.Signer.Socket != "" {
+		return errors.New("signer.socket: this configuration points to another signer; give coffer signer one with the seed, the journal and the policy")
+	}
+	sign, _, closeSigner, err := OpenSigner(conf.Keys, conf.Signer)
+	if err != nil {
+		return err
+	}
+	head, err := sign.Head(ctx)
+	if err != nil {
+		return errors.Join(err, closeSigner())
+	}
+	up(head)
+	return errors.Join(remote.Serve(ctx, socket, sign), closeSigner())
+}

@@ -1,0 +1,120 @@
+// Package cli is the commands of the program coffer. A command reads its
+// settings, calls what does the work, and prints what came of it in words.
+//
+// What never happens here: a rule. What a crash leaves is said by what a command
+// calls.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/localworld"
+)
+
+// commands is the whole command line.
+type commands struct {
+	Serve       serve       `cmd:"" help:"Run the service with a configuration file."`
+	Migrate     migrate     `cmd:"" help:"Bring the database to what this program needs, as its owner."`
+	Signer      signerCmd   `cmd:"" help:"Run the signer as a process of its own, at a unix socket."`
+	Local       local       `cmd:"" help:"Run everything on this machine with real local chains, take the tour, or use the faucet."`
+	Withdrawals withdrawals `cmd:"" help:"Decide about withdrawals that wait for a person."`
+	Sweep       sweepCmd    `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
+	Verify      verifyCmd   `cmd:"" help:"Check the books against themselves and against the chains."`
+	Keys        keysCmd     `cmd:"" help:"Create, show, back up and restore the keys."`
+	Org         orgCmd      `cmd:"" help:"Create organizations."`
+	Config      configCmd   `cmd:"" help:"Check a configuration file."`
+}
+
+// streams are where a command writes.
+type streams struct{ out, err io.Writer }
+
+// Run runs the command line and returns the exit code: 0 when it worked, 1 when
+// not, 2 when it could not be understood.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c commands
+	parser, err := kong.New(&c, kong.Name("coffer"), kong.Description("Custodial payments that a company runs itself."),
+		kong.Writers(stdout, stderr), kong.UsageOnError(), kong.Exit(func(code int) { panic(exit(code)) }))
+	if err != nil {
+		panic("cli: impossible grammar: " + err.Error())
+	}
+	code, ok := parse(parser, args, ctx, streams{stdout, stderr}, stderr)
+	if !ok {
+		return code
+	}
+	return code
+}
+
+// exit is kong's wish to end the program, after --help for example.
+type exit int
+
+func parse(parser *kong.Kong, args []string, ctx context.Context, s streams, stderr io.Writer) (code int, ok bool) {
+	defer func() {
+		if e, is := recover().(exit); is {
+			code, ok = int(e), false
+		}
+	}()
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "coffer: %v\n", err)
+		return 2, false
+	}
+	command.BindTo(ctx, (*context.Context)(nil))
+	command.Bind(s)
+	err = command.Run()
+	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return 0, true
+	}
+	if f := fault.Of(err); f != nil {
+		fmt.Fprintf(stderr, "coffer: %s\n", f.Message)
+	} else {
+		fmt.Fprintf(stderr, "coffer: %v\n", err)
+	}
+	return 1, true
+}
+
+// installation finds the configuration that a command is for: the file that is
+// named, or the one of the local world that runs here.
+type installation struct {
+	ConfigFile string `name:"config" short:"c" type:"path" env:"COFFER_CONFIG" help:"Configuration file; without it, the local world that runs in this folder."`
+}
+
+func (i installation) read() (app.Config, error) {
+	file := i.ConfigFile
+	if file == "" {
+		info, err := localworld.Read(".")
+		if err != nil {
+			return app.Config{}, fmt.Errorf("%w; or name a configuration with --config", err)
+		}
+		file = info.Config
+	}
+	return app.ReadConfig(file)
+}
+
+// tools opens what a command needs beside a running service.
+func (i installation) tools(ctx context.Context) (*app.App, error) {
+	conf, err := i.read()
+	if err != nil {
+		return nil, err
+	}
+	return app.OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
+}
+
+// logger is the log that a configuration asks for.
+func logger(conf app.Log, w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(conf.Level)); err != nil {
+		level = slog.LevelInfo
+	}
+	if conf.JSON {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}

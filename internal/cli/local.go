@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/localworld/tour"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/people"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/verify"
+)
+
+type local struct {
+	Run    localRun    `cmd:"" default:"withargs" help:"Start the local world and stay until Ctrl-C (the default)."`
+	Tour   localTour   `cmd:"" help:"Play the whole story against the local world that runs here, or one of its own."`
+	Faucet localFaucet `cmd:"" help:"Send coins or tokens from the local faucet."`
+}
+
+type localRun struct {
+	Keep         string `type:"path" placeholder:"DIR" help:"Keep the world in this folder over restarts; else every start is a fresh one."`
+	Port         int    `help:"Port of the API; a free one when 0."`
+	OpsPort      int    `help:"Port of health and metrics; a free one when 0."`
+	ChainPort    int    `help:"Port of the local Ethereum; a free one when 0."`
+	DatabasePort int    `help:"Port of PostgreSQL; a free one when 0."`
+	Verbose      bool   `short:"v" help:"Print the service's whole log."`
+}
+
+func (c localRun) Run(ctx context.Context, std streams) error {
+	level := slog.LevelWarn
+	if c.Verbose {
+		level = slog.LevelDebug
+	}
+	started := time.Now()
+	w, err := localworld.Start(ctx, localworld.Options{
+		Keep: c.Keep, Port: c.Port, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
+		Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level})),
+		Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
+	})
+	if err != nil {
+		return err
+	}
+	show(std, w.Info, time.Since(started))
+	err = w.Wait(ctx)
+	fmt.Fprintln(std.out, "\nStopping.")
+	return errors.Join(err, w.Stop())
+}
+
+// show prints what a person needs to begin.
+func show(std streams, info localworld.Info, took time.Duration) {
+	fmt.Fprintf(std.out, "\nCoffer's local world is up after %s.\n\n", took.Round(10*time.Millisecond))
+	t := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "  API\t%s\n  API key\t%s\n  document\t%s\n", info.BaseURL, info.APIKey, info.OpenAPIURL)
+	fmt.Fprintf(t, "  organization\t%s\n  owner\t%s\n", info.OrganizationID, info.Users[0].Email)
+	for name, c := range info.Chains {
+		fmt.Fprintf(t, "  %s\t%s (chain id %d)\n", strings.ToLower(name), c.RPCURL, c.ChainID)
+	}
+	for _, m := range info.Mints {
+		contract := "native coin"
+		if m.ContractAddress != nil {
+			contract = *m.ContractAddress
+		}
+		fmt.Fprintf(t, "  mint %d\t%s  %s\n", m.ID, m.Symbol, contract)
+	}
+	t.Flush()
+	fmt.Fprintf(std.out, `
+  Everything above stands in %s, too. Try, in another terminal:
+
+    bin/coffer local tour
+    curl -s %s/deposit -H 'x-api-key: %s' \
+         -H 'content-type: application/json' -d '{"mintId":1,"customerId":"user_42"}'
+    bin/coffer local faucet --mint 1 --to ADDRESS --amount 250
+
+  Ctrl-C ends it.
+`, localworld.File, info.BaseURL, info.APIKey)
+}
+
+type localTour struct{}
+
+func (localTour) Run(ctx context.Context, std streams) error {
+	info, err := localworld.Read(".")
+	if err != nil {
+		fmt.Fprintln(std.out, "No local world runs here; starting one for the tour.")
+		dir, err := os.MkdirTemp("", "coffer-tour-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		w, err := localworld.Start(ctx, localworld.Options{
+			Dir: dir, Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
+		})
+		if err != nil {
+			return err
+		}
+		return errors.Join(Tour(ctx, std.out, w.Info), w.Stop())
+	}
+	return Tour(ctx, std.out, info)
+}
+
+// Tour plays the story against a running world, with the decisions of a person
+// made by the same code as coffer withdrawals.
+func Tour(ctx context.Context, out interface{ Write([]byte) (int, error) }, info localworld.Info) error {
+	conf, err := app.ReadConfig(info.Config)
+	if err != nil {
+		return err
+	}
+	a, err := app.OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	return tour.Play(ctx, tour.Options{
+		Info: info, Out: out,
+		Decide: func(ctx context.Context, id string, yes bool) error {
+			var p people.Person
+			err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+				p, err = people.ByEmail(ctx, tx, info.Users[0].Email)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if yes {
+				_, err = a.Withdrawals().Approve(ctx, p.OrgID, id, audit.User(p.ID))
+			} else {
+				_, err = a.Withdrawals().Remove(ctx, p.OrgID, id, audit.User(p.ID), "the tour")
+			}
+			return err
+		},
+		Check: func(ctx context.Context) ([]string, error) {
+			books, err := verify.Run(ctx, a.DB())
+			if err != nil {
+				return nil, err
+			}
+			chains, err := verify.OnChain(ctx, a.DB(), a.Chains())
+			if err != nil {
+				return nil, err
+			}
+			var out []string
+			for _, b := range append(books.Breaches, chains.Breaches...) {
+				out = append(out, fmt.Sprintf("%s %s: %s", b.Check, b.Subject, b.Detail))
+			}
+			return out, nil
+		},
+	})
+}
+
+type localFaucet struct {
+	Chain  string `default:"ETHEREUM" help:"The chain."`
+	Mint   int    `required:"" help:"The mint's id."`
+	To     string `required:"" help:"Address to pay."`
+	Amount string `required:"" help:"Whole tokens, such as 250 or 0.5."`
+}
+
+func (c localFaucet) Run(ctx context.Context, std streams) error {
+	info, err := localworld.Read(".")
+	if err != nil {
+		return err
+	}
+	var m *localworld.Mint
+	for i := range info.Mints {
+		if info.Mints[i].ID == c.Mint && info.Mints[i].Chain == strings.ToUpper(c.Chain) {
+			m = &info.Mints[i]
+		}
+	}
+	if m == nil {
+		return fmt.Errorf("there is no mint %d on %s", c.Mint, c.Chain)
+	}
+	units, err := money.ParseDecimal(c.Amount, m.Decimals)
+	if err != nil {
+		return fmt.Errorf("--amount %s: %w", c.Amount, err)
+	}
+	if !common.IsHexAddress(c.To) {
+		return fmt.Errorf("--to %s: not an Ethereum address", c.To)
+	}
+	hash, err := info.Faucet(ctx, *m, common.HexToAddress(c.To), units.Big())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "Sent %s %s to %s: %s\n", c.Amount, m.Symbol, c.To, hash.Hex())
+	return nil
+}

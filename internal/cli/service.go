@@ -1,0 +1,384 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/people"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/verify"
+)
+
+type serve struct {
+	ConfigFile string `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file."`
+}
+
+func (s serve) Run(ctx context.Context, std streams) error {
+	conf, err := app.ReadConfig(s.ConfigFile)
+	if err != nil {
+		return err
+	}
+	a, err := app.New(ctx, conf, logger(conf.Log, std.err))
+	if err != nil {
+		return err
+	}
+	return errors.Join(a.Run(ctx), a.Close())
+}
+
+type migrate struct{ installation }
+
+func (m migrate) Run(ctx context.Context, std streams) error {
+	conf, err := m.read()
+	if err != nil {
+		return err
+	}
+	if conf.Database.OwnerURL == "" {
+		return errors.New("database.owner_url: is missing; migrations run as the owner of the database")
+	}
+	if err := pg.Migrate(ctx, pg.Config{URL: conf.Database.URL, OwnerURL: conf.Database.OwnerURL}); err != nil {
+		return err
+	}
+	fmt.Fprintln(std.out, "The database is up to date.")
+	return nil
+}
+
+type signerCmd struct {
+	Serve signerServe `cmd:"" default:"withargs" help:"Answer at a unix socket (the default)."`
+	Init  signerInit  `cmd:"" help:"Begin an empty journal for a seed that has never signed."`
+}
+
+type signerServe struct {
+	ConfigFile string `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files."`
+	Socket     string `type:"path" required:"" help:"Unix socket to answer at."`
+}
+
+func (s signerServe) Run(ctx context.Context, std streams) error {
+	conf, err := app.ReadConfig(s.ConfigFile)
+	if err != nil {
+		return err
+	}
+	return app.ServeSigner(ctx, conf, s.Socket, func(head signer.Head) {
+		fmt.Fprintf(std.err, "signer: journal %s at entry %d, answering at %s\n", head.JournalID, head.Seq, s.Socket)
+	})
+}
+
+type signerInit struct{ keyFolder }
+
+func (s signerInit) Run(std streams) error {
+	own, sign := app.KeyFiles(s.Dir)
+	if err := app.CreateJournal(own, sign); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "%s is an empty journal. If this seed ever signed anything, remove it and put the old one back: without it the signer pays again what it paid.\n", sign.Journal)
+	return nil
+}
+
+type withdrawals struct {
+	Approve approve `cmd:"" help:"Approve a held withdrawal: it is paid."`
+	Remove  remove  `cmd:"" help:"Remove a held withdrawal: its amount returns to the customer."`
+}
+
+// decision is what both verbs take.
+type decision struct {
+	installation
+	ID string `arg:"" help:"The withdrawal, wd_…"`
+	As string `placeholder:"EMAIL" help:"Who decides; the first person of the local world when it is not said."`
+}
+
+// person finds who decides and that they may.
+func (d decision) person(ctx context.Context, db *pg.DB) (p people.Person, err error) {
+	email := d.As
+	if email == "" {
+		info, err := localworld.Read(".")
+		if err != nil || len(info.Users) == 0 {
+			return p, errors.New("say who decides, with --as EMAIL")
+		}
+		email = info.Users[0].Email
+	}
+	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		p, err = people.ByEmail(ctx, tx, email)
+		return err
+	})
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", email, err)
+	}
+	if !p.May(people.Approve) {
+		return p, fmt.Errorf("%s may not decide about withdrawals: that takes the role OWNER, ADMIN or APPROVER", email)
+	}
+	return p, nil
+}
+
+type approve struct{ decision }
+
+func (c approve) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	p, err := c.person(ctx, a.DB())
+	if err != nil {
+		return err
+	}
+	w, err := a.Withdrawals().Approve(ctx, p.OrgID, c.ID, audit.User(p.ID))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "%s of %s %s to %s is %s, approved by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.ToAddress, w.Status, p.Email)
+	return nil
+}
+
+type remove struct {
+	decision
+	Reason string `help:"Why, for the record."`
+}
+
+func (c remove) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	p, err := c.person(ctx, a.DB())
+	if err != nil {
+		return err
+	}
+	w, err := a.Withdrawals().Remove(ctx, p.OrgID, c.ID, audit.User(p.ID), c.Reason)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "%s of %s %s is %s, removed by %s; the amount is available to %s again.\n",
+		w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.Status, p.Email, w.CustomerID)
+	return nil
+}
+
+type sweepCmd struct {
+	installation
+	Chain chain.Name `default:"ETHEREUM" help:"The chain."`
+}
+
+func (c sweepCmd) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	s := a.Sweeper(c.Chain)
+	if s == nil {
+		return fmt.Errorf("%s is not configured", c.Chain)
+	}
+	n, err := s.All(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "%d sweeps planned; the running service carries them out.\n", n)
+	return nil
+}
+
+type verifyCmd struct{ installation }
+
+func (c verifyCmd) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	books, err := verify.Run(ctx, a.DB())
+	if err != nil {
+		return err
+	}
+	chains, err := verify.OnChain(ctx, a.DB(), a.Chains())
+	if err != nil {
+		return err
+	}
+	tellReport(std, "books", books)
+	tellReport(std, "chains", chains)
+	if n := len(books.Breaches) + len(chains.Breaches); n > 0 {
+		return fmt.Errorf("%d breaches: nothing should go out before they are understood", n)
+	}
+	return nil
+}
+
+// tellReport prints a report, a line a check and a line a breach.
+func tellReport(std streams, of string, r verify.Report) {
+	fmt.Fprintf(std.out, "%s\n", of)
+	for _, o := range r.Outcomes {
+		mark := "ok"
+		if o.Breaches > 0 {
+			mark = fmt.Sprintf("%d BREACHES", o.Breaches)
+		}
+		fmt.Fprintf(std.out, "  %-12s %s\n", mark, o.Promise)
+	}
+	for _, b := range r.Breaches {
+		fmt.Fprintf(std.out, "  !  %s  %s  %s\n", b.Check, b.Subject, b.Detail)
+	}
+}
+
+type keysCmd struct {
+	Create  keysCreate  `cmd:"" help:"Create every key file that is missing, a seed with its journal included."`
+	Show    keysShow    `cmd:"" help:"Show what the seed is, without the seed."`
+	Backup  keysBackup  `cmd:"" help:"Back the seed up, encrypted with age."`
+	Restore keysRestore `cmd:"" help:"Restore a seed from its backup."`
+}
+
+type keyFolder struct {
+	Dir string `arg:"" type:"path" help:"Folder of the key files."`
+}
+
+func (k keyFolder) files() keys.Files {
+	own, sign := app.KeyFiles(k.Dir)
+	return keys.Files{Key: sign.Seed, KEK: sign.Wrap, Attest: own.Attest}
+}
+
+type keysCreate struct{ keyFolder }
+
+func (k keysCreate) Run(std streams) error {
+	own, sign := app.KeyFiles(k.Dir)
+	if err := app.CreateKeys(own, sign); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "Keys are in %s. Back the seed up before any money arrives: coffer keys backup.\n", k.Dir)
+	return keysShow(k).Run(std)
+}
+
+type keysShow struct{ keyFolder }
+
+func (k keysShow) Run(std streams) error {
+	info, err := keys.Show(k.files())
+	if err != nil {
+		return err
+	}
+	tellSeed(std, info)
+	return nil
+}
+
+type keysBackup struct {
+	keyFolder
+	To             string `type:"path" required:"" help:"File to write."`
+	Recipient      string `xor:"who" required:"" help:"age recipient, age1…"`
+	PassphraseFile string `xor:"who" required:"" type:"existingfile" help:"File with a passphrase, instead of a recipient."`
+}
+
+func (k keysBackup) Run(std streams) error {
+	pass, err := secretFile(k.PassphraseFile)
+	if err != nil {
+		return err
+	}
+	if err := keys.Backup(k.files(), keys.BackupTo{Recipient: k.Recipient, Passphrase: pass}, k.To); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "The seed's backup is %s. Restore it somewhere once, to know that it works.\n", k.To)
+	return nil
+}
+
+type keysRestore struct {
+	keyFolder
+	From           string `type:"existingfile" required:"" help:"The backup."`
+	IdentityFile   string `xor:"who" required:"" type:"existingfile" help:"File with the age identity, AGE-SECRET-KEY-1…"`
+	PassphraseFile string `xor:"who" required:"" type:"existingfile" help:"File with the passphrase."`
+}
+
+func (k keysRestore) Run(std streams) error {
+	identity, err := secretFile(k.IdentityFile)
+	if err != nil {
+		return err
+	}
+	pass, err := secretFile(k.PassphraseFile)
+	if err != nil {
+		return err
+	}
+	info, err := keys.Restore(k.files(), keys.BackupFrom{Identity: identity, Passphrase: pass}, k.From)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "Restored. Put the journal beside it before anything signs.\n")
+	tellSeed(std, info)
+	return nil
+}
+
+func tellSeed(std streams, info keys.Info) {
+	fmt.Fprintf(std.out, "seed of %s, attestation key %x\n", info.CreatedAt.UTC().Format(time.RFC3339), info.AttestKey)
+}
+
+// secretFile reads the last line that is not a comment of a file with a secret
+// in it; no file is no secret.
+func secretFile(path string) (seal.Secret, error) {
+	if path == "" {
+		return seal.Secret{}, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return seal.Secret{}, err
+	}
+	secret := ""
+	for line := range strings.Lines(string(b)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			secret = line
+		}
+	}
+	return seal.NewSecret(secret), nil
+}
+
+type orgCmd struct {
+	Create orgCreate `cmd:"" help:"Create an organization and show its API key, once."`
+}
+
+type orgCreate struct {
+	installation
+	Name  string   `arg:"" help:"Its name."`
+	Owner []string `placeholder:"EMAIL" help:"People who own it and may approve; may be given several times."`
+}
+
+func (c orgCreate) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	o, key, err := org.Create(ctx, a.DB(), c.Name)
+	if err != nil {
+		return err
+	}
+	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		for _, email := range c.Owner {
+			name, _, _ := strings.Cut(email, "@")
+			if _, err := people.Add(ctx, tx, audit.Operator("cli"), o.ID, email, name, people.Owner); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "organization  %s\nAPI key       %s\n\nThe key is shown once and moves money: store it where only the backend reads it.\n", o.ID, key.Reveal())
+	return nil
+}
+
+type configCmd struct {
+	Check configCheck `cmd:"" help:"Check a configuration file and say everything that is wrong with it."`
+}
+
+type configCheck struct {
+	File string `arg:"" type:"existingfile" help:"Configuration file."`
+}
+
+func (c configCheck) Run(std streams) error {
+	if _, err := app.ReadConfig(c.File); err != nil {
+		return err
+	}
+	fmt.Fprintln(std.out, "The configuration is sound.")
+	return nil
+}

@@ -1,0 +1,77 @@
+package localworld
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+)
+
+// Faucet sends an amount of a mint, in atomic units, from the local chain's
+// account that has plenty of everything, as anybody does from a wallet of their
+// own, and returns when the chain has taken the transaction.
+func (i Info) Faucet(ctx context.Context, m Mint, to common.Address, amount *big.Int) (common.Hash, error) {
+	endpoint, ok := i.Chains[m.Chain]
+	if !ok {
+		return common.Hash{}, fmt.Errorf("this world has no chain %s", m.Chain)
+	}
+	eth, err := ethclient.DialContext(ctx, endpoint.RPCURL)
+	if err != nil {
+		return common.Hash{}, fmt.Errorf("reach the chain: %w", err)
+	}
+	defer eth.Close()
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(endpoint.FaucetKey, "0x"))
+	if err != nil {
+		return common.Hash{}, fmt.Errorf("read the faucet's key: %w", err)
+	}
+	tx, err := pay(ctx, eth, key, m, to, amount)
+	if err != nil {
+		return common.Hash{}, err
+	}
+	return tx.Hash(), nil
+}
+
+func pay(ctx context.Context, eth *ethclient.Client, key *ecdsa.PrivateKey, m Mint, to common.Address, amount *big.Int) (*types.Transaction, error) {
+	from := crypto.PubkeyToAddress(key.PublicKey)
+	target, value, data := to, amount, []byte(nil)
+	if m.ContractAddress != nil {
+		target, value, data = common.HexToAddress(*m.ContractAddress), new(big.Int), evmtoken.Token.Call("transfer", to, amount)
+	}
+	id, err := eth.ChainID(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask the chain for its id: %w", err)
+	}
+	nonce, err := eth.PendingNonceAt(ctx, from)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the account's nonce: %w", err)
+	}
+	head, err := eth.HeaderByNumber(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the latest block: %w", err)
+	}
+	gas, err := eth.EstimateGas(ctx, ethereum.CallMsg{From: from, To: &target, Value: value, Data: data})
+	if err != nil {
+		return nil, fmt.Errorf("the chain says that the payment would fail: %w", err)
+	}
+	tip := big.NewInt(1e9)
+	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(id), &types.DynamicFeeTx{
+		ChainID: id, Nonce: nonce, GasTipCap: tip, GasFeeCap: new(big.Int).Add(tip, new(big.Int).Mul(head.BaseFee, big.NewInt(2))),
+		Gas: gas + gas/5, To: &target, Value: value, Data: data,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sign the payment: %w", err)
+	}
+	if err := eth.SendTransaction(ctx, tx); err != nil {
+		return nil, fmt.Errorf("send the payment: %w", err)
+	}
+	return tx, nil
+}

@@ -1,0 +1,93 @@
+package localworld
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// File is where a running world describes itself, below the folder that it was
+// started in.
+const File = ".coffer/local.json"
+
+// Info is what a client needs to know of a running world. It holds its secrets,
+// which are worth nothing anywhere else.
+type Info struct {
+	BaseURL        string              `json:"baseUrl"`
+	OpenAPIURL     string              `json:"openapiUrl"`
+	OpsURL         string              `json:"opsUrl"`
+	OrganizationID string              `json:"organizationId"`
+	APIKey         string              `json:"apiKey"`
+	Users          []User              `json:"users"`
+	Chains         map[string]Endpoint `json:"chains"`
+	Mints          []Mint              `json:"mints"`
+	Database       Database            `json:"database"`
+	Config         string              `json:"config"` // the configuration file that the service runs with
+}
+
+// User is a person of the organization.
+type User struct {
+	Email string   `json:"email"`
+	Roles []string `json:"roles"`
+}
+
+// Endpoint is a chain's own RPC, and an account with plenty of everything.
+type Endpoint struct {
+	RPCURL    string `json:"rpcUrl"`
+	WSURL     string `json:"wsUrl"`
+	ChainID   uint64 `json:"chainId"`
+	FaucetKey string `json:"faucetKey"`
+}
+
+// Mint is a line of the catalogue.
+type Mint struct {
+	ID              int     `json:"id"`
+	Symbol          string  `json:"symbol"`
+	Chain           string  `json:"chain"`
+	Decimals        int     `json:"decimals"`
+	ContractAddress *string `json:"contractAddress"`
+}
+
+// Database is the world's private PostgreSQL, as the service logs in.
+type Database struct {
+	URL string `json:"url"`
+}
+
+// Read reads the description of the world that runs below dir.
+func Read(dir string) (Info, error) {
+	var info Info
+	b, err := os.ReadFile(filepath.Join(dir, File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return info, fmt.Errorf("no local world runs here (%s is missing): start one with make run, or bin/coffer local", File)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &info)
+	}
+	if err != nil {
+		return info, fmt.Errorf("read %s: %w", File, err)
+	}
+	return info, nil
+}
+
+// write puts the description in place in one step, readable by its owner alone.
+func (i Info) write(dir string) error {
+	b, err := json.MarshalIndent(i, "", "  ")
+	if err != nil {
+		return fmt.Errorf("describe the world: %w", err)
+	}
+	path := filepath.Join(dir, File)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("describe the world: %w", err)
+	}
+	temp := path + ".new"
+	if err := os.WriteFile(temp, append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("describe the world: %w", err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return fmt.Errorf("describe the world: %w", err)
+	}
+	return nil
+}

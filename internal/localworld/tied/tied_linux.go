@@ -1,0 +1,7 @@
+package tied
+
+import "syscall"
+
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

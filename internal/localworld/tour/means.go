@@ -1,0 +1,307 @@
+package tour
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// api is the REST API as an integrator calls it.
+type api struct {
+	base, key string
+	client    *http.Client
+}
+
+func newAPI(base, key string) *api {
+	return &api{base: base, key: key, client: &http.Client{Timeout: 20 * time.Second}}
+}
+
+// refusal is an answer that is not 2xx.
+type refusal struct {
+	Status  int    `json:"-"`
+	Code    string `json:"code"`
+	Message string `json:"error"`
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message) }
+
+func (a *api) get(ctx context.Context, path string, into any) error {
+	return a.do(ctx, http.MethodGet, path, nil, into)
+}
+
+func (a *api) post(ctx context.Context, path string, body, into any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return a.do(ctx, http.MethodPost, path, b, into)
+}
+
+func (a *api) do(ctx context.Context, method, path string, body []byte, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("x-api-key", a.key)
+	if body != nil {
+		req.Header.Set("content-type", "application/json")
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		r := &refusal{Status: resp.StatusCode}
+		if err := json.Unmarshal(answer, r); err != nil {
+			return fmt.Errorf("%s %s: %d with a body that is not JSON: %.200s", method, path, resp.StatusCode, answer)
+		}
+		return r
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%s %s: read the answer: %w", method, path, err)
+	}
+	return nil
+}
+
+func (s *story) address(ctx context.Context, m localworld.Mint) (string, error) {
+	var answer struct {
+		Address string `json:"address"`
+		Chain   string `json:"chain"`
+	}
+	err := s.api.post(ctx, "/deposit", map[string]any{"mintId": m.ID, "customerId": s.customer}, &answer)
+	if err == nil && (answer.Chain != m.Chain || !common.IsHexAddress(answer.Address)) {
+		err = fmt.Errorf("POST /deposit answered %q on %q", answer.Address, answer.Chain)
+	}
+	return answer.Address, err
+}
+
+// balance is one line of a customer's balances.
+type balance struct {
+	MintID          int    `json:"mintId"`
+	Available       string `json:"available"`
+	PendingDeposit  string `json:"pendingDeposit"`
+	PendingWithdraw string `json:"pendingWithdraw"`
+	Total           string `json:"total"`
+}
+
+func (s *story) balance(ctx context.Context, m localworld.Mint) (balance, error) {
+	var list struct {
+		Data []balance `json:"data"`
+	}
+	if err := s.api.get(ctx, "/customers/"+url.PathEscape(s.customer)+"/balances", &list); err != nil {
+		return balance{}, err
+	}
+	for _, b := range list.Data {
+		if b.MintID == m.ID {
+			return b, nil
+		}
+	}
+	return balance{MintID: m.ID, Available: "0", PendingDeposit: "0", PendingWithdraw: "0", Total: "0"}, nil
+}
+
+// until asks again and again until something holds.
+func (s *story) until(ctx context.Context, what string, holds func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, stepMax)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var last error
+	for {
+		ok, err := holds()
+		if ok && err == nil {
+			return nil
+		}
+		var refused *refusal
+		if errors.As(err, &refused) && refused.Status < 500 {
+			return fmt.Errorf("while waiting until %s: %w", what, err)
+		}
+		last = err
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited %s until %s (last error: %v)", stepMax, what, last)
+		case <-tick.C:
+		}
+	}
+}
+
+// event waits for an event of a type whose data, decoded into into, is the one
+// that is wanted.
+func (s *story) event(ctx context.Context, t webhook.Type, into any, wanted func() bool) (found webhook.Envelope, err error) {
+	err = s.until(ctx, string(t)+" arrives", func() (bool, error) {
+		for _, e := range s.receiver.events() {
+			if e.Type != t {
+				continue
+			}
+			if err := json.Unmarshal(e.Data, into); err != nil {
+				return false, fmt.Errorf("read %s: %w", e.ID, err)
+			}
+			if wanted() {
+				found = e
+				return true, nil
+			}
+		}
+		return false, s.receiver.trouble()
+	})
+	return found, err
+}
+
+// feedItem is an event in GET /events.
+type feedItem struct {
+	ID       string       `json:"id"`
+	Type     webhook.Type `json:"type"`
+	Sequence int64        `json:"sequence"`
+}
+
+// receiver is the marketplace's webhook handler.
+type receiver struct {
+	url    string
+	server *http.Server
+
+	mu     sync.Mutex
+	secret string
+	got    []webhook.Envelope
+	err    error
+}
+
+func newReceiver() (*receiver, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for webhooks: %w", err)
+	}
+	r := &receiver{url: "http://" + l.Addr().String() + "/hooks"}
+	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second}
+	go r.server.Serve(l)
+	return r, nil
+}
+
+func (r *receiver) trust(secret string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.secret = secret
+}
+
+// ServeHTTP verifies before it believes, and keeps each event once.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(req.Body, 1<<20))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		err = webhook.Verify(body, req.Header, r.secret, webhook.DefaultTolerance)
+	}
+	var e webhook.Envelope
+	if err == nil {
+		err = json.Unmarshal(body, &e)
+	}
+	if err != nil {
+		r.err = fmt.Errorf("a webhook did not verify: %w", err)
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	for _, known := range r.got {
+		if known.ID == e.ID {
+			return
+		}
+	}
+	r.got = append(r.got, e)
+}
+
+func (r *receiver) events() []webhook.Envelope {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]webhook.Envelope(nil), r.got...)
+}
+
+func (r *receiver) trouble() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// has tells whether every item of the feed that is of one of the types arrived.
+func (r *receiver) has(feed []feedItem, types ...webhook.Type) bool {
+	got := map[string]bool{}
+	for _, e := range r.events() {
+		got[e.ID] = true
+	}
+	for _, item := range feed {
+		for _, t := range types {
+			if item.Type == t && !got[item.ID] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (r *receiver) close() { r.server.Close() }
+
+// pay sends from the faucet, as a customer does from a wallet elsewhere.
+func (s *story) pay(ctx context.Context, m localworld.Mint, to string, amount *big.Int) (string, error) {
+	hash, err := s.Info.Faucet(ctx, m, common.HexToAddress(to), amount)
+	if err != nil {
+		return "", fmt.Errorf("pay from the faucet: %w", err)
+	}
+	return hash.Hex(), nil
+}
+
+// onChain is what an address has on the chain, by the chain's own RPC.
+func (s *story) onChain(ctx context.Context, m localworld.Mint, a common.Address) (*big.Int, error) {
+	if m.ContractAddress == nil {
+		return s.eth.BalanceAt(ctx, a, nil)
+	}
+	contract := common.HexToAddress(*m.ContractAddress)
+	out, err := s.eth.CallContract(ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.Call("balanceOf", a)}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return new(big.Int).SetBytes(out), nil
+}
+
+// somewhere is an address that nothing has been sent to yet.
+func somewhere() common.Address { return common.HexToAddress("0x" + random(common.AddressLength)) }
+
+// misspelt is the address with the case of one letter changed, so that its
+// checksum is wrong.
+func misspelt(a common.Address) string {
+	text := []byte(a.Hex())
+	for i := 2; i < len(text); i++ {
+		switch c := text[i]; {
+		case c >= 'a' && c <= 'f':
+			text[i] = c - 'a' + 'A'
+			return string(text)
+		case c >= 'A' && c <= 'F':
+			text[i] = c - 'A' + 'a'
+			return string(text)
+		}
+	}
+	return strings.ToLower(string(text))
+}
+
+func units(whole int64, m localworld.Mint) *big.Int {
+	return new(big.Int).Mul(big.NewInt(whole), new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(m.Decimals)), nil))
+}

@@ -1,0 +1,408 @@
+// Package tour plays the story of the service against a running local world,
+// with nothing but what an integrator has: the REST API, the chain's own RPC
+// and a webhook receiver. Every step prints what really happened, and the first
+// one that does not hold ends the tour with an error.
+package tour
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Options say which world to tour.
+type Options struct {
+	Info localworld.Info
+	Out  io.Writer
+	// Decide approves or removes a held withdrawal the way a person does, with
+	// the coffer command or the like.
+	Decide func(ctx context.Context, withdrawalID string, approve bool) error
+	// Check runs the verifier and returns what it found to be broken.
+	Check func(ctx context.Context) ([]string, error)
+	// Interrupt, when set, is called between the withdrawal's request and its
+	// end, to show that nothing depends on a process that stays up.
+	Interrupt func(ctx context.Context) error
+}
+
+// stepMax is how long one step may take before it counts as not holding.
+const stepMax = 90 * time.Second
+
+// story is a tour under way.
+type story struct {
+	Options
+	api      *api
+	eth      *ethclient.Client
+	receiver *receiver
+	customer string
+	steps    int
+	usdc     localworld.Mint
+	ether    localworld.Mint
+}
+
+// Play tells the story from the first address to the last check.
+func Play(ctx context.Context, o Options) error {
+	s := &story{Options: o, api: newAPI(o.Info.BaseURL, o.Info.APIKey), customer: "user_" + random(4)}
+	started := time.Now()
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	defer s.eth.Close()
+	defer s.receiver.close()
+	for _, chapter := range []func(context.Context) error{s.listen, s.deposit, s.native, s.withdraw, s.approve, s.remove, s.refuse, s.order, s.check} {
+		if err := chapter(ctx); err != nil {
+			fmt.Fprintf(s.Out, "\n  x  %v\n", err)
+			return err
+		}
+	}
+	fmt.Fprintf(s.Out, "\nThe tour holds: %d steps in %s.\n", s.steps, time.Since(started).Round(100*time.Millisecond))
+	return nil
+}
+
+func (s *story) open(ctx context.Context) (err error) {
+	chain, ok := s.Info.Chains["ETHEREUM"]
+	if !ok {
+		return errors.New("this world has no Ethereum")
+	}
+	if s.eth, err = ethclient.DialContext(ctx, chain.RPCURL); err != nil {
+		return fmt.Errorf("reach the chain: %w", err)
+	}
+	if s.receiver, err = newReceiver(); err != nil {
+		return err
+	}
+	for _, m := range s.Info.Mints {
+		switch {
+		case m.Chain == "ETHEREUM" && m.Symbol == "USDC":
+			s.usdc = m
+		case m.Chain == "ETHEREUM" && m.ContractAddress == nil:
+			s.ether = m
+		}
+	}
+	if s.usdc.ID == 0 || s.ether.ID == 0 {
+		return errors.New("this world has no USDC or no ETH on Ethereum")
+	}
+	return nil
+}
+
+// title opens a chapter, step prints one thing that held.
+func (s *story) title(format string, args ...any) {
+	fmt.Fprintf(s.Out, "\n"+format+"\n", args...)
+}
+
+func (s *story) step(format string, args ...any) {
+	s.steps++
+	fmt.Fprintf(s.Out, "  %2d  "+format+"\n", append([]any{s.steps}, args...)...)
+}
+
+func (s *story) listen(ctx context.Context) error {
+	s.title("The marketplace listens")
+	var endpoint struct {
+		EndpointID string `json:"endpointId"`
+		Secret     string `json:"secret"`
+	}
+	if err := s.api.post(ctx, "/webhook-endpoints", map[string]any{"url": s.receiver.url, "description": "the tour"}, &endpoint); err != nil {
+		return err
+	}
+	s.receiver.trust(endpoint.Secret)
+	s.step("webhook endpoint %s receives at %s", endpoint.EndpointID, s.receiver.url)
+	return nil
+}
+
+// A deposit, from the address to the credited balance and the signed event.
+func (s *story) deposit(ctx context.Context) error {
+	s.title("A customer pays in")
+	address, err := s.address(ctx, s.usdc)
+	if err != nil {
+		return err
+	}
+	s.step("deposit address of %s on Ethereum: %s", s.customer, address)
+	again, err := s.address(ctx, s.usdc)
+	if err != nil {
+		return err
+	}
+	if again != address {
+		return fmt.Errorf("the second call answered another address, %s", again)
+	}
+	s.step("the second call answers the same address")
+
+	amount := units(250, s.usdc)
+	hash, err := s.pay(ctx, s.usdc, address, amount)
+	if err != nil {
+		return err
+	}
+	s.step("sent 250 USDC from outside: %s", hash)
+	sawPending := false
+	err = s.until(ctx, "the deposit is credited", func() (bool, error) {
+		b, err := s.balance(ctx, s.usdc)
+		if err == nil && !sawPending && b.PendingDeposit == amount.String() && b.Available == "0" {
+			sawPending = true
+			s.step("seen and not final yet: pendingDeposit %s, available 0", b.PendingDeposit)
+		}
+		return err == nil && b.Available == amount.String(), err
+	})
+	if err != nil {
+		return err
+	}
+	if !sawPending {
+		return errors.New("the deposit was credited without having been seen as pending: finality was skipped")
+	}
+	s.step("final: available is %s", amount)
+	var d webhook.Deposit
+	e, err := s.event(ctx, webhook.CustomerDeposit, &d, func() bool { return d.TxHash == hash })
+	if err != nil {
+		return err
+	}
+	if d.Amount != amount.String() || d.IsFlagged || d.Status != "CREDITED" || d.CustomerID != s.customer {
+		return fmt.Errorf("CUSTOMER_DEPOSIT tells of another deposit: %+v", d)
+	}
+	s.step("CUSTOMER_DEPOSIT %s number %d, signature verified (HMAC), deposit %s", e.ID, e.Sequence, d.DepositID)
+	return nil
+}
+
+// Native coin, once as a payment and once moved inside a contract's call.
+func (s *story) native(ctx context.Context) error {
+	s.title("Native coin counts too")
+	address, err := s.address(ctx, s.ether)
+	if err != nil {
+		return err
+	}
+	amount := new(big.Int).Div(units(3, s.ether), big.NewInt(2))
+	hash, err := s.pay(ctx, s.ether, address, amount)
+	if err != nil {
+		return err
+	}
+	s.step("sent 1.5 ETH to the same address: %s", hash)
+	if err := s.until(ctx, "the coin is credited", func() (bool, error) {
+		b, err := s.balance(ctx, s.ether)
+		return err == nil && b.Available == amount.String(), err
+	}); err != nil {
+		return err
+	}
+	s.step("final: available is %s wei", amount)
+	return nil
+}
+
+// A withdrawal that nothing holds: asked for twice, paid once.
+func (s *story) withdraw(ctx context.Context) error {
+	s.title("The customer pays out")
+	to := somewhere()
+	amount := units(100, s.usdc)
+	body := map[string]any{
+		"mintId": s.usdc.ID, "customerId": s.customer, "amount": "100", "useDecimal": true,
+		"toAddress": to.Hex(), "idempotencyKey": "tour-" + random(8),
+	}
+	var w, replay webhook.Withdrawal
+	if err := s.api.post(ctx, "/withdraw", body, &w); err != nil {
+		return err
+	}
+	s.step("withdrawal %s of 100 USDC to %s: %s", w.WithdrawalID, to.Hex(), w.Status)
+	if w.Status != "PROCESSING" {
+		return fmt.Errorf("it is %s, for %v; nothing should hold it", w.Status, w.ApprovalReasons)
+	}
+	if err := s.api.post(ctx, "/withdraw", body, &replay); err != nil {
+		return err
+	}
+	if replay.WithdrawalID != w.WithdrawalID {
+		return fmt.Errorf("the same key made another withdrawal, %s", replay.WithdrawalID)
+	}
+	s.step("the same request with the same key answers the same withdrawal")
+	if s.Interrupt != nil {
+		if err := s.Interrupt(ctx); err != nil {
+			return err
+		}
+		s.step("the service was killed and started again meanwhile")
+	}
+	return s.paid(ctx, w, to, s.usdc, amount)
+}
+
+// paid waits for a withdrawal's event, its end, and the tokens at their place.
+func (s *story) paid(ctx context.Context, w webhook.Withdrawal, to common.Address, m localworld.Mint, amount *big.Int) error {
+	var sent webhook.Withdrawal
+	if _, err := s.event(ctx, webhook.CustomerWithdraw, &sent, func() bool { return sent.WithdrawalID == w.WithdrawalID }); err != nil {
+		return err
+	}
+	if sent.TxHash == nil || sent.Status != "BROADCAST" {
+		return fmt.Errorf("CUSTOMER_WITHDRAW without a broadcast payment: %+v", sent)
+	}
+	s.step("CUSTOMER_WITHDRAW: broadcast as %s", *sent.TxHash)
+	if err := s.until(ctx, "the withdrawal is completed", func() (bool, error) {
+		err := s.api.get(ctx, "/withdrawals/"+w.WithdrawalID, &w)
+		return w.Status == "COMPLETED", err
+	}); err != nil {
+		return err
+	}
+	got, err := s.onChain(ctx, m, to)
+	if err != nil {
+		return err
+	}
+	if got.Cmp(amount) != 0 {
+		return fmt.Errorf("the receiver has %s on the chain, want exactly %s", got, amount)
+	}
+	fee := "unknown"
+	if w.NetworkFee != nil {
+		fee = *w.NetworkFee
+	}
+	s.step("final: the receiver has exactly %s on the chain; the network fee of %s wei is the organization's", got, fee)
+	return nil
+}
+
+// A held withdrawal that a person approves.
+func (s *story) approve(ctx context.Context) error {
+	s.title("A held withdrawal waits for a person")
+	to := somewhere()
+	w, err := s.held(ctx, to, "0.25")
+	if err != nil {
+		return err
+	}
+	if err := s.Decide(ctx, w.WithdrawalID, true); err != nil {
+		return err
+	}
+	s.step("approved by %s", s.Info.Users[0].Email)
+	return s.paid(ctx, w, to, s.ether, new(big.Int).Div(units(1, s.ether), big.NewInt(4)))
+}
+
+// A held withdrawal that a person removes.
+func (s *story) remove(ctx context.Context) error {
+	s.title("Another one is removed")
+	before, err := s.balance(ctx, s.ether)
+	if err != nil {
+		return err
+	}
+	to := somewhere()
+	w, err := s.held(ctx, to, "0.5")
+	if err != nil {
+		return err
+	}
+	if err := s.Decide(ctx, w.WithdrawalID, false); err != nil {
+		return err
+	}
+	if err := s.api.get(ctx, "/withdrawals/"+w.WithdrawalID, &w); err != nil {
+		return err
+	}
+	after, err := s.balance(ctx, s.ether)
+	if err != nil {
+		return err
+	}
+	if w.Status != "REJECTED" || after.Available != before.Available || after.PendingWithdraw != before.PendingWithdraw {
+		return fmt.Errorf("removed, and it is %s with available %s (before: %s)", w.Status, after.Available, before.Available)
+	}
+	s.step("removed: %s, and available is %s wei as before", w.Status, after.Available)
+	return nil
+}
+
+func (s *story) held(ctx context.Context, to common.Address, coins string) (w webhook.Withdrawal, err error) {
+	err = s.api.post(ctx, "/withdraw", map[string]any{
+		"mintId": s.ether.ID, "customerId": s.customer, "amount": coins, "useDecimal": true,
+		"toAddress": to.Hex(), "requireApproval": true, "idempotencyKey": "tour-" + random(8),
+	}, &w)
+	if err != nil {
+		return w, err
+	}
+	if w.Status != "AWAITING_APPROVAL" {
+		return w, fmt.Errorf("requireApproval was true and the withdrawal is %s", w.Status)
+	}
+	var waiting webhook.Withdrawal
+	if _, err := s.event(ctx, webhook.CustomerWithdrawAwaitingApproval, &waiting, func() bool { return waiting.WithdrawalID == w.WithdrawalID }); err != nil {
+		return w, err
+	}
+	s.step("withdrawal %s of %s ETH is %s for %v, and the event says so", w.WithdrawalID, coins, w.Status, w.ApprovalReasons)
+	return w, nil
+}
+
+// What is refused says why and writes nothing.
+func (s *story) refuse(ctx context.Context) error {
+	s.title("What cannot be is refused")
+	to := somewhere()
+	own, err := s.address(ctx, s.usdc)
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct{ what, amount, to, code string }{
+		{"more than there is", "100000000000", to.Hex(), "INSUFFICIENT_BALANCE"},
+		{"a number with a sign", "+5", to.Hex(), "INVALID_AMOUNT"},
+		{"an address with a wrong checksum", "1000000", misspelt(to), "INVALID_ADDRESS"},
+		{"to a deposit address of ours", "1000000", own, "DESTINATION_NOT_ALLOWED"},
+	} {
+		before, err := s.balance(ctx, s.usdc)
+		if err != nil {
+			return err
+		}
+		err = s.api.post(ctx, "/withdraw", map[string]any{"mintId": s.usdc.ID, "customerId": s.customer, "amount": c.amount, "toAddress": c.to}, nil)
+		var refused *refusal
+		if !errors.As(err, &refused) || refused.Code != c.code {
+			return fmt.Errorf("%s: got %v, want %s", c.what, err, c.code)
+		}
+		after, err := s.balance(ctx, s.usdc)
+		if err != nil || after != before {
+			return fmt.Errorf("%s: refused, and the balance changed from %+v to %+v (%v)", c.what, before, after, err)
+		}
+		s.step("%s: %d %s, %q", c.what, refused.Status, refused.Code, refused.Message)
+	}
+	return nil
+}
+
+// Every event arrived, in order, with the same bytes as the feed has.
+func (s *story) order(ctx context.Context) error {
+	s.title("Nothing was missed")
+	n := 0
+	err := s.until(ctx, "every event of the feed has been delivered", func() (bool, error) {
+		var feed struct {
+			Data []feedItem `json:"data"`
+		}
+		if err := s.api.get(ctx, "/events?limit=200", &feed); err != nil {
+			return false, err
+		}
+		n = len(feed.Data)
+		seen := map[int64]bool{}
+		for _, item := range feed.Data {
+			if seen[item.Sequence] {
+				return false, fmt.Errorf("number %d is there twice", item.Sequence)
+			}
+			seen[item.Sequence] = true
+		}
+		for i := range n {
+			if !seen[int64(i+1)] {
+				return false, fmt.Errorf("the feed has %d events and no number %d", n, i+1)
+			}
+		}
+		return s.receiver.has(feed.Data, webhook.CustomerDeposit, webhook.CustomerWithdraw, webhook.CustomerWithdrawAwaitingApproval), nil
+	})
+	if err != nil {
+		return err
+	}
+	s.step("GET /events has the numbers 1 to %d without a gap, and what was to be delivered was", n)
+	return nil
+}
+
+// The books agree with themselves and with the chain.
+func (s *story) check(ctx context.Context) error {
+	s.title("The books agree with the chain")
+	breaches, err := s.Check(ctx)
+	if err != nil {
+		return err
+	}
+	if len(breaches) > 0 {
+		return fmt.Errorf("the checker found: %s", strings.Join(breaches, "; "))
+	}
+	s.step("coffer verify finds nothing wrong, in the books or against the chain")
+	return nil
+}
+
+func random(n int) string {
+	b := make([]byte, n)
+	if _, err := rand.Read(b); err != nil {
+		panic(err) // the system has no randomness
+	}
+	return hex.EncodeToString(b)
+}

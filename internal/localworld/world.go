@@ -1,0 +1,414 @@
+// Package localworld runs the whole service against real chains on this
+// machine: a private PostgreSQL, anvil with tokens of our own, an organization
+// with a key and a person, and the same wiring that coffer serve has.
+//
+// What never happens here: a connection beyond this machine. What a crash
+// leaves: the children end with their parent; the world's folder and
+// .coffer/local.json may stay and are replaced by the next start.
+package localworld
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/localworld/anvil"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/people"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/local"
+)
+
+// Options say what world to start. The zero value is a fresh one on free ports.
+type Options struct {
+	Dir          string        // where .coffer/local.json goes; "" is the working directory
+	Keep         string        // a folder that the world is kept in over restarts; "" throws it away
+	Port         int           // of the API; 0 is a free one
+	OpsPort      int           // of health and metrics; 0 is a free one
+	ChainPort    int           // of anvil; 0 is a free one
+	DatabasePort int           // of PostgreSQL; 0 is a free one
+	BlockTime    time.Duration // 1 s
+	// Program is a coffer binary that the service runs as, in a process that can
+	// be killed; "" runs it in this one.
+	Program string
+	Env     []string // added to the environment of Program
+	Log     *slog.Logger
+	// Progress is told what is being done, a line each.
+	Progress func(format string, args ...any)
+}
+
+const (
+	// slotsInEpoch puts the finalized block four blocks behind the latest, so
+	// that a deposit is seen before it is final.
+	slotsInEpoch = 2
+	// treasuryCoins is the gas that the operator of this world puts in, in whole coins.
+	treasuryCoins = 100
+	orgName       = "Example Marketplace"
+	ownerEmail    = "owner@example.test"
+)
+
+// policy is the signer's: no limits, since nothing here is worth anything, but
+// a cap on what one transaction and one top-up may cost.
+const policy = `{"chains": {"ETHEREUM": {
+  "signerId": "31337", "feeMax": "1000000000000000000", "gasMax": "1000000000000000000", "unlimited": true
+}}}
+`
+
+// World is a running local world.
+type World struct {
+	Info Info
+
+	opts     Options
+	dir      string
+	chain    *anvil.Node
+	database *local.Cluster
+	app      *app.App
+	stop     context.CancelFunc
+	running  bool
+	ended    chan error
+	child    *child // with Options.Program
+}
+
+// kept is what a world that is kept has to know of its former life.
+type kept struct {
+	OrganizationID string `json:"organizationId"`
+	APIKey         string `json:"apiKey"`
+}
+
+// Start brings a world up and returns when it can be used. It ends with Stop,
+// or when ctx does.
+func Start(ctx context.Context, opts Options) (w *World, err error) {
+	if opts.BlockTime == 0 {
+		opts.BlockTime = time.Second
+	}
+	if opts.Progress == nil {
+		opts.Progress = func(string, ...any) {}
+	}
+	if opts.Dir == "" {
+		if opts.Dir, err = os.Getwd(); err != nil {
+			return nil, err
+		}
+	}
+	w = &World{opts: opts, ended: make(chan error, 1)}
+	ctx, w.stop = context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Stop())
+			w = nil
+		}
+	}()
+	if w.dir = opts.Keep; w.dir == "" {
+		if w.dir, err = os.MkdirTemp("", "coffer-world-"); err != nil {
+			return w, fmt.Errorf("make the world's folder: %w", err)
+		}
+	} else if w.dir, err = filepath.Abs(w.dir); err != nil {
+		return w, err
+	}
+	// PostgreSQL runs as another user when we are root and has to get through.
+	if err := errors.Join(os.MkdirAll(w.dir, 0o755), os.Chmod(w.dir, 0o755)); err != nil {
+		return w, fmt.Errorf("make the world's folder: %w", err)
+	}
+	tokens, err := w.startNeighbours(ctx)
+	if err != nil {
+		return w, err
+	}
+	conf, err := w.configure(tokens)
+	if err != nil {
+		return w, err
+	}
+	opts.Progress("starting the service")
+	if err := pg.Migrate(ctx, pg.Config{URL: conf.Database.URL, OwnerURL: conf.Database.OwnerURL}); err != nil {
+		return w, err
+	}
+	if w.app, err = app.New(ctx, conf, opts.Log); err != nil {
+		return w, err
+	}
+	if err := w.settle(ctx); err != nil {
+		return w, err
+	}
+	if err := w.fund(ctx); err != nil {
+		return w, err
+	}
+	w.describe(conf, tokens)
+	if err := w.serve(ctx); err != nil {
+		return w, err
+	}
+	return w, w.Info.write(opts.Dir)
+}
+
+// serve runs the service, here or in a process of its own.
+func (w *World) serve(ctx context.Context) error {
+	if w.opts.Program != "" {
+		err := w.app.Close()
+		w.app = nil
+		if err != nil {
+			return err
+		}
+		return w.Restart(ctx, w.opts.Env...)
+	}
+	service := w.app
+	w.running = true
+	go func() { w.ended <- service.Run(ctx) }()
+	return w.app.WaitReady(ctx)
+}
+
+// startNeighbours starts PostgreSQL and the chain side by side.
+func (w *World) startNeighbours(ctx context.Context) (tokens anvil.Tokens, err error) {
+	w.opts.Progress("starting PostgreSQL and a local Ethereum chain")
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		// The children outlive ctx: the service is stopped before what it stands on.
+		w.database, err = local.Start(context.WithoutCancel(ctx), local.Options{
+			Dir: filepath.Join(w.dir, "postgres"), Ephemeral: w.opts.Keep == "", TCP: true, Port: w.opts.DatabasePort, Log: w.opts.Log,
+		})
+		return err
+	})
+	g.Go(func() (err error) {
+		conf := anvil.Config{BlockTime: w.opts.BlockTime, SlotsInEpoch: slotsInEpoch, Port: w.opts.ChainPort}
+		fresh := true
+		if w.opts.Keep != "" {
+			conf.State = filepath.Join(w.dir, "ethereum.json")
+			_, err := os.Stat(conf.State)
+			fresh = errors.Is(err, fs.ErrNotExist)
+		}
+		if w.chain, err = anvil.Start(context.WithoutCancel(ctx), conf); err != nil {
+			return err
+		}
+		file := filepath.Join(w.dir, "tokens.json")
+		if !fresh {
+			b, err := os.ReadFile(file)
+			if err == nil {
+				err = json.Unmarshal(b, &tokens)
+			}
+			return err
+		}
+		if tokens, err = w.chain.DeployTokens(gctx); err != nil {
+			return err
+		}
+		b, err := json.Marshal(tokens)
+		if err == nil {
+			err = os.WriteFile(file, b, 0o600)
+		}
+		return err
+	})
+	return tokens, g.Wait()
+}
+
+// configure writes the configuration file that the service runs with, and the
+// keys when there are none.
+func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
+	conf = app.Defaults()
+	conf.Network = chain.Local
+	conf.Database.URL = w.database.URL(local.Database)
+	conf.Database.OwnerURL = w.database.OwnerURL(local.Database)
+	if conf.API.Listen, err = listen(w.opts.Port); err != nil {
+		return conf, err
+	}
+	conf.API.URL = "http://" + conf.API.Listen
+	if conf.Ops.Listen, err = listen(w.opts.OpsPort); err != nil {
+		return conf, err
+	}
+	conf.Keys, conf.Signer = app.KeyFiles(filepath.Join(w.dir, "keys"))
+	if err := app.CreateKeys(conf.Keys, conf.Signer); err != nil {
+		return conf, err
+	}
+	if err := os.WriteFile(conf.Signer.Policy, []byte(policy), 0o600); err != nil {
+		return conf, fmt.Errorf("write the signer's policy: %w", err)
+	}
+	conf.Chains = map[chain.Name]app.Chain{chain.Ethereum: {
+		ChainID: anvil.DefaultChainID, Endpoints: []string{w.chain.URL}, Agree: 1, FeeCap: "500000000000", Trace: "on",
+	}}
+	conf.Mints = catalogue(tokens)
+	conf.Prices.Fixed = map[string]string{"1": "1.00", "2": "1.00", "3": "1.00", "4": "3000.00"}
+	conf.Webhooks.Development = true
+	second := app.Duration(time.Second)
+	conf.Paces = app.Paces{
+		Scan: second / 5, Dispatch: second / 5, Sweep: second / 2, Deliver: second / 20, Verify: 30 * second,
+		Resend: 5 * second, Bump: 15 * second,
+	}
+	if err := conf.Check(); err != nil {
+		return conf, fmt.Errorf("the local world's own configuration: %w", err)
+	}
+	return conf, app.WriteConfig(w.configFile(), conf)
+}
+
+func (w *World) configFile() string { return filepath.Join(w.dir, "coffer.toml") }
+
+// listen picks a loopback port; a free one is found by opening it once.
+func listen(port int) (string, error) {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return "", fmt.Errorf("port %d: %w", port, err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// catalogue has the mints of the local Ethereum. The ids are for ever.
+func catalogue(tokens anvil.Tokens) []app.Mint {
+	base := app.Mint{Chain: chain.Ethereum, DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: 2 * slotsInEpoch, Finality: "FINALIZED"}
+	mints := []app.Mint{}
+	for i, t := range tokens.All() {
+		m := base
+		m.ID, m.Contract, m.Symbol, m.Name, m.Decimals = i+1, t.Address.Hex(), t.Symbol, t.Name, int(t.Decimals)
+		m.MinDeposit = new(big.Int).Div(t.Units(1), big.NewInt(100)).String() // a cent
+		m.MinWithdraw = m.MinDeposit
+		mints = append(mints, m)
+	}
+	eth := base
+	eth.ID, eth.Symbol, eth.Name, eth.Decimals = 4, "ETH", "Ether", 18
+	eth.MinDeposit, eth.MinWithdraw = "10000000000000", "10000000000000" // 0.00001
+	return append(mints, eth)
+}
+
+// settle makes the organization, its key and its person, or finds them again.
+func (w *World) settle(ctx context.Context) error {
+	file := filepath.Join(w.dir, "world.json")
+	var k kept
+	b, err := os.ReadFile(file)
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(b, &k); err != nil {
+			return fmt.Errorf("read %s: %w", file, err)
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		o, key, err := org.Create(ctx, w.app.DB(), orgName)
+		if err != nil {
+			return err
+		}
+		k = kept{OrganizationID: o.ID, APIKey: key.Reveal()}
+		err = w.app.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			_, err := people.Add(ctx, tx, audit.Operator("local world"), o.ID, ownerEmail, "Olivia Owner", people.Owner)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if b, err = json.Marshal(k); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	w.Info.OrganizationID, w.Info.APIKey = k.OrganizationID, k.APIKey
+	w.Info.Users = []User{{Email: ownerEmail, Roles: []string{string(people.Owner)}}}
+	return nil
+}
+
+// fund does what an operator does first: it sends gas to the treasury. The
+// coins go the ordinary way, through a block that becomes final.
+func (w *World) fund(ctx context.Context) error {
+	to, err := w.app.Treasury(ctx, w.Info.OrganizationID, chain.Ethereum)
+	if err != nil {
+		return err
+	}
+	address := common.HexToAddress(string(to.Address))
+	have, err := w.chain.Eth.BalanceAt(ctx, address, nil)
+	if err != nil {
+		return fmt.Errorf("look at the treasury: %w", err)
+	}
+	coins := new(big.Int).Mul(big.NewInt(treasuryCoins), big.NewInt(1e18))
+	if have.Cmp(new(big.Int).Div(coins, big.NewInt(2))) >= 0 {
+		return nil
+	}
+	w.opts.Progress("the operator sends %d ETH of gas to the treasury %s", treasuryCoins, to.Address)
+	if _, err := w.chain.Send(ctx, &address, coins, nil); err != nil {
+		return fmt.Errorf("fund the treasury: %w", err)
+	}
+	return w.chain.Mine(ctx, 2*slotsInEpoch+1)
+}
+
+func (w *World) describe(conf app.Config, tokens anvil.Tokens) {
+	w.Info.BaseURL = conf.API.URL + "/v1"
+	w.Info.OpenAPIURL = conf.API.URL + "/openapi.json"
+	w.Info.OpsURL = "http://" + conf.Ops.Listen
+	w.Info.Chains = map[string]Endpoint{string(chain.Ethereum): {
+		RPCURL: w.chain.URL, WSURL: w.chain.WSURL, ChainID: anvil.DefaultChainID, FaucetKey: "0x" + anvil.FaucetKey,
+	}}
+	for _, m := range conf.Mints {
+		line := Mint{ID: m.ID, Symbol: m.Symbol, Chain: string(m.Chain), Decimals: m.Decimals}
+		if m.Contract != "" {
+			line.ContractAddress = &m.Contract
+		}
+		w.Info.Mints = append(w.Info.Mints, line)
+	}
+	w.Info.Database = Database{URL: conf.Database.URL}
+	w.Info.Config = w.configFile()
+}
+
+// Wait returns when ctx ends or when a part of the world does, which is an error.
+func (w *World) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-w.ended:
+		w.ended <- err
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("the service ended: %w", err)
+	case <-w.chain.Done():
+		if ctx.Err() != nil {
+			return nil
+		}
+		return errors.New("anvil ended")
+	case <-w.database.Done():
+		if ctx.Err() != nil {
+			return nil
+		}
+		return errors.New("PostgreSQL ended")
+	}
+}
+
+// Stop ends the world: the service first, then what it stands on. It may be
+// called at any time, and more than once.
+func (w *World) Stop() error {
+	var errs []error
+	if w.Info.BaseURL != "" {
+		if err := os.Remove(filepath.Join(w.opts.Dir, File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	w.stop()
+	if w.child != nil {
+		errs = append(errs, w.child.stop())
+		w.child = nil
+	}
+	if w.running {
+		errs = append(errs, <-w.ended)
+		w.running = false
+	}
+	if w.app != nil {
+		errs = append(errs, w.app.Close())
+		w.app = nil
+	}
+	if w.chain != nil {
+		errs = append(errs, w.chain.Stop())
+		w.chain = nil
+	}
+	if w.database != nil {
+		errs = append(errs, w.database.Stop())
+		w.database = nil
+	}
+	if w.opts.Keep == "" && w.dir != "" {
+		errs = append(errs, os.RemoveAll(w.dir))
+	}
+	return errors.Join(errs...)
+}

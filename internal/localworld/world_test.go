@@ -1,0 +1,300 @@
+package localworld_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+	"github.com/cofferpay/coffer/internal/verify"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// program builds coffer with its crash points armed.
+func program(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "coffer")
+	build := exec.Command("go", "build", "-tags", "crash", "-o", file, "github.com/cofferpay/coffer/cmd/coffer")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return file
+}
+
+// town is a world with a customer who plays by the API and the chain's RPC.
+type town struct {
+	*testing.T
+	*localworld.World
+	ctx context.Context
+	eth *ethclient.Client
+}
+
+func newTown(t *testing.T, program string) *town {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	t.Cleanup(cancel)
+	w, err := localworld.Start(ctx, localworld.Options{
+		Dir: t.TempDir(), Program: program, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	eth, err := ethclient.DialContext(ctx, w.Info.Chains["ETHEREUM"].RPCURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(eth.Close)
+	return &town{T: t, World: w, ctx: ctx, eth: eth}
+}
+
+// call calls the API until it answers: the service may be dead at any moment,
+// and the same request with the same key may always be sent again.
+func (n *town) call(method, path string, body, into any) int {
+	n.Helper()
+	payload, err := json.Marshal(body)
+	if err != nil {
+		n.Fatal(err)
+	}
+	for {
+		status, err := n.try(method, path, payload, into)
+		if err == nil && status < 500 {
+			return status
+		}
+		n.pause(fmt.Errorf("%s %s: %d %w", method, path, status, err))
+	}
+}
+
+func (n *town) try(method, path string, payload []byte, into any) (int, error) {
+	req, err := http.NewRequestWithContext(n.ctx, method, n.Info.BaseURL+path, bytes.NewReader(payload))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("x-api-key", n.Info.APIKey)
+	if method == http.MethodPost {
+		req.Header.Set("content-type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, json.Unmarshal(b, into)
+}
+
+// pause waits for the next look at something that is not so yet.
+func (n *town) pause(last error) {
+	n.Helper()
+	select {
+	case <-n.ctx.Done():
+		n.Fatalf("waited too long; last: %v\n%s", last, n.Log())
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
+func (n *town) mint(symbol string) localworld.Mint {
+	n.Helper()
+	for _, m := range n.Info.Mints {
+		if m.Symbol == symbol {
+			return m
+		}
+	}
+	n.Fatalf("no mint %s", symbol)
+	return localworld.Mint{}
+}
+
+// payIn pays a customer's deposit and waits until it is credited and swept.
+func (n *town) payIn(customer, symbol string, units int64) {
+	n.Helper()
+	m := n.mint(symbol)
+	var address struct{ Address string }
+	if status := n.call(http.MethodPost, "/deposit", map[string]any{"mintId": m.ID, "customerId": customer}, &address); status != http.StatusOK {
+		n.Fatalf("POST /deposit: got %d, want 200", status)
+	}
+	if _, err := n.Info.Faucet(n.ctx, m, common.HexToAddress(address.Address), big.NewInt(units)); err != nil {
+		n.Fatal(err)
+	}
+	for {
+		var list struct{ Data []webhook.Deposit }
+		n.call(http.MethodGet, "/deposits?customerId="+customer, nil, &list)
+		if len(list.Data) == 1 && list.Data[0].Status == "CREDITED" && list.Data[0].SweepTxHash != nil {
+			return
+		}
+		n.pause(fmt.Errorf("deposits: %+v", list.Data))
+	}
+}
+
+// completed waits until a withdrawal is completed.
+func (n *town) completed(id string) {
+	n.Helper()
+	for {
+		var w webhook.Withdrawal
+		n.call(http.MethodGet, "/withdrawals/"+id, nil, &w)
+		if w.Status == "COMPLETED" {
+			return
+		}
+		n.pause(fmt.Errorf("withdrawal %s is %s", id, w.Status))
+	}
+}
+
+func (n *town) has(m localworld.Mint, a common.Address) *big.Int {
+	n.Helper()
+	contract := common.HexToAddress(*m.ContractAddress)
+	out, err := n.eth.CallContract(n.ctx, ethereum.CallMsg{To: &contract, Data: evmtoken.Token.Call("balanceOf", a)}, nil)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return new(big.Int).SetBytes(out)
+}
+
+// sound runs the verifier against the books and the chain.
+func (n *town) sound() {
+	n.Helper()
+	conf, err := app.ReadConfig(n.Info.Config)
+	if err != nil {
+		n.Fatal(err)
+	}
+	a, err := app.OpenTools(n.ctx, conf, slog.New(slog.DiscardHandler))
+	if err != nil {
+		n.Fatal(err)
+	}
+	defer a.Close()
+	books, err := verify.Run(n.ctx, a.DB())
+	if err != nil {
+		n.Fatal(err)
+	}
+	chains, err := verify.OnChain(n.ctx, a.DB(), a.Chains())
+	if err != nil {
+		n.Fatal(err)
+	}
+	for _, b := range append(books.Breaches, chains.Breaches...) {
+		n.Errorf("breach %s %s: %s", b.Check, b.Subject, b.Detail)
+	}
+}
+
+// Rules WD-7, WD-10 and IDEM-1: the service is killed between the journal and
+// the caller, after the bytes are stored, after the broadcast, and after the
+// settlement; the receiver gets the amount once.
+func TestAWithdrawalIsPaidOnceWhateverIsKilled(t *testing.T) {
+	t.Parallel()
+	n := newTown(t, program(t))
+	n.payIn("user_1", "USDC", 1_000_000_000)
+	m := n.mint("USDC")
+	for _, point := range []string{"W11", "W14", "W18", "W27"} {
+		if err := n.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Restart(n.ctx, "COFFER_CRASH_AT="+point); err != nil {
+			t.Fatal(err)
+		}
+		to := common.BytesToAddress([]byte("a receiver of " + point))
+		body := map[string]any{
+			"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(), "idempotencyKey": "crash-" + point,
+		}
+		var w, again webhook.Withdrawal
+		if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
+			t.Fatalf("%s: POST /withdraw: got %d, want 202", point, status)
+		}
+		dies, cancel := context.WithTimeout(n.ctx, time.Minute)
+		err := n.Killed(dies)
+		cancel()
+		if err != nil {
+			t.Fatalf("%s: %v", point, err)
+		}
+		if err := n.Restart(n.ctx); err != nil {
+			t.Fatal(err)
+		}
+		if status := n.call(http.MethodPost, "/withdraw", body, &again); status != http.StatusAccepted || again.WithdrawalID != w.WithdrawalID {
+			t.Errorf("%s: the same key got %d %s, want %s", point, status, again.WithdrawalID, w.WithdrawalID)
+		}
+		n.completed(w.WithdrawalID)
+		if got := n.has(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
+			t.Errorf("%s: the receiver has %v, want 100000000", point, got)
+		}
+	}
+	n.sound()
+}
+
+func TestTheWorldLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w, err := localworld.Start(t.Context(), localworld.Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := localworld.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := os.Stat(filepath.Join(dir, localworld.File)); err != nil || s.Mode().Perm() != 0o600 {
+		t.Errorf("%s: got %v %v, want mode 0600", localworld.File, s, err)
+	}
+	if err := w.Stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, localworld.File)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there (%v)", localworld.File, err)
+	}
+	if _, err := os.Stat(filepath.Dir(info.Config)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the world's folder is still there (%v)", err)
+	}
+	for _, url := range []string{info.BaseURL + "/mints", info.Chains["ETHEREUM"].RPCURL} {
+		if resp, err := http.Get(url); err == nil {
+			resp.Body.Close()
+			t.Errorf("%s still answers", url)
+		}
+	}
+}
+
+func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	opts := localworld.Options{Dir: t.TempDir(), Keep: filepath.Join(t.TempDir(), "world"), BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}
+	var first localworld.Info
+	for life := range 2 {
+		w, err := localworld.Start(t.Context(), opts)
+		if err != nil {
+			t.Fatalf("life %d: %v", life+1, err)
+		}
+		if life == 0 {
+			first = w.Info
+		} else if w.Info.APIKey != first.APIKey || w.Info.OrganizationID != first.OrganizationID {
+			t.Errorf("life 2 is another organization: got %s, want %s", w.Info.OrganizationID, first.OrganizationID)
+		}
+		eth, err := ethclient.DialContext(t.Context(), w.Info.Chains["ETHEREUM"].RPCURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &town{T: t, World: w, ctx: t.Context(), eth: eth}
+		n.payIn(fmt.Sprintf("user_%d", life), "USDC", 5_000_000)
+		n.sound()
+		eth.Close()
+		if err := w.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
