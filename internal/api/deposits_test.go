@@ -1,0 +1,119 @@
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"reflect"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/scan"
+)
+
+// What arrives on a chain is shown by the API as the document says, from the
+// first block to the credit, and the event carries the very same object.
+func TestDepositsAreShownOnTheirWay(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	address := chain.Address(h.want(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob", "customerEmail": "bob@example.com"}), 200).text("address"))
+
+	payer := sim.Address("payer")
+	c := sim.New(sim.Config{Behind: 3})
+	for _, contract := range []chain.Address{"", usdcAddress, sim.Address("spoof")} {
+		c.Mint(payer, contract, money.Units(1_000_000))
+	}
+	desk := deposit.New(h.db, h.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}, newLogger(io.Discard))
+	start := uint64(0)
+	walker := scan.New(h.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(io.Discard))
+	walk := func() {
+		t.Helper()
+		for moved := true; moved; {
+			final, err := walker.Final(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, err := walker.Head(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			moved = final || head
+		}
+	}
+	walk()
+	hash := c.Pay(payer, address, usdcAddress, 500_000)
+	c.Pay(payer, address, "", 100)
+	c.Pay(payer, address, usdcAddress, 3) // less than is credited
+	c.Pay(payer, address, sim.Address("spoof"), 100)
+	c.Mine(1)
+	walk()
+
+	seen := h.want(h.call(h.one, "GET", "/deposits?customerId=bob", nil), 200).list()
+	if len(seen) != 3 { // a token that is not in the catalogue is shown once it is final
+		t.Fatalf("seen: got %v, want 3 deposits", seen)
+	}
+	for _, d := range seen {
+		if d["status"] == "CREDITED" || d["chainStatus"] != "INCLUDED" {
+			t.Errorf("before finality: got %v %v, want no credit", d["status"], d["chainStatus"])
+		}
+	}
+	pending := h.want(h.call(h.one, "GET", "/customers/bob/balances", nil), 200).list()
+	if len(pending) != 2 || pending[0]["pendingDeposit"] == "0" || pending[0]["available"] != "0" || pending[0]["total"] != "0" {
+		t.Errorf("pending: got %v, want nothing available yet", pending)
+	}
+
+	c.MineEmpty(5)
+	walk()
+	if _, err := desk.Credit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.sequenced()
+	statuses := map[string]int{}
+	for _, d := range h.want(h.call(h.one, "GET", "/deposits?customerId=bob&limit=200", nil), 200).list() {
+		statuses[d["status"].(string)]++
+	}
+	if want := map[string]int{"CREDITED": 2, "BELOW_MINIMUM": 1, "UNSUPPORTED": 1}; !reflect.DeepEqual(statuses, want) {
+		t.Errorf("statuses: got %v, want %v", statuses, want)
+	}
+	credited := h.want(h.call(h.one, "GET", "/deposits?status=CREDITED&mintId=1&txHash="+string(hash)+"&address="+string(address), nil), 200).list()
+	if len(credited) != 1 || credited[0]["amount"] != "500000" || credited[0]["customerEmail"] != "bob@example.com" || credited[0]["isFlagged"] != false || credited[0]["swap"] != nil {
+		t.Fatalf("credited: got %v, want the payment", credited)
+	}
+	id := credited[0]["depositId"].(string)
+	one := h.want(h.call(h.one, "GET", "/deposits/"+id, nil), 200)
+	if !reflect.DeepEqual(one.body, credited[0]) {
+		t.Errorf("one and in a list: got %v, want %v", one.body, credited[0])
+	}
+	h.refused("another's", h.call(h.two, "GET", "/deposits/"+id, nil), 404, "NOT_FOUND", "")
+	if got := h.want(h.call(h.two, "GET", "/deposits", nil), 200).list(); len(got) != 0 {
+		t.Errorf("another's list: got %v, want nothing", got)
+	}
+
+	events := h.want(h.call(h.one, "GET", "/events?types=CUSTOMER_DEPOSIT", nil), 200).list()
+	if len(events) != 2 {
+		t.Fatalf("events: got %v, want one for each credit", events)
+	}
+	told := false
+	for _, e := range events {
+		if data := e["data"].(map[string]any); data["depositId"] == id {
+			told = true
+			// Confirmations go on counting.
+			delete(data, "confirmations")
+			delete(one.body, "confirmations")
+			if !reflect.DeepEqual(data, one.body) {
+				got, _ := json.Marshal(data)
+				t.Errorf("event: got %s, want %s", got, one.raw)
+			}
+		}
+	}
+	if !told {
+		t.Errorf("events: got %v, want %v among them", events, id)
+	}
+	balances := h.want(h.call(h.one, "GET", "/customers/bob/balances", nil), 200).list()
+	if len(balances) != 2 || balances[0]["available"] != "500000" || balances[0]["pendingDeposit"] != "0" || balances[1]["available"] != "100" {
+		t.Errorf("balances: got %v, want what was credited", balances)
+	}
+}
