@@ -55,6 +55,7 @@ type Config struct {
 	CursorKey []byte
 	// BaseURL is where callers reach this interface, /v1 included, for the document.
 	BaseURL string
+	Limits  Limits       // the zero value sets none; see UsualLimits
 	Log     *slog.Logger // nil: the default
 }
 
@@ -62,6 +63,8 @@ type api struct {
 	conf     Config
 	log      *slog.Logger
 	document []byte
+
+	reads, writes, failures *limiter
 }
 
 // New makes the handler of the public listener: the interface under /v1, the
@@ -75,6 +78,8 @@ func New(conf Config) http.Handler {
 		a.log = slog.Default()
 	}
 	a.document = document(conf.BaseURL)
+	clock := conf.DB.Clock()
+	a.reads, a.writes, a.failures = newLimiter(conf.Limits.Reads, clock), newLimiter(conf.Limits.Writes, clock), newLimiter(conf.Limits.Failures, clock)
 
 	mux := chi.NewRouter()
 	allowed := map[string][]string{}
@@ -173,15 +178,20 @@ func (c *call) param(name string) string {
 	return s
 }
 
-// serve is the order of checks that all routes share: key, then the query, then
-// the body's type, size and syntax.
+// serve is the order of checks that all routes share: key, then the rate, then
+// the query, then the body's type, size and syntax.
 func (a *api) serve(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Request: r, warn: w.Header()}
 		got, err := func() (got answer, err error) {
 			if !rt.open {
-				if c.org, err = a.authenticate(r); err != nil {
+				if c.org, err = a.authenticate(w, r); err != nil {
 					return got, err
+				}
+				if !rt.limits {
+					if err = a.limit(c); err != nil {
+						return got, err
+					}
 				}
 			}
 			if c.query, err = readQuery(r, rt.query); err != nil {
@@ -217,7 +227,7 @@ func (a *api) unrouted(why func(http.ResponseWriter, *http.Request) error) http.
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := why(w, r)
 		if strings.HasPrefix(r.URL.Path, base+"/") {
-			if _, refused := a.authenticate(r); refused != nil {
+			if _, refused := a.authenticate(w, r); refused != nil {
 				w.Header().Del("Allow")
 				err = refused
 			}
@@ -232,7 +242,7 @@ const keyHeader = "X-Api-Key"
 
 const keyBytesMax = 256
 
-func (a *api) authenticate(r *http.Request) (string, error) {
+func (a *api) authenticate(w http.ResponseWriter, r *http.Request) (string, error) {
 	values := r.Header[keyHeader]
 	presented := ""
 	if len(values) == 1 && len(values[0]) <= keyBytesMax {
@@ -240,6 +250,11 @@ func (a *api) authenticate(r *http.Request) (string, error) {
 	}
 	// An absent key takes the same way, and the same time, as a wrong one.
 	org, err := org.Authenticate(r.Context(), a.conf.DB, presented)
+	if fault.Is(err, fault.CodeUnauthorized) {
+		if many := a.failed(r, w.Header()); many != nil {
+			return "", many
+		}
+	}
 	if err != nil {
 		return "", fmt.Errorf("authenticate: %w", err)
 	}

@@ -118,7 +118,7 @@ func (d *drawing) operation(r route) *huma.Operation {
 func codesOf(r route) []fault.Code {
 	codes := append([]fault.Code{fault.InvalidRequest, fault.UnknownField, fault.Internal}, r.faults...)
 	if !r.open {
-		codes = append(codes, fault.CodeUnauthorized, fault.CodeUnavailable)
+		codes = append(codes, fault.CodeUnauthorized, fault.CodeUnavailable, fault.RateLimited)
 	}
 	if r.body != nil {
 		codes = append(codes, fault.InvalidJSON, fault.UnsupportedMediaType, fault.BodyTooLarge)
@@ -192,6 +192,9 @@ func (d *drawing) refusal(codes []fault.Code) *huma.Response {
 		examples[string(code)] = &huma.Example{Summary: p.text, Value: problem(f, exampleRequestID)}
 	}
 	out.Description = strings.Join(text, "\n\n")
+	if slices.Contains(codes, fault.RateLimited) {
+		out.Headers["Retry-After"] = &huma.Param{Description: "Seconds until the next request is taken.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
+	}
 	out.Content = map[string]*huma.MediaType{"application/json": {
 		Schema: &huma.Schema{AllOf: []*huma.Schema{
 			{Ref: "#/components/schemas/Problem"},

@@ -82,7 +82,7 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-func newHouse(t testing.TB) *house {
+func newHouse(t testing.TB, limits ...Limits) *house {
 	t.Helper()
 	db := pgtest.New(t)
 	token := mint.Mint{
@@ -124,7 +124,7 @@ func newHouse(t testing.TB) *house {
 		Withdrawals: &withdrawal.Service{DB: db, Chains: chains, Wallets: h.book, Prices: prices},
 		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset},
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",
-		Log: newLogger(h.logs),
+		Log: newLogger(h.logs), Limits: append(limits, Limits{})[0],
 	})
 	h.server.Start()
 	t.Cleanup(h.server.Close)

@@ -18,6 +18,8 @@ const about = `Coffer keeps money for the customers of an organization and pays 
 
 **Strictness.** Unknown fields and query parameters are refused, names are case-sensitive, and no value is converted from another type.
 
+**Rates.** Where an installation limits requests, answers carry RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset (seconds), and one too many is 429 with Retry-After. Replaying a known idempotencyKey is always answered.
+
 **Growth.** Fields, values of open enumerations, events and codes under the statuses that there are may be added without notice. Ignore what you do not know.`
 
 var groups = []struct{ name, text string }{
@@ -322,6 +324,7 @@ var problems = map[fault.Code]problemNote{
 	fault.DestinationNotAllowed:  {fault.Unprocessable, "the destination is ours, a token's contract, or nobody's", "toAddress", "Withdrawals to this address are not allowed: nobody holds its key, so the money would be lost." + nothing + " Give an address of your customer's own.", nil},
 	fault.DepositsSuspended:      {fault.Unprocessable, "no addresses are given out for this mint at the moment", "mintId", "Deposits of that mint are switched off. No address was given out and no money moved. Ask the operator of this service.", nil},
 	fault.WithdrawalsSuspended:   {fault.Unprocessable, "withdrawals of this mint are stopped at the moment", "mintId", "Outgoing payments are stopped at the moment." + nothing + " Try again later with the same idempotencyKey.", nil},
+	fault.RateLimited:            {fault.Limited, "more requests than this organization may send, or too many wrong keys; says nothing about earlier attempts", "", "Too many requests. Nothing was done, which says nothing about earlier attempts. Wait 1 seconds and repeat the request, a withdrawal with the same idempotencyKey.", nil},
 	fault.Internal:               {kindInternal, "something of ours failed; repeat with the same key", "", "Something of ours failed. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.", nil},
 	fault.CodeUnavailable:        {fault.Unavailable, "something we need is down; repeat with the same key", "", "Something that this call needs is down." + untouched + " Try again shortly.", nil},
 }

@@ -15,6 +15,7 @@ type route struct {
 	summary      string
 	text         string
 	open         bool // needs no key, and is served without the prefix too
+	limits       bool // counts itself against the rate, where a replay is free
 	query        []parameter
 	body         any // a value of the request's type; nil: no body
 	headers      []header
@@ -101,6 +102,7 @@ var routes = []route{
 		summary: "Withdraw from a customer's balance",
 		text:    "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more, for ever. A 4xx means that this request held nothing and sent nothing. After a 5xx or no answer, repeat with the same key.",
 		body:    WithdrawRequest{},
+		limits:  true,
 		headers: []header{keyAlias},
 		answers: []success{{http.StatusAccepted, "The withdrawal: PROCESSING, or AWAITING_APPROVAL with the reasons. A known key shows it as it is now.", webhook.Withdrawal{}, exampleWithdrawal, []header{replayed}}},
 		faults: []fault.Code{

@@ -41,6 +41,7 @@ func (a *api) createWithdrawal(c *call) (answer, error) {
 		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal,
 		ToAddress: body.ToAddress, RequireApproval: body.RequireApproval, IdempotencyKey: key,
 		Memo: body.Memo, Reference: body.Reference, Actor: audit.APIKey(c.org),
+		Limit: func() error { return a.limit(c) },
 	}
 	if body.FeeMode != nil {
 		if r.FeeMode = *body.FeeMode; r.FeeMode == "" {

@@ -60,6 +60,9 @@ type Request struct {
 	Reference       *string
 	Metadata        map[string]string
 	Actor           audit.Actor // who asks, for the audit log
+	// Limit, unless nil, is asked once the key is known to be new, before
+	// anything else can refuse: a replay is answered whatever the rate.
+	Limit func() error
 }
 
 // parsed is a request that was understood.
@@ -244,6 +247,11 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook
 	if known {
 		w, err = s.replay(ctx, org, twin, p, wrong)
 		return w, err == nil, err
+	}
+	if r.Limit != nil {
+		if err := r.Limit(); err != nil {
+			return w, false, err
+		}
 	}
 	if _, refusal := standing(facts{frozen: stop}); refusal != nil {
 		return w, false, refusal

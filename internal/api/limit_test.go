@@ -1,0 +1,96 @@
+package api
+
+import (
+	"testing"
+	"time"
+)
+
+func TestLimiterTakesABurstAndThenItsRate(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	l := newLimiter(Rate{Count: 2, Period: time.Second, Burst: 3}, func() time.Time { return now })
+	for i := range 3 {
+		if v := l.take("a"); !v.taken || v.remaining != 2-i {
+			t.Fatalf("request %d: got %+v, want it taken and %d left", i, v, 2-i)
+		}
+	}
+	if v := l.take("a"); v.taken || v.retry != 500*time.Millisecond || v.reset != 1500*time.Millisecond {
+		t.Errorf("one too many: got %+v, want a wait of half a second", v)
+	}
+	if v := l.take("b"); !v.taken {
+		t.Error("somebody else: got a refusal, want it taken")
+	}
+	now = now.Add(500 * time.Millisecond)
+	if v := l.take("a"); !v.taken || v.remaining != 0 {
+		t.Errorf("after the wait: got %+v, want it taken", v)
+	}
+	if v := l.take("a"); v.taken {
+		t.Error("again at once: got it taken, want a refusal")
+	}
+	now = now.Add(time.Hour)
+	if v := l.take("a"); !v.taken || v.remaining != 2 {
+		t.Errorf("after a long time: got %+v, want a full burst and no more", v)
+	}
+	now = now.Add(-time.Minute)
+	if v := l.take("c"); !v.taken {
+		t.Error("a clock that went back: got a refusal for somebody new")
+	}
+}
+
+func TestLimiterForgetsWhoHasNothingToWaitFor(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	l := newLimiter(Rate{Count: 1, Period: time.Second, Burst: 1}, func() time.Time { return now })
+	for i := range 3 * bucketsMax {
+		now = now.Add(time.Millisecond)
+		l.take(now.String())
+		if len(l.full) > bucketsMax {
+			t.Fatalf("after %d callers: got %d remembered, want at most %d", i, len(l.full), bucketsMax)
+		}
+	}
+}
+
+// Rates come after the replay and before everything else that can refuse.
+func TestReplayIsAnsweredWhateverTheRate(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, Limits{Writes: Rate{Count: 1, Period: time.Hour, Burst: 2}})
+	// One write is gone for alice's address.
+	first := h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
+	if first.header.Get("RateLimit-Limit") != "2" || first.header.Get("RateLimit-Remaining") != "0" {
+		t.Errorf("headers: got %v, want nothing left of 2", first.header)
+	}
+	before := h.rows()
+	for _, body := range []any{payment("idempotencyKey", "l"), payment("idempotencyKey", "l", "amount", "x"), payment()} {
+		got := h.call(h.one, "POST", "/withdraw", body)
+		h.refused("one too many", got, 429, "RATE_LIMITED", "")
+		if got.body["retryable"] != true || got.header.Get("Retry-After") == "" {
+			t.Errorf("got %s %v, want it retryable with Retry-After", got.raw, got.header)
+		}
+	}
+	h.refused("an address", h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "new"}), 429, "RATE_LIMITED", "")
+	for range 5 {
+		got := h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k")), 202)
+		if got.text("withdrawalId") != first.text("withdrawalId") {
+			t.Errorf("replay: got %v, want %v", got.text("withdrawalId"), first.text("withdrawalId"))
+		}
+	}
+	h.refused("a conflict", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k", "amount", "2000")), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
+	h.want(h.call(h.one, "GET", "/withdrawals", nil), 200)
+	h.want(h.call(h.two, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "new"}), 200)
+	if got := h.rows(); got == before {
+		t.Error("the other organization's customer is missing")
+	}
+}
+
+// H-34: what a client says of its own address changes nothing.
+func TestWrongKeysAreCountedByPeer(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, Limits{Failures: Rate{Count: 1, Period: time.Hour, Burst: 3}})
+	wrong := tenant{key: "ck_wrong"}
+	for range 3 {
+		h.refused("wrong", h.call(wrong, "GET", "/mints", nil), 401, "UNAUTHORIZED", "")
+	}
+	h.refused("too many", h.call(wrong, "GET", "/mints", nil), 429, "RATE_LIMITED", "")
+	h.refused("too many, said to be from elsewhere", h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.7", "X-Real-IP", "203.0.113.8"), 429, "RATE_LIMITED", "")
+	h.want(h.call(h.one, "GET", "/mints", nil), 200)
+}
