@@ -230,7 +230,7 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 		return conf, fmt.Errorf("write the signer's policy: %w", err)
 	}
 	conf.Chains = map[chain.Name]app.Chain{chain.Ethereum: {
-		ChainID: anvil.DefaultChainID, Endpoints: []string{w.chain.URL}, Agree: 1, FeeCap: "500000000000", Trace: "on",
+		ChainID: anvil.DefaultChainID, Endpoints: []string{w.chain.URL}, Agree: 1, FeeCap: "500000000000", StartHeight: 1, Trace: "on",
 	}}
 	conf.Mints = catalogue(tokens)
 	conf.Prices.Fixed = map[string]string{"1": "1.00", "2": "1.00", "3": "1.00", "4": "3000.00"}
