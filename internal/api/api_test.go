@@ -2,9 +2,11 @@ package api
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestDepositAddressIsStable(t *testing.T) {
@@ -206,6 +208,37 @@ func TestKeysBelongToAnOrganizationAndAPayment(t *testing.T) {
 	h.refused("two headers", h.call(h.one, "POST", "/withdraw", payment(), "Idempotency-Key", "k", "Idempotency-Key", "l"), 400, "IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey")
 	if got := h.rows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
+	}
+}
+
+// H-31.
+func TestRequestWhoseCallerLeftIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	body := `{"mintId":1,"customerId":"alice","amount":"1000","toAddress":"` + stranger + `","idempotencyKey":"gone"}`
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(conn, "POST /v1/withdraw HTTP/1.1\r\nHost: x\r\nx-api-key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", h.one.key, len(body), body); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var done []map[string]any
+	deadline := time.After(30 * time.Second)
+	for len(done) == 0 {
+		select {
+		case <-deadline:
+			t.Fatal("got no withdrawal, want the one that was asked for")
+		case <-time.After(10 * time.Millisecond):
+			done = h.want(h.call(h.one, "GET", "/withdrawals?idempotencyKey=gone", nil), 200).list()
+		}
+	}
+	again := h.want(h.call(h.one, "POST", "/withdraw", body), 202)
+	if again.text("withdrawalId") != done[0]["withdrawalId"] || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("got %s, want %v replayed", again.raw, done[0]["withdrawalId"])
 	}
 }
 

@@ -262,11 +262,14 @@ func (h *house) call(who tenant, method, path string, body any, headers ...strin
 
 func (h *house) send(r *http.Request) reply {
 	h.t.Helper()
-	sent, err := io.ReadAll(r.Body)
-	if err != nil {
-		h.t.Fatal(err)
+	var sent []byte
+	if r.Body != nil {
+		var err error
+		if sent, err = io.ReadAll(r.Body); err != nil {
+			h.t.Fatal(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
-	r.Body = io.NopCloser(bytes.NewReader(sent))
 	got, err := h.server.Client().Do(r)
 	if err != nil {
 		h.t.Fatal(err)

@@ -92,7 +92,7 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 	}
 	_, f.chainRuns = s.Chains[r.chain]
 	f.amount, f.destination = r.amount, r.to
-	if err := s.outside(ctx, &f); err != nil {
+	if _, err := s.outside(ctx, org, &f); err != nil {
 		return none, err
 	}
 	treasury, err := s.treasury(ctx, org, r.chain)

@@ -318,30 +318,33 @@ func (s *Service) replay(ctx context.Context, org string, e existing, p parsed, 
 	return s.ByID(ctx, org, e.id)
 }
 
-// place decides and writes. The decision is made twice: once without writing
-// anything, so that the treasury's wallet is only ever made for a payment that
-// is wanted, and again on what the writing transaction sees.
+// place decides and writes. The decision is made on what the writing transaction
+// sees. Before an organization's first payment it is made once more without
+// writing anything, so that no refused request makes the treasury's wallet.
 func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (webhook.Withdrawal, error) {
 	var none webhook.Withdrawal
 	f := facts{
 		mint: p.mint, amount: p.amount, chainRuns: p.runs, destination: p.to,
 		requireApproval: r.RequireApproval, keyGiven: r.IdempotencyKey != nil,
 	}
-	if err := s.outside(ctx, &f); err != nil {
-		return none, err
-	}
-	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		seen := f
-		if err := gather(ctx, tx, org, r.CustomerID, &seen); err != nil {
-			return err
-		}
-		if refusal := decide(seen).refusal; refusal != nil {
-			return refusal
-		}
-		return nil
-	})
+	paidBefore, err := s.outside(ctx, org, &f)
 	if err != nil {
 		return none, err
+	}
+	if !paidBefore {
+		err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+			seen := f
+			if err := gather(ctx, tx, org, r.CustomerID, &seen); err != nil {
+				return err
+			}
+			if refusal := decide(seen).refusal; refusal != nil {
+				return refusal
+			}
+			return nil
+		})
+		if err != nil {
+			return none, err
+		}
 	}
 	treasury, err := s.treasury(ctx, org, p.mint.Chain)
 	if err != nil {
@@ -446,21 +449,27 @@ func hold(org, withdrawalID, customerID string, p parsed) ledger.Posting {
 // outside collects the facts that no transaction of the organization can see:
 // the price, and whether the destination is anybody's wallet here. A tenant
 // sees its own wallets only, and a transfer to another tenant's would be lost,
-// since what comes from a wallet of ours is never a deposit.
-func (s *Service) outside(ctx context.Context, f *facts) error {
+// since what comes from a wallet of ours is never a deposit. paidBefore tells
+// that the organization has its treasury already.
+func (s *Service) outside(ctx context.Context, org string, f *facts) (paidBefore bool, err error) {
 	if grammar := s.Chains.GrammarOf(f.mint.Chain.Family()); grammar != nil {
 		f.burns = grammar.Burns(f.destination)
 	}
-	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		known, err := wallet.Known(ctx, tx, f.mint.Chain.Family(), []chain.Address{f.destination})
+		if err != nil {
+			return err
+		}
 		f.ours = len(known) > 0
-		return err
+		return tx.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = '')`,
+			org, f.mint.Chain.Family(), wallet.Treasury).Scan(&paidBefore)
 	})
 	if err != nil {
-		return fmt.Errorf("look whose address %s is: %w", f.destination, err)
+		return false, fmt.Errorf("look whose address %s is: %w", f.destination, err)
 	}
 	f.value = s.value(ctx, f.mint, f.amount)
-	return nil
+	return paidBefore, nil
 }
 
 // value is what an amount is worth, or nil without a price that is fresh. Every

@@ -131,6 +131,21 @@ func TestRefusedRequestWritesNothing(t *testing.T) {
 	}
 }
 
+func TestRefusedFirstRequestMakesNoTreasury(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, _, err := org.Create(t.Context(), h.DB, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := h.rows()
+	_, _, err = h.Request(t.Context(), other.ID, h.want())
+	refused(t, err, fault.InsufficientBalance)
+	if got := h.rows(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+}
+
 func TestFreezesStopRequests(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
