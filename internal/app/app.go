@@ -245,8 +245,13 @@ func (a *App) wireEdges() error {
 	})
 	a.loops = append(a.loops, loop{"jobs", a.jobs.Run})
 
+	limits := api.UsualLimits
+	if a.conf.Network == chain.Local {
+		limits = api.Limits{} // a development network sets none
+	}
 	a.public = api.New(api.Config{
-		DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Wallets: a.book, Prices: a.prices, WebhookKeys: []string{key.Public()},
+		Limits: limits,
+		DB:     a.db, Chains: a.chains, Withdrawals: a.withdraw, Wallets: a.book, Prices: a.prices, WebhookKeys: []string{key.Public()},
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development},
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log,
 	})
