@@ -169,6 +169,7 @@ func keys(t *testing.T, v any) []string {
 	return names
 }
 
+// Rule DEP-12.
 func TestEmptyPayloadsStillShowEveryField(t *testing.T) {
 	t.Parallel()
 	if got, want := keys(t, Deposit{}), keys(t, rejected()); !slices.Equal(got, want) {

@@ -9,6 +9,7 @@ import (
 	"time"
 )
 
+// Rules DEP-1, CUS-2.
 func TestDepositAddressIsStable(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -40,6 +41,7 @@ func TestDepositAddressIsStable(t *testing.T) {
 }
 
 // The whole way of a caller, through every call.
+// Rules WD-1, IDEM-1, CUS-3, MINT-2.
 func TestCallsWorkTogether(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -54,6 +56,14 @@ func TestCallsWorkTogether(t *testing.T) {
 	}
 	if got := h.want(h.call(h.one, "GET", "/mints?symbol=ETH&chain=ETHEREUM", nil), 200).list(); len(got) != 1 || got[0]["kind"] != "NATIVE" {
 		t.Errorf("filtered: got %v, want ETH", got)
+	}
+	for _, m := range mints.list() {
+		if m["swappable"] != false {
+			t.Errorf("mint %v: got swappable %v, want false", m["id"], m["swappable"])
+		}
+	}
+	if got := h.want(h.call(h.one, "GET", "/mints?swappable=true", nil), 200).list(); len(got) != 0 {
+		t.Errorf("swappable mints: got %v, want none", got)
 	}
 	page := h.want(h.call(h.one, "GET", "/mints?limit=2", nil), 200)
 	rest := h.want(h.call(h.one, "GET", "/mints?limit=2&cursor="+page.text("nextCursor"), nil), 200)
@@ -128,6 +138,7 @@ func TestCallsWorkTogether(t *testing.T) {
 	h.want(h.call(tenant{}, "GET", "/openapi.json", nil), 200)
 }
 
+// Rule LIST-1.
 func TestListsWalkEveryRowOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -166,6 +177,7 @@ func TestListsWalkEveryRowOnce(t *testing.T) {
 }
 
 // I-20, over HTTP.
+// Rule IDEM-1.
 func TestParallelReplaysAreOneWithdrawal(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -188,6 +200,7 @@ func TestParallelReplaysAreOneWithdrawal(t *testing.T) {
 }
 
 // H-27, H-28, H-30.
+// Rules IDEM-2, IDEM-4, IDEM-5.
 func TestKeysBelongToAnOrganizationAndAPayment(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -243,6 +256,7 @@ func TestRequestWhoseCallerLeftIsDoneOnce(t *testing.T) {
 }
 
 // What another organization has is answered like what nobody has.
+// Rule AUTH-2.
 func TestForeignIDsAreNotThere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -273,6 +287,7 @@ func TestForeignIDsAreNotThere(t *testing.T) {
 }
 
 // H-33.
+// Rule AUTH-1.
 func TestKeyIsReadFromOneHeaderAlone(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -329,6 +344,7 @@ func TestPathsAndMethodsAreExact(t *testing.T) {
 }
 
 // H-25.
+// Rule CUS-1.
 func TestCustomerIDsAreData(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

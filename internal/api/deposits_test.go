@@ -16,6 +16,7 @@ import (
 
 // What arrives on a chain is shown by the API as the document says, from the
 // first block to the credit, and the event carries the very same object.
+// Rules CUS-3, DEP-6, DEP-7, DEP-12.
 func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -8,6 +8,7 @@ import (
 
 // The rows of the list of hostile inputs that these calls can meet, H-01 to
 // H-43: each is refused with its code on its field, and writes nothing.
+// Rules REQ-1, REQ-2, REQ-3, WD-11, WD-14.
 func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -174,6 +175,7 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 }
 
 // H-40: what belongs to this installation, whoever's it is.
+// Rule WD-11.
 func TestOwnAddressesAreNoDestination(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -198,6 +200,7 @@ func TestOnlyJSONIsTaken(t *testing.T) {
 	}
 }
 
+// Rule REQ-5.
 func TestHostileQueriesAreRefused(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

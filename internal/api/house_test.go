@@ -309,6 +309,9 @@ var published = sync.OnceValues(func() (*openapi3.T, error) {
 })
 
 // conforms checks an answer against the document: its status, headers and body.
+// Every answer that a test here gets goes through it, so that one that is not as
+// documented fails whatever the test is about.
+// Rules REQ-4, REQ-6.
 func conforms(r *http.Request, sent []byte, got reply) error {
 	if id := got.header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") {
 		return fmt.Errorf("no request id but %q", id)

@@ -51,6 +51,7 @@ func TestLimiterForgetsWhoHasNothingToWaitFor(t *testing.T) {
 }
 
 // Rates come after the replay and before everything else that can refuse.
+// Rule IDEM-3.
 func TestReplayIsAnsweredWhateverTheRate(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, Limits{Writes: Rate{Count: 1, Period: time.Hour, Burst: 2}})

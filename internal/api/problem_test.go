@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
+// Rule REQ-4.
 func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	_, unconnected := pgconn.Connect(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")

@@ -51,6 +51,7 @@ func TestEmailsThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
+// Rule CUS-2.
 func TestAnEmailIsWrittenOnlyWhereNoneWas(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
@@ -87,6 +88,7 @@ func TestAnEmailIsWrittenOnlyWhereNoneWas(t *testing.T) {
 	}
 }
 
+// Rule CUS-1.
 func TestCustomersMadeAtOnceAreOne(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
@@ -125,6 +127,7 @@ func TestCustomersMadeAtOnceAreOne(t *testing.T) {
 	}
 }
 
+// Rule LIST-1.
 func TestAListIsWalkedWithoutGapsAndWithoutStrangers(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

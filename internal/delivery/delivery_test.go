@@ -328,6 +328,7 @@ func verify(t testing.TB, r request, keys ...string) {
 	}
 }
 
+// Rule EVT-4.
 func TestAnEventArrivesSignedAndIsTheFeedsBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -367,6 +368,7 @@ func TestAnEventArrivesSignedAndIsTheFeedsBytes(t *testing.T) {
 	}
 }
 
+// Rule EVT-7.
 func TestEndpointsGetTheEventsTheyWant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -403,6 +405,7 @@ func TestEndpointsGetTheEventsTheyWant(t *testing.T) {
 
 // A receiver fails k times and then takes the event, for every k that the schedule
 // allows and the one that it does not.
+// Rules EVT-2, EVT-5.
 func TestEveryAttemptIsTheSameMessageOnTheSchedule(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -487,6 +490,7 @@ func TestAnEndpointThatIsDown71HoursGetsItsEvents(t *testing.T) {
 	w.want("DELIVERED", 6)
 }
 
+// Rule EVT-3.
 func TestTheNextEventOfAResourceWaitsForTheOneBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -540,6 +544,7 @@ func TestTheNextEventOfAResourceWaitsForTheOneBefore(t *testing.T) {
 
 // Every resource's events in their order, whatever fails: the property itself, over
 // many resources and a receiver that fails every third time.
+// Rule EVT-3.
 func TestOrderWithinAResourceHoldsWhateverFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

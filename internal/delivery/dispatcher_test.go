@@ -114,6 +114,7 @@ func TestACrashBetweenPostAndCommitSendsTheSameMessageAgain(t *testing.T) {
 	}
 }
 
+// Rule EVT-5.
 func TestAnEndpointThatIsGoneIsDisabled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -163,6 +164,7 @@ func TestA410FromAFormerURLDisablesNothing(t *testing.T) {
 	}
 }
 
+// Rule EVT-5.
 func TestARedirectIsAFailureAndNotFollowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)

@@ -122,6 +122,7 @@ func answerLoopback(query []byte) []byte {
 	return answer
 }
 
+// Rule EVT-6.
 func TestNoPostReachesAForbiddenAddress(t *testing.T) {
 	t.Parallel()
 	port, hits, resolver := trap(t)

@@ -180,6 +180,7 @@ func TestOnARealChainEveryKindOfArrivalIsCreditedAtFinality(t *testing.T) {
 	}
 }
 
+// Rule DEP-9.
 func TestOnARealChainADepositThatAReorganizationRemovesIsNeverCredited(t *testing.T) {
 	t.Parallel()
 	r := openEther(t)
@@ -206,6 +207,7 @@ func TestOnARealChainADepositThatAReorganizationRemovesIsNeverCredited(t *testin
 	}
 }
 
+// Rule DEP-4.
 func TestOnARealChainADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
 	t.Parallel()
 	r := openEther(t)
@@ -233,6 +235,7 @@ func TestOnARealChainADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T)
 	}
 }
 
+// Rule DEP-5.
 func TestOnARealChainATokenThatLiesIsNotCredited(t *testing.T) {
 	t.Parallel()
 	r := openEther(t)

@@ -232,6 +232,7 @@ func (w *world) credited(t *testing.T, mintID int, units uint64, deposits int) {
 	}
 }
 
+// Rules DEP-3, DEP-12.
 func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -323,6 +324,7 @@ func TestManyMovementsOfOneTransactionAreManyDeposits(t *testing.T) {
 	}
 }
 
+// Rule DEP-9.
 func TestADepositThatAForkRemovesIsNeverCredited(t *testing.T) {
 	t.Parallel()
 	for _, shown := range []bool{true, false} {
@@ -365,6 +367,7 @@ func TestAForkThatTheHeadWalkNeverSawOrphansAllTheSame(t *testing.T) {
 	}
 }
 
+// Rule DEP-4.
 func TestADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -397,6 +400,7 @@ func TestADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T) {
 	}
 }
 
+// Rule DEP-4.
 func TestReadingBlocksAgainChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -437,6 +441,7 @@ func (w *world) digest(t *testing.T) string {
 	return s
 }
 
+// Rule DEP-4.
 func TestManyWalkersAndCreditorsCreditOnce(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -482,6 +487,7 @@ func TestManyWalkersAndCreditorsCreditOnce(t *testing.T) {
 	}
 }
 
+// Rule DEP-5.
 func TestWhatTheBalanceDoesNotShowIsNotCredited(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -529,6 +535,7 @@ func TestAQuarantineStopsWhatIsFinalAndNotCredited(t *testing.T) {
 	}
 }
 
+// Rule DEP-7.
 func TestATokenThatIsNotInTheCatalogueIsShownAndNotCredited(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -545,6 +552,7 @@ func TestATokenThatIsNotInTheCatalogueIsShownAndNotCredited(t *testing.T) {
 	}
 }
 
+// Rule DEP-6.
 func TestWhatIsBelowTheMinimumIsKeptAsDust(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -589,6 +597,7 @@ func TestATreasuryTakesGasAndKeepsTokensInSuspense(t *testing.T) {
 	}
 }
 
+// Rule DEP-8.
 func TestWhatOurOwnWalletsSendIsNoDeposit(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -604,6 +613,7 @@ func TestWhatOurOwnWalletsSendIsNoDeposit(t *testing.T) {
 	}
 }
 
+// Rule DEP-2.
 func TestAWalletThatTheSignerDidNotIssueIsNotCredited(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -633,6 +643,7 @@ func TestAWalletThatTheSignerDidNotIssueIsNotCredited(t *testing.T) {
 	}
 }
 
+// Rule EVT-1.
 func TestADepositThatCannotBeCreditedHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -705,6 +716,7 @@ func TestTheSamePlaceOfATransactionMayPayAnotherAddressOnAnotherFork(t *testing.
 	}
 }
 
+// Rule LIST-1.
 func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -766,6 +778,7 @@ func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 	}
 }
 
+// Rule AUTH-2.
 func TestAnotherOrganizationSeesNoDeposit(t *testing.T) {
 	t.Parallel()
 	w := open(t)

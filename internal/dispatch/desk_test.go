@@ -276,6 +276,7 @@ func (b *bench) count(sql string, args ...any) (n int) {
 	return n
 }
 
+// Rules WD-7, WD-10.
 func TestAnOrderIsPaidOnceAndTheBooksAgree(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, open())
@@ -350,6 +351,7 @@ func TestBytesThatAProviderForgotAreSentAgain(t *testing.T) {
 	b.agree(b.treasury)
 }
 
+// Rule WD-9.
 func TestARevertedPaymentFailsOnlyOnceItIsFinal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, open())
@@ -391,6 +393,7 @@ func TestAHopelessPaymentIsHeldBeforeItHasASlot(t *testing.T) {
 	}
 }
 
+// Rule WD-7.
 func TestATransactionThatIsTooCheapIsReplacedInItsSlot(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, open())
@@ -417,6 +420,7 @@ func TestATransactionThatIsTooCheapIsReplacedInItsSlot(t *testing.T) {
 	b.agree(b.treasury)
 }
 
+// Rule WD-9.
 func TestACancelEndsInFailureOnlyWhenItIsWhatWasMined(t *testing.T) {
 	t.Parallel()
 	for _, payFirst := range []bool{false, true} {
@@ -553,6 +557,7 @@ func TestTheSignersRefusalTakesNoSlotAndMayBeAskedAgain(t *testing.T) {
 	b.wantStatus("wd_1", dispatch.Refused)
 }
 
+// Rule WD-7.
 func TestTwoDesksPayOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, open())

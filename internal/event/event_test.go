@@ -188,6 +188,7 @@ func TestRecordRefusesATypeNobodyKnows(t *testing.T) {
 	}
 }
 
+// Rule EVT-4.
 func TestSequencersOfTwoProcessesLeaveNoGap(t *testing.T) {
 	t.Parallel()
 	for name, unlocked := range map[string]bool{"with the lock": false, "without the lock": true} {
@@ -364,6 +365,7 @@ func TestTheBodyIsTheEnvelopeAroundTheFrozenData(t *testing.T) {
 	}
 }
 
+// Rule EVT-4.
 func TestFeedPagesThroughEverythingInOrder(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

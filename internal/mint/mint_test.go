@@ -39,6 +39,7 @@ func catalogue(t *testing.T, db *pg.DB) (c mint.Catalogue) {
 	return c
 }
 
+// Rules MINT-1, MINT-2.
 func TestWhatIsSyncedIsTheCatalogue(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)
@@ -87,6 +88,28 @@ func TestWhatIsSyncedIsTheCatalogue(t *testing.T) {
 	}
 }
 
+// Anybody can deploy a token that calls itself USDC.
+// Rule MINT-1.
+func TestTokensOfOneNameAreToldApartByTheirContract(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	twin := usdc()
+	twin.ID, twin.Contract = 3, "0xC0"
+	if err := mint.Sync(t.Context(), db, []mint.Mint{usdc(), twin}); err != nil {
+		t.Fatal(err)
+	}
+	c := catalogue(t, db)
+	for _, want := range []mint.Mint{usdc(), twin} {
+		if got, ok := c.ByContract(want.Chain, want.Contract); !ok || got != want {
+			t.Errorf("%s: got %+v, want %+v", want.Contract, got, want)
+		}
+	}
+	if got, ok := c.ByContract(chain.Ethereum, "0xFA4E"); ok {
+		t.Errorf("a third USDC: got %+v, want nothing", got)
+	}
+}
+
+// Rule MINT-1.
 func TestAMintNeverBecomesAnotherToken(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+// Rule AMT-1.
 func TestParseReadsOnlyCanonicalWholeNumbers(t *testing.T) {
 	t.Parallel()
 	const top = "115792089237316195423570985008687907853269984665640564039457584007913129639935"
@@ -50,6 +51,7 @@ func TestParseReadsOnlyCanonicalWholeNumbers(t *testing.T) {
 	}
 }
 
+// Rule AMT-2.
 func TestParseDecimalNeverRounds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
+// Rule AUTH-1.
 func TestOnlyTheLiveKeyOpens(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()

@@ -26,6 +26,7 @@ func TestCursorComesBack(t *testing.T) {
 	}
 }
 
+// Rule LIST-1.
 func TestTamperedCursorIsRefused(t *testing.T) {
 	t.Parallel()
 	good := Encode(place, key, "org_1", "deposits")

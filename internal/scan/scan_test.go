@@ -359,6 +359,7 @@ func (w *world) await(t *testing.T, height uint64) {
 	}
 }
 
+// Rule DEP-10.
 func TestABlockThatCannotBeReadStopsTheWalkThere(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -426,6 +427,7 @@ func TestAProviderThatIsBehindStopsNothingForGood(t *testing.T) {
 	}
 }
 
+// Rule DEP-11.
 func TestABrokenFinalityFreezesTheChain(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -511,6 +513,7 @@ func TestOneLiarDoesNotFreezeTheChain(t *testing.T) {
 	}
 }
 
+// Rule DEP-5.
 func TestATokenWhoseEventsLieIsQuarantined(t *testing.T) {
 	t.Parallel()
 	half, nothing := money.Units(50), money.Zero

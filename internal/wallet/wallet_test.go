@@ -65,6 +65,7 @@ func (w world) address(t *testing.T, customer string) wallet.Wallet {
 	return got
 }
 
+// Rule DEP-1.
 func TestAddressIsTheSameForEver(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -128,6 +129,7 @@ func flip(a chain.Address) string {
 	return string(a[:len(a)-1]) + last
 }
 
+// Rule DEP-2.
 func TestTamperedRowNeverGivesAnAddress(t *testing.T) {
 	t.Parallel()
 	for name, tamper := range map[string]func(*testing.T, world, wallet.Wallet, wallet.Wallet){

@@ -2,6 +2,7 @@ package withdrawal
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/audit"
@@ -18,6 +19,7 @@ import (
 
 var person = audit.User("usr_1")
 
+// Rule WD-4.
 func TestApproveOrdersThePayment(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -38,6 +40,7 @@ func TestApproveOrdersThePayment(t *testing.T) {
 	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
 }
 
+// Rule WD-5.
 func TestRemoveGivesTheMoneyBack(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -53,6 +56,7 @@ func TestRemoveGivesTheMoneyBack(t *testing.T) {
 	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
 }
 
+// Rule WD-6.
 func TestApproveAndRemoveHaveOneWinner(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -70,6 +74,8 @@ func TestApproveAndRemoveHaveOneWinner(t *testing.T) {
 			won[i] = []string{"PROCESSING", "REJECTED"}[i%2]
 		case !fault.Is(err, fault.InvalidState):
 			t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
+		case !slices.Contains([]any{"PROCESSING", "REJECTED"}, fault.Of(err).Extra["currentStatus"]):
+			t.Errorf("loser: got %v, want the state that won", fault.Of(err).Extra)
 		}
 	})
 	var winners []string
@@ -95,6 +101,7 @@ func TestApproveAndRemoveHaveOneWinner(t *testing.T) {
 	}
 }
 
+// Rule AUTH-2.
 func TestVerbsKnowOnlyTheirOrganization(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -123,6 +130,7 @@ func (h *house) ended(o dispatch.Order, e dispatch.End) error {
 	})
 }
 
+// Rule WD-8.
 func TestPaidWithdrawalSettlesOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -150,6 +158,11 @@ func TestPaidWithdrawalSettlesOnce(t *testing.T) {
 	}
 	h.balances("999000", "0")
 	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW BROADCAST", "CUSTOMER_WITHDRAW_COMPLETED COMPLETED")
+	var hash string
+	err = pgtest.Owner(t, h.DB).QueryRow(t.Context(), `SELECT convert_from(data, 'UTF8')::jsonb->>'txHash' FROM events WHERE type = 'CUSTOMER_WITHDRAW'`).Scan(&hash)
+	if err != nil || hash != "0xaa" {
+		t.Errorf("the event's hash: got %q %v, want 0xaa", hash, err)
+	}
 }
 
 func TestPaymentThatNobodyAnnouncedIsToldOfInOrder(t *testing.T) {
@@ -162,6 +175,7 @@ func TestPaymentThatNobodyAnnouncedIsToldOfInOrder(t *testing.T) {
 	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW BROADCAST", "CUSTOMER_WITHDRAW_COMPLETED COMPLETED")
 }
 
+// Rule WD-9.
 func TestFailedWithdrawalGivesTheMoneyBackOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -234,6 +248,7 @@ func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
 	}
 }
 
+// Rule WD-5.
 func TestRemoveNeverGivesBackWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -253,6 +268,7 @@ func TestRemoveNeverGivesBackWhatIsUnderWay(t *testing.T) {
 	h.balances("999000", "1000")
 }
 
+// Rule LIST-1.
 func TestListWalksAndFilters(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -20,6 +20,7 @@ func passing() facts {
 
 // The rows are those of the interface's table of withdrawals and of its order
 // of refusals.
+// Rules WD-3, WD-11, WD-12, WD-13, WD-14.
 func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 	t.Parallel()
 	above := money.MustParseUSD("100.000000000000000001")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
@@ -13,10 +14,13 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
+// Rule WD-2.
 func TestRequestHoldsAndOrders(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -32,6 +36,7 @@ func TestRequestHoldsAndOrders(t *testing.T) {
 	h.heard(w.WithdrawalID)
 }
 
+// Rules WD-3, WD-4.
 func TestHeldRequestTellsAndOrdersNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -46,6 +51,7 @@ func TestHeldRequestTellsAndOrdersNothing(t *testing.T) {
 	}
 }
 
+// Rule WD-3.
 func TestThresholdHoldsStrictlyAbove(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -61,12 +67,30 @@ func TestThresholdHoldsStrictlyAbove(t *testing.T) {
 	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "USD_THRESHOLD" {
 		t.Errorf("above the threshold: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
 	}
+	fixed := h.Prices
+	h.Prices = agedPrice{fixed, h.priceAgeMax() + time.Second}
+	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "PRICE_UNAVAILABLE" {
+		t.Errorf("with a stale price: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
+	}
 	h.Prices = nil
 	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "PRICE_UNAVAILABLE" || w.USDValue != nil {
 		t.Errorf("without a price: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
 	}
 }
 
+// agedPrice is a source whose prices were right some time ago.
+type agedPrice struct {
+	price.Source
+	age time.Duration
+}
+
+func (p agedPrice) USD(ctx context.Context, mintID int) (price.Quote, error) {
+	q, err := p.Source.USD(ctx, mintID)
+	q.At = q.At.Add(-p.age)
+	return q, err
+}
+
+// Rules REQ-3, WD-11, WD-14.
 func TestRefusedRequestWritesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -181,6 +205,7 @@ func TestFreezesStopRequests(t *testing.T) {
 }
 
 // I-20, and the replay rules of the interface.
+// Rule IDEM-1.
 func TestReplaysAreOneWithdrawal(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -219,6 +244,7 @@ func TestReplaysAreOneWithdrawal(t *testing.T) {
 	}
 }
 
+// Rules IDEM-2, IDEM-3.
 func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -258,6 +284,62 @@ func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 	}
 }
 
+// Rule IDEM-1.
+func TestAReplayShowsThePresentState(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	key := "k"
+	r := h.want()
+	r.IdempotencyKey, r.RequireApproval = &key, true
+	first := h.request(r)
+	if _, err := h.Remove(t.Context(), h.org, first.WithdrawalID, audit.User("usr_1"), ""); err != nil {
+		t.Fatal(err)
+	}
+	again, replayed, err := h.Request(t.Context(), h.org, r)
+	if err != nil || !replayed || again.WithdrawalID != first.WithdrawalID || again.Status != "REJECTED" {
+		t.Errorf("got %v %v %v %v, want %v REJECTED", again.WithdrawalID, again.Status, replayed, err, first.WithdrawalID)
+	}
+	h.balances("1000000", "0")
+}
+
+// Rule EVT-1: without the event there is no change, at any step that has one.
+func TestAChangeWhoseEventCannotBeWrittenDoesNotHappen(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	held, going := h.held(), h.request(h.want())
+	_, err := pgtest.Owner(t, h.DB).Exec(t.Context(), `
+		CREATE FUNCTION break_event() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;
+		CREATE TRIGGER break_event BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION break_event()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := h.rows()
+	r := h.want()
+	r.RequireApproval = true
+	for name, change := range map[string]func() error{
+		"request": func() error { _, _, err := h.Request(t.Context(), h.org, r); return err },
+		"approve": func() error { _, err := h.Approve(t.Context(), h.org, held.WithdrawalID, person); return err },
+		"remove":  func() error { _, err := h.Remove(t.Context(), h.org, held.WithdrawalID, person, ""); return err },
+		"broadcast": func() error {
+			return h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.Broadcast(ctx, tx, h.order(going), "0xaa") })
+		},
+		"end": func() error { return h.ended(h.order(going), dispatch.End{Paid: true, Hash: "0xaa"}) },
+	} {
+		if err := change(); err == nil {
+			t.Errorf("%s: got no error, want one", name)
+		}
+	}
+	if got := h.rows(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+	for id, want := range map[string]string{held.WithdrawalID: "AWAITING_APPROVAL", going.WithdrawalID: "PROCESSING"} {
+		if got, err := h.ByID(t.Context(), h.org, id); err != nil || got.Status != want {
+			t.Errorf("%s: got %v %v, want %v", id, got.Status, err, want)
+		}
+	}
+}
+
+// Rule IDEM-4.
 func TestRefusalDoesNotUseUpAKey(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -272,6 +354,7 @@ func TestRefusalDoesNotUseUpAKey(t *testing.T) {
 	}
 }
 
+// Rule WD-2.
 func TestSpendersNeverOverdraw(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -298,6 +381,7 @@ func TestSpendersNeverOverdraw(t *testing.T) {
 }
 
 // H-37.
+// Rule WD-12.
 func TestLookalikeOfAKnownDestinationIsHeld(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -316,6 +400,7 @@ func TestLookalikeOfAKnownDestinationIsHeld(t *testing.T) {
 	}
 }
 
+// Rule WD-13.
 func TestLowLiquidityIsHeld(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -334,6 +419,7 @@ func TestLowLiquidityIsHeld(t *testing.T) {
 	}
 }
 
+// Rule WD-13.
 func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
