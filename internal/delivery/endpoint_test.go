@@ -16,7 +16,6 @@ import (
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -142,7 +141,7 @@ func TestAnEndpointThatCannotBeIsRefusedWithItsParameter(t *testing.T) {
 	} {
 		err := w.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
 			_, secret, err := w.endpoints.Create(ctx, tx, org, audit.APIKey(org), n)
-			if secret != (seal.Secret{}) {
+			if !secret.Empty() {
 				t.Errorf("%s: got a secret with a refusal, want none", param)
 			}
 			return err

@@ -22,10 +22,19 @@ func TestASecretNeverPrints(t *testing.T) {
 		Keys []Secret
 		Ptr  *Secret
 	}
+	// fmt calls no method on what stands in unexported fields.
+	type hidden struct {
+		key  Secret
+		ptr  *Secret
+		deep struct{ keys map[string]Secret }
+	}
 	c := config{s, []Secret{s}, &s}
+	h := hidden{key: s, ptr: &s}
+	h.deep.keys = map[string]Secret{"a": s}
 	printed := map[string]string{}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%10s", "%T"} {
-		printed[verb] = fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, c) + fmt.Sprintf(verb, []any{s, c})
+		printed[verb] = fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, c) + fmt.Sprintf(verb, []any{s, c}) +
+			fmt.Sprintf(verb, h) + fmt.Sprintf(verb, &h) + fmt.Sprintf(verb, []hidden{h})
 	}
 	printed["print"] = fmt.Sprint(s, c) + fmt.Sprintln(s)
 	printed["error"] = fmt.Errorf("with %v", s).Error()
@@ -34,10 +43,10 @@ func TestASecretNeverPrints(t *testing.T) {
 		"slog json": func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) },
 	} {
 		var b bytes.Buffer
-		slog.New(handler(&b)).Info("x", "secret", s, "config", c, "pointer", &s)
+		slog.New(handler(&b)).Info("x", "secret", s, "config", c, "pointer", &s, "hidden", h)
 		printed[name] = b.String()
 	}
-	encoded, err := json.Marshal(map[string]any{"a": s, "b": c, "c": map[Secret]int{s: 1}})
+	encoded, err := json.Marshal(map[string]any{"a": s, "b": c, "c": h})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,20 +8,29 @@ import (
 
 // Secret is a text that must not be printed. Whatever formats, logs or marshals it by
 // accident writes ***; only Reveal gives the text.
-type Secret struct{ text string }
+//
+// The text stands behind a function: of a Secret in an unexported field of another
+// struct fmt calls no method, and would print a string that it finds there. A
+// function it cannot look into. So two secrets are compared with Equal, not with ==.
+type Secret struct{ text func() string }
 
 // NewSecret wraps a text.
-func NewSecret(text string) Secret { return Secret{text} }
+func NewSecret(text string) Secret { return Secret{func() string { return text }} }
 
 // Reveal is the text itself. Each call is a place to look at in a review.
-func (s Secret) Reveal() string { return s.text }
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return s.text()
+}
 
 // Empty reports that there is no text.
-func (s Secret) Empty() bool { return s.text == "" }
+func (s Secret) Empty() bool { return s.Reveal() == "" }
 
 // Equal compares in a time that does not tell how much of a guess was right.
 func (s Secret) Equal(other Secret) bool {
-	return subtle.ConstantTimeCompare([]byte(s.text), []byte(other.text)) == 1
+	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
 }
 
 const masked = "***"
@@ -43,6 +52,6 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }
 
 // UnmarshalText takes over a text, so that configuration can hold secrets.
 func (s *Secret) UnmarshalText(text []byte) error {
-	s.text = string(text)
+	*s = NewSecret(string(text))
 	return nil
 }
