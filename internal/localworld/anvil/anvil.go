@@ -25,7 +25,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -35,6 +34,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/cofferpay/coffer/internal/localworld/tied"
 )
 
 // FaucetKey is the private key, in hex, of the account that starts with a
@@ -147,36 +148,24 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	out := &output{address: make(chan string, 1)}
 	cmd := exec.CommandContext(run, program, args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = tied()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTimeout // then it is killed
 
-	started := make(chan error, 1)
+	ended, how, err := tied.Start(cmd)
+	if err != nil {
+		end()
+		return nil, errors.Join(fmt.Errorf("start %s: %w", program, err), os.RemoveAll(cache))
+	}
+	n.process = cmd.Process
 	go func() {
 		defer close(n.ended)
 		defer os.RemoveAll(cache)
-		// On Linux the death signal comes when the thread that started the
-		// child ends, so one thread stays with the child for all its life.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		n.process = cmd.Process
-		started <- err
-		if err != nil {
-			n.err = err
-			return
-		}
-		err = cmd.Wait()
+		<-ended
 		if run.Err() == nil {
 			// A chain that ends by itself is a defect that has to be seen.
-			n.err = fmt.Errorf("anvil ended by itself: %w\n%s", orClean(err), out.tail())
+			n.err = fmt.Errorf("anvil ended by itself: %w\n%s", orClean(how()), out.tail())
 		}
 	}()
-	if err := <-started; err != nil {
-		end()
-		<-n.ended
-		return nil, fmt.Errorf("start %s: %w", program, err)
-	}
 
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()

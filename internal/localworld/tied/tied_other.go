@@ -4,4 +4,4 @@ package tied
 
 import "syscall"
 
-func attributes() *syscall.SysProcAttr { return nil }
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
