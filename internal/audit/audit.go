@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 )
@@ -74,6 +75,7 @@ func Record(ctx context.Context, tx pg.Tx, entries ...Entry) error {
 	if err != nil {
 		return fmt.Errorf("record %d audit rows: %w", n, err)
 	}
+	crash.Point("O06")
 	return nil
 }
 

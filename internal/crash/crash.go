@@ -1,11 +1,17 @@
 //go:build !crash
 
 // Package crash names the places where a crash must be survived. In a build
-// with the tag "crash" the process kills itself at the place that the variable
-// COFFER_CRASH_AT names; in every other build Point is nothing and costs
+// with the tag "crash" the process dies at the place that the variable
+// COFFER_CRASH_AT names, or does there what a file in the folder of
+// COFFER_CRASH_DIR asks for; in every other build a point is nothing and costs
 // nothing. The names are those of the order of durable writes: W for
-// withdrawals, D for deposits, S for sweeps, K for webhooks.
+// withdrawals, A for approvals, D for deposits, S for sweeps, K for webhooks, O
+// for operations. internal/trial/crashes plays all of them.
 package crash
 
 // Point is a place between two durable steps.
 func Point(string) {}
+
+// Committing is a place just before the commit that the point of that name
+// comes after.
+func Committing(string) {}

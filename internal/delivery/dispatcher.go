@@ -318,7 +318,13 @@ func (d *Dispatcher) record(ctx context.Context, batch []outcome) error {
 	defer cancel()
 	crash.Point("K04")
 	for {
-		err := d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.write(ctx, tx, batch) })
+		err := d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			if err := d.write(ctx, tx, batch); err != nil {
+				return err
+			}
+			crash.Committing("K05")
+			return nil
+		})
 		if err == nil {
 			crash.Point("K05")
 			return nil

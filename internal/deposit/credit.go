@@ -60,6 +60,7 @@ func (d *Desk) Credit(ctx context.Context) (credited int, err error) {
 		if len(page) == 0 {
 			return credited, nil
 		}
+		crash.Point("D04")
 		after = page[len(page)-1].id
 		var sound []candidate
 		for _, c := range page {
@@ -225,6 +226,7 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		wanted[c.id] = c
 		ids = append(ids, c.id)
 	}
+	crash.Point("D06")
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		credited = 0
 		broken, err := finalityBroken(ctx, tx)
@@ -306,12 +308,18 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		}
 		crash.Point("D07")
 		credited = len(postings)
-		return record(ctx, tx, entries)
+		if err := record(ctx, tx, entries); err != nil {
+			return err
+		}
+		crash.Committing("D08")
+		return nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("credit %d deposits from %s on: %w", len(batch), ids[0], err)
 	}
-	crash.Point("D08")
+	if credited > 0 {
+		crash.Point("D08")
+	}
 	return credited, nil
 }
 

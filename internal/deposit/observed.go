@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -158,6 +159,9 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 		}
 		if err := become(ctx, tx, was, is); err != nil {
 			return err
+		}
+		if was.status == Orphaned {
+			crash.Point("D13")
 		}
 		entries = append(entries, changed(is))
 		if is.status == BelowMinimum {

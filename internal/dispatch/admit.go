@@ -122,7 +122,6 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 		// Another order of this wallet took it between the reading and here.
 		return false, d.wait(ctx, o, WantNothing, money.Zero, "the wallet's funds are promised to another order")
 	}
-	crash.Point("W09")
 	return err == nil, err
 }
 
@@ -155,7 +154,7 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int
 		return fmt.Errorf("fee of order %s: %w", o.ID, err)
 	}
 	payment := o.payment(from.Address)
-	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := lockOrder(ctx, tx, o.ID); err != nil {
 			return err
 		}
@@ -191,8 +190,16 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int
 		if err := d.mirror(ctx, tx, admitted); err != nil {
 			return err
 		}
-		return remember(ctx, tx, o, "slotted", map[string]any{"nonce": nonce})
+		if err := remember(ctx, tx, o, "slotted", map[string]any{"nonce": nonce}); err != nil {
+			return err
+		}
+		crash.Committing("W08")
+		return nil
 	})
+	if err == nil {
+		crash.Point("W08")
+	}
+	return err
 }
 
 // takeNonce is the wallet's next nonce, under the row that counts them.

@@ -76,15 +76,17 @@ func (d *Desk) sign(ctx context.Context, s *slot) (busy bool, err error) {
 		if reason != "" {
 			return busy, nil
 		}
+		atSign(s.Order)
 		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, Slot: signer.Slot{Nonce: s.Nonce}, Act: a.Act, Payload: a.Payload})
 		if err != nil {
 			return busy, fmt.Errorf("sign attempt %d of order %s: %w", a.Version, s.ID, err)
 		}
-		crash.Point("W12")
+		atSigned(a)
 		if err := d.store(ctx, s.Order, a, signed); err != nil {
 			return busy, err
 		}
-		crash.Point("W14")
+		crash.Point("W13")
+		atStored(s.Order)
 		s.Attempts[i].Raw, s.Attempts[i].Hash = signed.Raw, signed.Hash
 		if s.Status == Slotted {
 			s.Status = Signed
@@ -115,7 +117,11 @@ func (d *Desk) store(ctx context.Context, o Order, a attempt, signed signer.Sign
 				return err
 			}
 		}
-		return d.mirror(ctx, tx, signed.Entry)
+		if err := d.mirror(ctx, tx, signed.Entry); err != nil {
+			return err
+		}
+		crash.Committing("W13")
+		return nil
 	})
 }
 
@@ -190,9 +196,9 @@ func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err erro
 		return false, nil
 	}
 	answer, words := d.chain.Sender.Send(ctx, a.Raw)
-	crash.Point("W18")
+	atSent(s.Order)
 	taken := answer == chain.Accepted || answer == chain.Known
-	return taken && s.Status == Signed, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if taken && s.Status == Signed {
 			if err := d.broadcast(ctx, tx, s.Order, a.Hash); err != nil {
 				return err
@@ -202,8 +208,13 @@ func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err erro
 			UPDATE dispatch_attempts SET last_answer = $3 WHERE order_id = $1 AND version = $2`, s.ID, a.Version, bounded(words)); err != nil {
 			return fmt.Errorf("keep the answer to attempt %d: %w", a.Version, err)
 		}
+		crash.Committing("W19")
 		return nil
 	})
+	if err == nil {
+		crash.Point("W19")
+	}
+	return taken && s.Status == Signed, err
 }
 
 func (d *Desk) broadcast(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error {
@@ -326,7 +337,6 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 		d.log.Warn("a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID)
 		return false, nil
 	}
-	crash.Point("W23")
 	return err == nil, err
 }
 
@@ -358,6 +368,7 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 		return false, fmt.Errorf("look for the proof of its block: %w", err)
 	}
 	if proof == 0 {
+		crash.Point("W22")
 		return false, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			o, err := lockOrder(ctx, tx, s.ID)
 			if err != nil || o.Status != Broadcast {
@@ -366,7 +377,7 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 			return d.listeners[o.Purpose].Included(ctx, tx, o, out.Tx)
 		})
 	}
-	crash.Point("W26")
+	atFinal(s.Order, out.Succeeded)
 	return true, d.end(ctx, from, s, *out, proof)
 }
 
@@ -443,12 +454,16 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 		if err := ledger.Post(ctx, tx, postings...); err != nil {
 			return err
 		}
-		return remember(ctx, tx, o, "ended", map[string]any{"status": to, "hash": out.Tx, "fee": out.Fee, "block": out.Block.Hash})
+		if err := remember(ctx, tx, o, "ended", map[string]any{"status": to, "hash": out.Tx, "fee": out.Fee, "block": out.Block.Hash}); err != nil {
+			return err
+		}
+		atEnding(e)
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	crash.Point("W27")
+	atEnded(s.Order, e)
 	d.log.Info("order ended", "order", s.ID, "status", string(to), "hash", string(out.Tx), "fee", out.Fee.String())
 	return nil
 }

@@ -123,6 +123,11 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		if err != nil || len(batch) == 0 {
 			return err
 		}
+		for _, e := range batch {
+			if e.Type == CustomerDeposit {
+				crash.Point("D09")
+			}
+		}
 		if err := s.number(ctx, tx, batch); err != nil {
 			return err
 		}

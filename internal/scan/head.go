@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -177,6 +178,7 @@ func (w *Walker) fork(ctx context.Context, rows []chain.Block, final, latest cha
 
 // rewind forgets the blocks from this height on.
 func (w *Walker) rewind(ctx context.Context, top chain.Block, from uint64) (bool, error) {
+	crash.Point("D12")
 	moved, err := w.change(ctx, &top, fmt.Sprintf("rewind the head walk below block %d", from), func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height >= $2`, w.conf.Chain, from); err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -381,7 +382,12 @@ func (s *Sweeper) open(ctx context.Context, src source, why Trigger) (bool, erro
 			sweepID, src.OrgID, s.chain.Name, from.ID, to.ID, m.ID, src.Movable, why, tx.Now); err != nil {
 			return err
 		}
-		return wallet.Move(ctx, tx, wallet.Movement{WalletID: from.ID, OrgID: src.OrgID, MintID: m.ID, Part: wallet.Reserved, Plus: src.Movable})
+		err = wallet.Move(ctx, tx, wallet.Movement{WalletID: from.ID, OrgID: src.OrgID, MintID: m.ID, Part: wallet.Reserved, Plus: src.Movable})
+		if err != nil {
+			return err
+		}
+		crash.Point("S01")
+		return nil
 	})
 	if pg.Violates(err, "sweeps_one_open") || errors.Is(err, wallet.ErrShort) {
 		return false, nil // another planner was first

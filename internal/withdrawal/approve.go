@@ -124,10 +124,15 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 		if err := tell(ctx, tx, org, move(AwaitingApproval, Processing), approved); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, audit.Entry{
+		err = audit.Record(ctx, tx, audit.Entry{
 			OrgID: org, Actor: actor, Action: "withdrawal.approved", ResourceKind: resourceKind, ResourceID: r.id,
 			Detail: map[string]any{"reasons": approved.ApprovalReasons, "amount": r.amount, "toAddress": r.to},
 		})
+		if err != nil {
+			return err
+		}
+		crash.Committing("A02")
+		return nil
 	})
 	if err != nil {
 		return none, err

@@ -355,8 +355,11 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 	withdrawalID := id.New("wd", s.DB.Clock()())
 	var made webhook.Withdrawal
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		made, err = write(ctx, tx, org, withdrawalID, r, p, f, treasury)
-		return err
+		if made, err = write(ctx, tx, org, withdrawalID, r, p, f, treasury); err != nil {
+			return err
+		}
+		crash.Committing("W03")
+		return nil
 	})
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
@@ -370,6 +373,7 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 	case err != nil:
 		return none, err
 	}
+	crash.Point("W03")
 	crash.Point("W04")
 	return made, nil
 }

@@ -171,7 +171,12 @@ func (s *Signer) Admit(ctx context.Context, i signer.Intent) (signer.Entry, erro
 	if err != nil {
 		return signer.Entry{}, err
 	}
-	return s.journal.durable(seq)
+	e, err := s.journal.durable(seq)
+	if err != nil {
+		return signer.Entry{}, err
+	}
+	crash.Point("W06")
+	return e, nil
 }
 
 func (s *Signer) admit(i signer.Intent) (uint64, error) {
