@@ -283,10 +283,12 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		if len(postings) == 0 {
 			return nil
 		}
-		if err := ledger.Post(ctx, tx, postings...); err != nil {
+		// In the order of dispatch, which meets this one at a treasury: what wallets
+		// hold first, the books after it.
+		if err := wallet.Move(ctx, tx, moves...); err != nil {
 			return err
 		}
-		if err := wallet.Move(ctx, tx, moves...); err != nil {
+		if err := ledger.Post(ctx, tx, postings...); err != nil {
 			return err
 		}
 		shown, err := byID(ctx, tx, told)

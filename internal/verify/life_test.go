@@ -321,5 +321,8 @@ func TestManyAtOnceLeaveTheBooksSound(t *testing.T) {
 	stop()
 	wg.Wait()
 	s.look("all")
+	if n := s.db.Counts().Deadlocks; n != 0 {
+		t.Errorf("got %d deadlocks, want 0: two transactions lock in different orders", n)
+	}
 	t.Logf("%d looks, %+v", s.looks, s.db.Counts())
 }
