@@ -16,9 +16,13 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// admit gives slots to a wallet's queued orders, oldest first, as far as limit
-// allows. An order that has to wait does not hold up the ones behind it.
-func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int) (busy bool, err error) {
+// admit gives slots to a wallet's queued orders as far as limit allows, the one
+// that has waited longest for a look first. An order that has to wait does not
+// hold up the ones behind it: by age alone, a few old ones that are looked at
+// again and again would keep the desk from ever reaching the others.
+//
+// looked says that the account was compared with the chain just now.
+func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, looked bool) (busy bool, err error) {
 	if limit <= 0 {
 		return false, nil
 	}
@@ -26,7 +30,7 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int) (busy b
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders
 			WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND attempt_after <= $3
-			ORDER BY created_at, order_id LIMIT $4`, d.chain.Name, from.ID, tx.Now, limit)
+			ORDER BY attempt_after, created_at, order_id LIMIT $4`, d.chain.Name, from.ID, tx.Now, limit)
 		if err != nil {
 			return err
 		}
@@ -35,6 +39,22 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int) (busy b
 	})
 	if err != nil {
 		return false, fmt.Errorf("read the queue: %w", err)
+	}
+	if len(queue) > 0 && !looked {
+		// A slot whose nonce the chain has used already could never be paid from,
+		// and would hold up every slot after it.
+		acct, err := d.chain.Sender.Account(ctx, from.Address)
+		if err != nil {
+			for _, o := range queue {
+				if err := d.wait(ctx, o, WantChain, money.Zero, err.Error()); err != nil {
+					return false, err
+				}
+			}
+			return false, nil
+		}
+		if err := d.guardNonce(ctx, from, acct); err != nil {
+			return false, err
+		}
 	}
 	for _, o := range queue {
 		slotted, err := d.admitOne(ctx, from, o)
@@ -55,7 +75,7 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 		to     *wallet.Wallet
 	)
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if reason, err = d.stopped(ctx, tx, o); err != nil || reason != "" {
+		if reason, err = d.barred(ctx, tx, o); err != nil || reason != "" {
 			return err
 		}
 		if native, err = nativeMint(ctx, tx, o.Chain); err != nil {
@@ -118,11 +138,36 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 	}
 	crash.Point("W07")
 	err = d.slot(ctx, from, o, native, fees, entry)
+	var barred *barredError
+	if errors.As(err, &barred) {
+		return false, d.wait(ctx, o, WantFreeze, money.Zero, barred.why)
+	}
 	if errors.Is(err, wallet.ErrShort) {
 		// Another order of this wallet took it between the reading and here.
 		return false, d.wait(ctx, o, WantNothing, money.Zero, "the wallet's funds are promised to another order")
 	}
 	return err == nil, err
+}
+
+// barredError says that something was stopped while an order was on its way to a slot.
+type barredError struct{ why string }
+
+func (e *barredError) Error() string { return e.why }
+
+// barred tells what stands against giving an order a slot, or "": a freeze, or
+// the quarantine of its token, whose transfers may not do what they say.
+func (d *Desk) barred(ctx context.Context, tx pg.Tx, o Order) (string, error) {
+	if why, err := d.stopped(ctx, tx, o); err != nil || why != "" {
+		return why, err
+	}
+	var quarantine *string
+	if err := tx.QueryRow(ctx, `SELECT quarantine_reason FROM mints WHERE mint_id = $1`, o.MintID).Scan(&quarantine); err != nil {
+		return "", fmt.Errorf("look for a quarantine of mint %d: %w", o.MintID, err)
+	}
+	if quarantine != nil {
+		return "its token is under quarantine: " + *quarantine, nil
+	}
+	return "", nil
 }
 
 // missing is what have lacks of want.
@@ -157,6 +202,13 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if _, err := lockOrder(ctx, tx, o.ID); err != nil {
 			return err
+		}
+		// Asked again: the chain and the signer took their time, and a customer's
+		// freeze is not obeyed any more once there is a slot.
+		if why, err := d.barred(ctx, tx, o); err != nil {
+			return err
+		} else if why != "" {
+			return &barredError{why}
 		}
 		if err := become(ctx, tx, o.ID, Queued, Slotted, ""); err != nil {
 			return err

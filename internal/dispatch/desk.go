@@ -181,7 +181,7 @@ func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err erro
 		}
 	}
 	limit = d.conf.InFlightMax - len(open)
-	return d.admit(ctx, from, limit)
+	return d.admit(ctx, from, limit, len(open) > 0)
 }
 
 // stopped tells what stands against sending for an order, or "".

@@ -130,8 +130,10 @@ func open() local.ChainPolicy {
 	return local.ChainPolicy{SignerID: "31337", FeeMax: money.Units(coin), GasMax: money.Units(coin), Unlimited: true}
 }
 
-func (b *bench) newDesk(conf dispatch.Config) {
-	b.desk = dispatch.New(b.db, b.chain.Configured(), b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
+func (b *bench) newDesk(conf dispatch.Config) { b.newDeskWith(b.signer, conf) }
+
+func (b *bench) newDeskWith(s signer.Signer, conf dispatch.Config) {
+	b.desk = dispatch.New(b.db, b.chain.Configured(), s, mirror.Record, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: b.feature, signer.Sweep: b.feature, signer.Gas: b.feature,
 	}, conf, slog.New(slog.DiscardHandler))
 }

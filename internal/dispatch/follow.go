@@ -23,13 +23,32 @@ import (
 // is stored, ends what is final, replaces what is too cheap. The slots come in
 // the order of their nonces, and none is skipped: a hole would hold up the rest.
 func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (busy bool, err error) {
+	// A signer that says no or nothing stops new bytes. What is out already is
+	// followed all the same: it may be in a block, and its end must not wait.
+	var unsigned error
 	for i := range open {
 		signed, err := d.sign(ctx, &open[i])
 		busy = busy || signed
-		if err != nil {
+		var refusal *signer.Refusal
+		switch {
+		case errors.Is(err, errLost):
 			return busy, err
+		case errors.As(err, &refusal) && len(open[i].signed()) > 0:
+			// Only its replacement is refused; what it replaces can still be mined.
+			d.log.Error("the signer refuses a replacement", "order", open[i].ID, "code", refusal.Code, "why", refusal.Message)
+		case err != nil:
+			unsigned = err
+		}
+		if unsigned != nil {
+			break
 		}
 	}
+	moved, err := d.followSigned(ctx, from, open)
+	return busy || moved, errors.Join(unsigned, err)
+}
+
+// followSigned takes the slots on that have bytes, up to the first that has none.
+func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot) (busy bool, err error) {
 	acct, err := d.chain.Sender.Account(ctx, from.Address)
 	if err != nil {
 		return busy, fmt.Errorf("ask where the account stands: %w", err)
@@ -39,7 +58,7 @@ func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (bus
 	}
 	for _, s := range open {
 		if len(s.signed()) == 0 {
-			return busy, nil // frozen before it was signed; what stands behind it has to wait
+			return busy, nil // frozen or refused before it was signed; what stands behind it has to wait
 		}
 		var moved bool
 		if s.Nonce < acct.Latest {
@@ -286,7 +305,11 @@ func (d *Desk) Cancel(ctx context.Context, orderID string) (bool, error) {
 	if err != nil || !ok {
 		return false, fmt.Errorf("price a cancel of order %s within the cap: %w", orderID, err)
 	}
-	return d.attempt(ctx, from, *found, signer.Cancel, fees)
+	made, err := d.attempt(ctx, from, *found, signer.Cancel, fees)
+	if err == nil && !made {
+		err = fmt.Errorf("cancel order %s: its wallet lacks the gas to replace it", orderID)
+	}
+	return made, err
 }
 
 func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act signer.Act, fees chain.Fees) (bool, error) {
@@ -355,9 +378,15 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	if s.Status == Signed {
 		return true, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.broadcast(ctx, tx, s.Order, out.Tx) })
 	}
-	var proof int64
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT proof_id FROM finality_proofs WHERE chain = $1 AND height = $2 AND hash = $3`,
+	var (
+		proof  int64
+		broken bool
+	)
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if broken, err = freeze.FinalityBroken(ctx, tx, d.chain.Name); err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `SELECT proof_id FROM finality_proofs WHERE chain = $1 AND height = $2 AND hash = $3`,
 			d.chain.Name, out.Block.Height, out.Block.Hash).Scan(&proof)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -366,6 +395,11 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	})
 	if err != nil {
 		return false, fmt.Errorf("look for the proof of its block: %w", err)
+	}
+	if broken {
+		// The proven block may not be on the chain any more: neither a settlement
+		// nor a release can be taken back.
+		return false, nil
 	}
 	if proof == 0 {
 		crash.Point("W22")
@@ -428,6 +462,11 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 		o, err := lockOrder(ctx, tx, s.ID)
 		if err != nil {
 			return err
+		}
+		if broken, err := freeze.FinalityBroken(ctx, tx, o.Chain); err != nil {
+			return err
+		} else if broken {
+			return fmt.Errorf("end order %s while the chain's finality is broken: %w", o.ID, errLost)
 		}
 		if err := become(ctx, tx, o.ID, Broadcast, to, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7", tx.Now, out.Tx, out.Fee, proof); err != nil {
 			return err

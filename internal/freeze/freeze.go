@@ -108,6 +108,20 @@ func Standing(ctx context.Context, tx pg.Tx, of Of) (*Freeze, error) {
 	return &f, nil
 }
 
+// FinalityBroken tells whether blocks of a chain that were proven final may not
+// be on it any more, until a person has lifted that freeze. Nothing may be
+// credited or ended by such a proof.
+func FinalityBroken(ctx context.Context, tx pg.Tx, name chain.Name) (bool, error) {
+	var broken bool
+	err := tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM freezes WHERE scope = 'CHAIN' AND chain = $1 AND source = 'FINALITY' AND lifted_at IS NULL)`,
+		string(name)).Scan(&broken)
+	if err != nil {
+		return false, fmt.Errorf("ask whether the finality of %s is broken: %w", name, err)
+	}
+	return broken, nil
+}
+
 // List are the freezes that stand, oldest first.
 func List(ctx context.Context, tx pg.Tx) ([]Freeze, error) {
 	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM freezes WHERE lifted_at IS NULL ORDER BY created_at, freeze_id`)
