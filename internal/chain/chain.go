@@ -9,6 +9,8 @@ package chain
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/money"
@@ -153,8 +155,59 @@ type Reader interface {
 	// Errors: ErrNotYet, ErrUndecodable.
 	Recent(ctx context.Context, height uint64) (Contents, error)
 	// Balances are the balances in a named block, in the order asked, all from
-	// one provider. A provider that no longer has that state is an error.
+	// one provider. A provider that no longer has that state is an error. Error:
+	// *SilentError when all that fails is that contracts give no balance; the
+	// function Balances asks again without those.
 	Balances(ctx context.Context, at Block, of []Holding) ([]money.Amount, error)
+}
+
+// SilentError says that contracts gave no balance in a block: the call reverted, or
+// there is no contract. As many providers as have to agree on a final block said
+// so: it is an answer and not a bad day of theirs.
+type SilentError struct {
+	Of     []Holding
+	Reason string // what one of them said
+}
+
+// Error names the contract of the first one.
+func (e *SilentError) Error() string {
+	if len(e.Of) == 0 {
+		return "no balance"
+	}
+	return fmt.Sprintf("%s gives no balance of %s: %s", e.Of[0].Contract, e.Of[0].Address, e.Reason)
+}
+
+// Balances asks for balances in a block and goes on without those that a contract
+// does not give: one broken token must not hide what all others hold. Those are in
+// silent, with why; native coin never is. Every other failure is an error.
+func Balances(ctx context.Context, r Reader, at Block, of []Holding) (have map[Holding]money.Amount, silent map[Holding]string, err error) {
+	have, silent = map[Holding]money.Amount{}, map[Holding]string{}
+	for len(of) > 0 {
+		got, err := r.Balances(ctx, at, of)
+		var none *SilentError
+		if errors.As(err, &none) {
+			left := slices.DeleteFunc(slices.Clone(of), func(h Holding) bool { return h.Contract != "" && slices.Contains(none.Of, h) })
+			if len(left) == len(of) {
+				return nil, nil, err
+			}
+			for _, h := range none.Of {
+				silent[h] = none.Reason
+			}
+			of = left
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(got) != len(of) {
+			return nil, nil, fmt.Errorf("asked for %d balances in block %d, got %d", len(of), at.Height, len(got))
+		}
+		for i, h := range of {
+			have[h] = got[i]
+		}
+		break
+	}
+	return have, silent, nil
 }
 
 // Payment is what a transaction of ours has to do: move exactly Amount of

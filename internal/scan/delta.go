@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 
@@ -92,20 +93,25 @@ func (w *Walker) weigh(ctx context.Context, c chain.Contents, found []Found) ([]
 	slices.SortFunc(holdings, func(a, b chain.Holding) int {
 		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Contract, b.Contract))
 	})
-	before, err := w.conf.Reader.Balances(ctx, chain.Block{Height: c.Height - 1, Hash: c.Parent}, holdings)
+	before, mute, err := chain.Balances(ctx, w.conf.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, holdings)
 	if err != nil {
 		return nil, fmt.Errorf("balances before block %d (a provider that keeps old state is needed): %w", c.Height, err)
 	}
-	after, err := w.conf.Reader.Balances(ctx, c.Block, holdings)
+	after, muteAfter, err := chain.Balances(ctx, w.conf.Reader, c.Block, holdings)
 	if err != nil {
 		return nil, fmt.Errorf("balances after block %d (a provider that keeps old state is needed): %w", c.Height, err)
 	}
-	if len(before) != len(holdings) || len(after) != len(holdings) {
-		return nil, fmt.Errorf("balances of block %d: asked for %d, got %d and %d", c.Height, len(holdings), len(before), len(after))
-	}
+	maps.Copy(mute, muteAfter)
 	var findings []finding
-	for i, h := range holdings {
-		problem := judge(h, *all[h], before[i], after[i])
+	for _, h := range holdings {
+		problem := judge(h, *all[h], before[h], after[h])
+		if why, ok := mute[h]; ok {
+			// The token's own defect: nothing of it is credited and the walk goes on.
+			problem = &finding{
+				kind: BalanceDelta, holding: h, mint: all[h].mint, doubtful: true,
+				detail: "the token gives no balance: " + why,
+			}
+		}
 		if problem == nil {
 			continue
 		}

@@ -559,6 +559,34 @@ func TestATokenWhoseEventsLieIsQuarantined(t *testing.T) {
 	}
 }
 
+// Rule DEP-5.
+func TestATokenWithoutBalancesStopsOnlyItself(t *testing.T) {
+	t.Parallel()
+	w := open(t, sim.Config{}, 0)
+	w.c.Silence(usdcAt, true)
+	w.c.Do(payer, sim.Move{Contract: usdcAt, To: ours, Amount: money.Units(100)}, sim.Move{To: ours2, Amount: money.Units(70)})
+	w.c.Mine(4)
+	w.final(t)
+	if len(w.ear.found) != 2 {
+		t.Fatalf("got %+v, want both movements", w.ear.found)
+	}
+	for _, f := range w.ear.found {
+		want := ""
+		if f.Contract == usdcAt {
+			want = scan.BalanceDelta
+		}
+		if f.Doubt != want {
+			t.Errorf("%s to %s: got doubt %q, want %q", f.Contract, f.To, f.Doubt, want)
+		}
+	}
+	if n := w.count(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL AND mint_id = $1`, usdc); n != 1 {
+		t.Errorf("got %d quarantines of the token, want 1", n)
+	}
+	if n := w.count(t, `SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 1 {
+		t.Errorf("got %d quarantines, want 1", n)
+	}
+}
+
 func TestWithoutTheStateOfABlockItIsNotTakenIn(t *testing.T) {
 	t.Parallel()
 	w := open(t, sim.Config{}, 0)

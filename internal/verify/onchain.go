@@ -23,15 +23,18 @@ const holdingsMax = 500
 // way at that moment: wallets that an open order pays from or to, and mints and
 // deposits that are in doubt, which stand in the findings already.
 //
+// A token that does not give balances, as its contract reverts, is in doubt too: it
+// must not stop the comparison of everything else. Watch puts it under quarantine.
+//
 // A chain that cannot be asked has no breach but an error; the report of the
 // other chains is returned with it.
 func OnChain(ctx context.Context, db *pg.DB, chains chain.Chains) (Report, error) {
-	r := Report{At: db.Clock()().UTC()}
+	r := Report{At: db.Clock()().UTC(), doubt: map[int]string{}}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(chains)) {
 		check := Check{ID: "I-06-" + string(name), Promise: fmt.Sprintf("what our addresses hold is what %s says", name)}
 		began := time.Now()
-		found, count, note, err := compare(ctx, db, chains[name])
+		found, count, note, err := compare(ctx, db, chains[name], r.doubt)
 		if err != nil {
 			note = "not compared: the chain or the database could not be asked"
 			errs = append(errs, fmt.Errorf("compare with %s: %w", name, err))
@@ -51,7 +54,7 @@ type expected struct {
 	surplus bool
 }
 
-func compare(ctx context.Context, db *pg.DB, c chain.Chain) (found []Breach, count int, note string, err error) {
+func compare(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]string) (found []Breach, count int, note string, err error) {
 	var at *chain.Block
 	var all []expected
 	var left int
@@ -73,22 +76,24 @@ func compare(ctx context.Context, db *pg.DB, c chain.Chain) (found []Breach, cou
 		for i, e := range page {
 			asked[i] = e.holding
 		}
-		have, err := c.Reader.Balances(ctx, *at, asked)
+		have, silent, err := chain.Balances(ctx, c.Reader, *at, asked)
 		if err != nil {
 			return nil, 0, "", fmt.Errorf("ask for balances in block %d: %w", at.Height, err)
 		}
-		if len(have) != len(asked) {
-			return nil, 0, "", fmt.Errorf("ask for balances in block %d: got %d for %d addresses", at.Height, len(have), len(asked))
-		}
-		for i, e := range page {
-			over := have[i].Cmp(e.units)
+		for _, e := range page {
+			if why, ok := silent[e.holding]; ok {
+				left++
+				doubts[e.mint] = why
+				continue
+			}
+			over := have[e.holding].Cmp(e.units)
 			if over == 0 || over > 0 && e.surplus {
 				continue
 			}
 			if count++; count <= shownMax {
 				found = append(found, Breach{
 					OrgID: e.org, Subject: fmt.Sprintf("wallet %s in mint %d", e.wallet, e.mint),
-					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %v", e.holding.Address, have[i], at.Height, e.units),
+					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %v", e.holding.Address, have[e.holding], at.Height, e.units),
 				})
 			}
 		}

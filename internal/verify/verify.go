@@ -6,7 +6,8 @@
 // final block says. Watch does both on a schedule and stops everything outgoing
 // when something does not add up.
 //
-// What never happens here: a repair, a write other than that freeze, a freeze
+// What never happens here: a repair, a write other than that freeze and the quarantine of
+// a mint whose token gives no balance, a freeze
 // that is lifted again. What a crash leaves: nothing; the next run looks again.
 package verify
 
@@ -55,6 +56,8 @@ type Report struct {
 	At       time.Time
 	Outcomes []Outcome
 	Breaches []Breach // at most shownMax of each check
+
+	doubt map[int]string // mints whose token gives no balances, and why
 }
 
 // OK tells whether nothing was found.

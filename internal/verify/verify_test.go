@@ -304,7 +304,12 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 
 	h.exec(`UPDATE address_funds SET dust = dust + 2 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 	want("a token missing", 1, "")
-	h.exec(`UPDATE mints SET quarantined_at = now(), quarantine_reason = 'x' WHERE mint_id = 1`)
+	net.Silence(token, true)
+	want("a token that gives no balance", 0, "2 balances in block 17, 3 left out")
+	if _, err := Watch(t.Context(), h.db, chains, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatalf("Watch: %v", err)
+	}
+	net.Silence(token, false)
 	want("a token in doubt", 0, "1 balances")
 
 	down := errors.New("no provider answers")

@@ -9,11 +9,15 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
 // reasonBreachesMax is how many breaches the reason of a freeze names.
 const reasonBreachesMax = 3
+
+// noBalance is why a mint is under quarantine whose token cannot be asked.
+const noBalance = "NO_BALANCE"
 
 // Watch makes every check once, those against the chains included, and is
 // called on a schedule. When something does not add up it stops everything that
@@ -27,6 +31,14 @@ func Watch(ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger
 	r.Breaches = append(r.Breaches, onChain.Breaches...)
 	if r.At.IsZero() {
 		r.At = onChain.At
+	}
+	r.doubt = onChain.doubt
+	for mintID, why := range r.doubt {
+		log.Error("verify: a token gives no balance, its mint is under quarantine", "mint", mintID, "detail", why)
+		doubted := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			return mint.Quarantine(ctx, tx, mintID, noBalance)
+		})
+		err = errors.Join(err, doubted)
 	}
 	if r.OK() {
 		return r, err

@@ -2,7 +2,10 @@ package evm
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -36,6 +39,23 @@ func balanceOf(contract, holder common.Address) call {
 	return call{To: contract, Data: append(append([]byte(nil), balanceOfSelector...), common.BytesToHash(holder[:]).Bytes()...)}
 }
 
+// ranWords are how nodes say that they ran a call and the contract ended it, in
+// small letters. What they say of themselves (pruned, busy, timed out) is not here.
+var ranWords = []string{
+	"revert", "invalid opcode", "bad instruction", "out of gas", "outofgas", "invalid jump", "bad jump",
+	"stack underflow", "stack limit", "write protection", "return data out of bounds", "evm error", "vm execution error",
+}
+
+// ran tells whether an error is the contract's and not the node's.
+func ran(err error) bool {
+	var said rpc.Error
+	if !errors.As(err, &said) {
+		return false
+	}
+	text := strings.ToLower(said.Error())
+	return said.ErrorCode() == codeVM || slices.ContainsFunc(ranWords, func(w string) bool { return strings.Contains(text, w) })
+}
+
 // Balances asks one provider for all, and the next one for all of them when it
 // does not answer each.
 func (a *adapter) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
@@ -43,15 +63,42 @@ func (a *adapter) Balances(ctx context.Context, at chain.Block, of []chain.Holdi
 		return nil, nil
 	}
 	where := inBlock{common.HexToHash(at.Hash), true}
+	// That a contract gives no balance puts its token under quarantine, so one
+	// provider's word is not enough where more have to agree.
+	votes := map[chain.Holding]int{}
+	var reason string
 	amounts, err := first(ctx, a.providers, func(ctx context.Context, p *provider) ([]money.Amount, error) {
-		return p.balances(ctx, where, of)
+		amounts, err := p.balances(ctx, where, of)
+		var none *chain.SilentError
+		if errors.As(err, &none) {
+			reason = none.Reason
+			for _, h := range none.Of {
+				votes[h]++
+			}
+		}
+		return amounts, err
 	})
 	if err != nil {
+		silent := &chain.SilentError{Reason: reason}
+		for _, h := range of {
+			if votes[h] >= a.Agree && !slices.Contains(silent.Of, h) {
+				silent.Of = append(silent.Of, h)
+			}
+		}
+		if len(silent.Of) > 0 {
+			return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, a.Name, silent)
+		}
+		if len(votes) > 0 {
+			// The providers' own words must not pass for the agreed answer.
+			return nil, fmt.Errorf("balances in block %d of %s: not enough providers say the same: %s", at.Height, a.Name, short(err.Error()))
+		}
 		return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, a.Name, err)
 	}
 	return amounts, nil
 }
 
+// balances are all that were asked for. Error: *chain.SilentError when the provider
+// answered, and contracts gave no balance.
 func (p *provider) balances(ctx context.Context, where any, of []chain.Holding) ([]money.Amount, error) {
 	elems := make([]rpc.BatchElem, len(of))
 	coins := make([]*hexutil.Big, len(of))
@@ -71,23 +118,33 @@ func (p *provider) balances(ctx context.Context, where any, of []chain.Holding) 
 		}
 		elems[i] = rpc.BatchElem{Method: "eth_call", Args: []any{balanceOf(contract, holder), where}, Result: &words[i]}
 	}
-	if err := p.batch(ctx, elems); err != nil {
+	if err := p.batchEach(ctx, elems); err != nil {
 		return nil, err
 	}
 	amounts := make([]money.Amount, len(of))
+	var silent chain.SilentError
 	for i, h := range of {
 		var err error
 		switch {
-		case h.Contract != "" && len(words[i]) == common.HashLength:
+		case h.Contract != "" && ran(elems[i].Error):
+			silent.Of, silent.Reason = append(silent.Of, h), short(elems[i].Error.Error())
+		case elems[i].Error != nil:
+			return nil, p.wrap(elems[i].Method, elems[i].Error)
+		case h.Contract != "" && len(words[i]) != common.HashLength:
+			silent.Of, silent.Reason = append(silent.Of, h), fmt.Sprintf("answer of %d bytes is not a balance", len(words[i]))
+		case h.Contract != "":
 			amounts[i] = money.FromUint256(new(uint256.Int).SetBytes(words[i]))
-		case h.Contract == "" && coins[i] != nil:
+		case coins[i] != nil:
 			amounts[i], err = money.FromBig(coins[i].ToInt())
 		default:
-			err = fmt.Errorf("answer of %d bytes is not a balance", len(words[i]))
+			err = errors.New("no answer")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: balance of %s in %q: %w", p.name, h.Address, h.Contract, err)
 		}
+	}
+	if len(silent.Of) > 0 {
+		return nil, fmt.Errorf("%s: %w", p.name, &silent)
 	}
 	return amounts, nil
 }

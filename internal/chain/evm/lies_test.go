@@ -395,6 +395,47 @@ func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {
 	}
 }
 
+func TestATokenWithoutBalancesHidesNoOther(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 3)
+	at, err := s.chain.Reader.Final(t.Context(), s.height)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sound := chain.Holding{Address: s.to, Contract: s.Token()}
+	broken := []chain.Holding{
+		{Address: s.to, Contract: evmtx.Canonical(s.batch)}, // has no such method and reverts
+		{Address: s.to, Contract: s.to},                     // no code
+	}
+	of := append([]chain.Holding{{Address: s.to}, sound}, broken...)
+	c := s.open(t, 2, nil)
+	have, silent, err := chain.Balances(t.Context(), c.Reader, at.Block, of)
+	if err != nil || have[sound] != money.Units(1000) || have[of[0]] != money.Units(2000) || len(silent) != len(broken) {
+		t.Fatalf("got %v, %v, %v, want the sound ones and two silent", have, silent, err)
+	}
+	for _, h := range broken {
+		if silent[h] == "" {
+			t.Errorf("%v: got no reason", h)
+		}
+	}
+	// One liar cannot put a sound token under quarantine, nor can a provider's bad day.
+	s.proxies[0].On("eth_call", func(e *exchange) { e.Refuse(`{"code":3,"message":"execution reverted"}`) })
+	if have, silent, err := chain.Balances(t.Context(), c.Reader, at.Block, of[:2]); err != nil || have[sound] != money.Units(1000) {
+		t.Errorf("a liar: got %v, %v, %v, want the balance", have, silent, err)
+	}
+	for name, lie := range map[string]rule{
+		"pruned": func(e *exchange) { e.Refuse(`{"code":-32000,"message":"missing trie node"}`) },
+		"late":   func(e *exchange) { e.Refuse(`{"code":-32000,"message":"execution aborted (timeout = 5s)"}`) },
+		"busy":   func(e *exchange) { e.Refuse(`{"code":-32005,"message":"limit exceeded"}`) },
+	} {
+		s.proxies[1].On("eth_call", lie)
+		s.proxies[2].On("eth_call", lie)
+		if have, silent, err := chain.Balances(t.Context(), c.Reader, at.Block, of); err == nil {
+			t.Errorf("%s: got %v, %v, want an error", name, have, silent)
+		}
+	}
+}
+
 func TestAnAnswerIsBoundedInTimeAndSize(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 1)

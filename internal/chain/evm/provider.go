@@ -163,6 +163,20 @@ func (p *provider) request(ctx context.Context, result any, method string, args 
 
 // batch makes several requests at once. It is an error when one of them has one.
 func (p *provider) batch(ctx context.Context, elems []rpc.BatchElem) error {
+	if err := p.batchEach(ctx, elems); err != nil {
+		return err
+	}
+	for _, e := range elems {
+		if e.Error != nil {
+			return p.wrap(e.Method, e.Error)
+		}
+	}
+	return nil
+}
+
+// batchEach makes several requests at once and leaves to the caller what went
+// wrong with each; it is an error when they could not be made at all.
+func (p *provider) batchEach(ctx context.Context, elems []rpc.BatchElem) error {
 	if err := p.greet(ctx); err != nil {
 		return err
 	}
@@ -179,15 +193,7 @@ func (p *provider) batch(ctx context.Context, elems []rpc.BatchElem) error {
 func (p *provider) batchOnce(ctx context.Context, elems []rpc.BatchElem) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	if err := p.client.BatchCallContext(ctx, elems); err != nil {
-		return p.wrap(elems[0].Method, err)
-	}
-	for _, e := range elems {
-		if e.Error != nil {
-			return p.wrap(e.Method, e.Error)
-		}
-	}
-	return nil
+	return p.wrap(elems[0].Method, p.client.BatchCallContext(ctx, elems))
 }
 
 // greet makes sure, once, that the provider is on our chain, and finds out

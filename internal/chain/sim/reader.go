@@ -217,8 +217,15 @@ func (c *Chain) Balances(ctx context.Context, at chain.Block, of []chain.Holding
 			problem = errors.Join(problem, fmt.Errorf("provider %d: missing trie node", p.index))
 		default:
 			amounts := make([]money.Amount, len(of))
+			silent := &chain.SilentError{Reason: "execution reverted"}
 			for i, h := range of {
+				if c.silent[h.Contract] {
+					silent.Of = append(silent.Of, h)
+				}
 				amounts[i] = b.state.balances[h]
+			}
+			if len(silent.Of) > 0 {
+				return nil, silent
 			}
 			return amounts, nil
 		}

@@ -86,6 +86,7 @@ type Chain struct {
 
 	undecodable map[uint64]bool
 	balanceLies map[chain.Holding]money.Amount
+	silent      map[chain.Address]bool
 }
 
 // block is a block with the whole state after it: small chains can afford it,
@@ -134,6 +135,7 @@ func New(conf Config) *Chain {
 	c := &Chain{
 		conf: conf.withDefaults(), byHash: map[string]*block{}, swallowed: map[chain.TxHash]*tx{},
 		undecodable: map[uint64]bool{}, balanceLies: map[chain.Holding]money.Amount{},
+		silent: map[chain.Address]bool{},
 	}
 	c.baseFee = c.conf.BaseFee
 	for i := range c.conf.Providers {
@@ -186,6 +188,13 @@ func (c *Chain) Refuse(contract, to chain.Address, reason string) {
 		return
 	}
 	c.tip().state.refuses[h] = reason
+}
+
+// Silence makes a token revert when it is asked for a balance, of any block.
+func (c *Chain) Silence(contract chain.Address, on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.silent[contract] = on
 }
 
 // Move is one movement inside a scripted transaction.
