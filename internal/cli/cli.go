@@ -26,6 +26,7 @@ type commands struct {
 	Signer      signerCmd   `cmd:"" help:"Run the signer as a process of its own, at a unix socket."`
 	Local       local       `cmd:"" help:"Run everything on this machine with real local chains, take the tour, or use the faucet."`
 	Withdrawals withdrawals `cmd:"" help:"Decide about withdrawals that wait for a person."`
+	Settings    settingsCmd `cmd:"" help:"Show and change an organization's settings."`
 	Sweep       sweepCmd    `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
 	Verify      verifyCmd   `cmd:"" help:"Check the books against themselves and against the chains."`
 	Keys        keysCmd     `cmd:"" help:"Create, show, back up and restore the keys."`
@@ -45,39 +46,51 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		panic("cli: impossible grammar: " + err.Error())
 	}
-	code, ok := parse(parser, args, ctx, streams{stdout, stderr}, stderr)
-	if !ok {
-		return code
-	}
-	return code
+	return parse(parser, args, ctx, streams{stdout, stderr}, stderr)
 }
 
 // exit is kong's wish to end the program, after --help for example.
 type exit int
 
-func parse(parser *kong.Kong, args []string, ctx context.Context, s streams, stderr io.Writer) (code int, ok bool) {
+func parse(parser *kong.Kong, args []string, ctx context.Context, s streams, stderr io.Writer) (code int) {
 	defer func() {
 		if e, is := recover().(exit); is {
-			code, ok = int(e), false
+			code = int(e)
 		}
 	}()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "coffer: %v\n", err)
-		return 2, false
+		fmt.Fprintf(stderr, "coffer: %v\n%s", err, hint(err))
+		return 2
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	command.Bind(s)
 	err = command.Run()
 	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return 0, true
+		return 0
 	}
 	if f := fault.Of(err); f != nil {
 		fmt.Fprintf(stderr, "coffer: %s\n", f.Message)
 	} else {
 		fmt.Fprintf(stderr, "coffer: %v\n", err)
 	}
-	return 1, true
+	return 1
+}
+
+// hint names the help of as much of a command as could be understood.
+func hint(err error) string {
+	words := "coffer"
+	if failed, ok := errors.AsType[*kong.ParseError](err); ok && failed.Context != nil {
+		for _, step := range failed.Context.Path {
+			if step.Command != nil {
+				words += " " + step.Command.Name
+			}
+		}
+	}
+	return fmt.Sprintf("Run %q to see how it is used.\n", words+" --help")
 }
 
 // installation finds the configuration that a command is for: the file that is

@@ -176,14 +176,14 @@ func (c localFaucet) Run(ctx context.Context, std streams) error {
 		}
 	}
 	if m == nil {
-		return fmt.Errorf("there is no mint %d on %s", c.Mint, c.Chain)
+		return fmt.Errorf("there is no mint %d on %s; %s lists the mints. Nothing was sent", c.Mint, c.Chain, localworld.File)
 	}
 	units, err := money.ParseDecimal(c.Amount, m.Decimals)
 	if err != nil {
-		return fmt.Errorf("--amount %s: %w", c.Amount, err)
+		return fmt.Errorf("--amount %s: %w; give whole tokens such as 250 or 0.5. Nothing was sent", c.Amount, err)
 	}
 	if !common.IsHexAddress(c.To) {
-		return fmt.Errorf("--to %s: not an Ethereum address", c.To)
+		return fmt.Errorf("--to %s: not an Ethereum address; give 0x and 40 hexadecimal digits. Nothing was sent", c.To)
 	}
 	hash, err := info.Faucet(ctx, *m, common.HexToAddress(c.To), units.Big())
 	if err != nil {
