@@ -35,6 +35,9 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, looked 
 			return err
 		}
 		queue, err = pgx.CollectRows(rows, scanOrder)
+		for i := range queue {
+			queue[i].readAt = tx.Now
+		}
 		return err
 	})
 	if err != nil {
@@ -275,7 +278,8 @@ func nativeMint(ctx context.Context, tx pg.Tx, name chain.Name) (int, error) {
 	return id, nil
 }
 
-// wait leaves an order in the queue and writes down why.
+// wait leaves an order in the queue and writes down why, unless it was to be
+// looked at again since it was read: then what was read is old.
 func (d *Desk) wait(ctx context.Context, o Order, want Want, short money.Amount, why string) error {
 	if o.WaitingFor != want {
 		d.log.Info("order waits", "order", o.ID, "for", string(want), "short", short.String(), "why", why)
@@ -283,8 +287,8 @@ func (d *Desk) wait(ctx context.Context, o Order, want Want, short money.Amount,
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = nullif($2, ''), short_by = $3, last_error = $4, attempt_after = $5
-			WHERE order_id = $1 AND status = 'QUEUED'`,
-			o.ID, want, nothingIsNull(short), bounded(why), tx.Now.Add(d.conf.RetryAfter))
+			WHERE order_id = $1 AND status = 'QUEUED' AND attempt_after <= $6`,
+			o.ID, want, nothingIsNull(short), bounded(why), tx.Now.Add(d.conf.RetryAfter), o.readAt)
 		if err != nil {
 			return fmt.Errorf("order %s waits: %w", o.ID, err)
 		}

@@ -45,6 +45,8 @@ type Order struct {
 	Status     Status
 	WaitingFor Want
 	CreatedAt  time.Time
+
+	readAt time.Time // when the queue was read
 }
 
 // Want says what a queued order waits for.
@@ -145,6 +147,33 @@ func Shorts(ctx context.Context, tx pg.Tx, name chain.Name, want Want, limit int
 		return nil, fmt.Errorf("orders of %s that wait for %s: %w", name, want, err)
 	}
 	return shorts, nil
+}
+
+// StillShort tells whether a queued order waits for this still.
+func StillShort(ctx context.Context, tx pg.Tx, orderID string, want Want) (bool, error) {
+	var short bool
+	err := tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1 AND status = 'QUEUED' AND waiting_for = $2 AND short_by > 0)`,
+		orderID, want).Scan(&short)
+	if err != nil {
+		return false, fmt.Errorf("ask what order %s waits for: %w", orderID, err)
+	}
+	return short, nil
+}
+
+// Brought has the orders of a wallet that wait for this looked at again, because
+// what they lacked has come. Until then they lack nothing that is known.
+func Brought(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, want Want) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE dispatch_orders SET waiting_for = NULL, short_by = NULL, attempt_after = $4
+		WHERE order_id IN (
+			SELECT order_id FROM dispatch_orders
+			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3
+			ORDER BY order_id FOR UPDATE)`, walletID, name, want, tx.Now)
+	if err != nil {
+		return fmt.Errorf("have the orders of wallet %s looked at again: %w", walletID, err)
+	}
+	return nil
 }
 
 const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coalesce(to_wallet_id, ''), to_address, mint_id,

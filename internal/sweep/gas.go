@@ -35,15 +35,15 @@ func (s *Sweeper) topUps(ctx context.Context) (made int, err error) {
 		if o.Purpose != signer.Sweep {
 			continue
 		}
-		opened, err := s.topUp(ctx, o, native)
-		if err != nil {
-			return made, fmt.Errorf("top up %s: %w", o.WalletID, err)
+		opened, e := s.topUp(ctx, o, native)
+		if e != nil { // the others need not wait for it
+			err = errors.Join(err, fmt.Errorf("top up %s: %w", o.WalletID, e))
 		}
 		if opened {
 			made++
 		}
 	}
-	return made, nil
+	return made, err
 }
 
 func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool, error) {
@@ -56,6 +56,15 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 		return false, err
 	}
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		var failed bool // just now: asking the same again would only make rows
+		if err := tx.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM gas_top_ups WHERE wallet_id = $1 AND chain = $2 AND status = 'FAILED' AND ended_at > $3)`,
+			o.WalletID, s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail)).Scan(&failed); err != nil {
+			return fmt.Errorf("look at the last top-ups: %w", err)
+		}
+		if failed {
+			return errNotNow
+		}
 		to, err := wallet.ByID(ctx, tx, o.WalletID)
 		if err != nil {
 			return err
@@ -73,10 +82,19 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 		_, err = tx.Exec(ctx, `
 			INSERT INTO gas_top_ups (top_up_id, org_id, chain, wallet_id, amount, status, created_at)
 			VALUES ($1, $2, $3, $4, $5, 'OPEN', $6)`, topUpID, o.OrgID, s.chain.Name, to.ID, amount, tx.Now)
+		if err != nil {
+			return err
+		}
+		// Asked when no other can be open any more: the one before may have ended
+		// since the sweep was found short.
+		short, err := dispatch.StillShort(ctx, tx, o.ID, dispatch.WantGas)
+		if err == nil && !short {
+			err = errNotNow
+		}
 		return err
 	})
-	if pg.Violates(err, "gas_top_ups_one_open") {
-		return false, nil // one is on its way
+	if pg.Violates(err, "gas_top_ups_one_open") || errors.Is(err, errNotNow) {
+		return false, nil // one is on its way, has come, or failed just now
 	}
 	if err != nil {
 		return false, err
@@ -84,6 +102,9 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 	s.log.Info("gas top-up planned", "wallet", o.WalletID, "amount", amount.String(), "for", o.ID)
 	return true, nil
 }
+
+// errNotNow takes back a top-up that is not wanted at the moment.
+var errNotNow = errors.New("no top-up now")
 
 // topUpAmount is what an address gets: what it lacks, but never less than the
 // chain would charge for a transfer now, with the margin.
@@ -119,7 +140,10 @@ func (TopUps) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.
 	if !e.Paid {
 		to = "FAILED"
 	}
-	return nil, endTopUp(ctx, tx, o.ID, to)
+	if err := endTopUp(ctx, tx, o.ID, to); err != nil || !e.Paid {
+		return nil, err
+	}
+	return nil, dispatch.Brought(ctx, tx, o.ToWalletID, o.Chain, dispatch.WantGas)
 }
 
 // Refused closes the top-up.

@@ -174,8 +174,13 @@ func (s *Sweeper) onDemand(ctx context.Context) (made int, err error) {
 		}
 		for k := range lack { // what is on its way already counts
 			var coming money.Amount
-			if err := tx.QueryRow(ctx, `SELECT coalesce(sum(amount), 0) FROM sweeps WHERE org_id = $1 AND mint_id = $2 AND status = 'OPEN'`,
-				k.org, k.mint).Scan(&coming); err != nil {
+			// … but not what the chain says would revert, as from an address that the
+			// token has blocked: a payment would wait for it for ever.
+			if err := tx.QueryRow(ctx, `
+				SELECT coalesce(sum(s.amount), 0) FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id
+				WHERE s.org_id = $1 AND s.mint_id = $2 AND s.status = 'OPEN'
+				  AND o.status <> 'STUCK' AND coalesce(o.waiting_for, '') <> $3`,
+				k.org, k.mint, dispatch.WantSimulation).Scan(&coming); err != nil {
 				return fmt.Errorf("what is on its way to %s: %w", k.org, err)
 			}
 			lack[k] = less(lack[k], coming)
@@ -190,28 +195,26 @@ func (s *Sweeper) onDemand(ctx context.Context) (made int, err error) {
 			continue
 		}
 		var from []source
-		err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		readErr := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			from, err = s.sources(ctx, tx, ` AND f.org_id = $4 AND f.mint_id = $5`, k.org, k.mint)
 			return err
 		})
-		if err != nil {
-			return made, err
+		if readErr != nil {
+			return made, errors.Join(err, readErr)
 		}
 		for _, src := range from {
 			if lack[k].IsZero() {
 				break
 			}
-			ok, err := s.open(ctx, src, OnDemand)
-			if err != nil {
-				return made, err
-			}
+			ok, e := s.open(ctx, src, OnDemand)
+			err = errors.Join(err, e) // the other addresses need not wait for it
 			if ok {
 				made++
 				lack[k] = less(lack[k], src.Movable)
 			}
 		}
 	}
-	return made, nil
+	return made, err
 }
 
 func less(a, b money.Amount) money.Amount {
@@ -244,23 +247,21 @@ func (s *Sweeper) byValue(ctx context.Context) (made int, err error) {
 		if !ok {
 			return made, fmt.Errorf("mint %d is not in the catalogue", src.MintID)
 		}
-		worth, err := s.worthIt(ctx, mints, m, src)
-		if err != nil {
-			s.log.Info("cannot tell whether a sweep is worth it", "wallet", src.WalletID, "mint", m.ID, "err", err)
+		worth, e := s.worthIt(ctx, mints, m, src)
+		if e != nil {
+			s.log.Info("cannot tell whether a sweep is worth it", "wallet", src.WalletID, "mint", m.ID, "err", e)
 			continue
 		}
 		if !worth {
 			continue
 		}
-		opened, err := s.open(ctx, src, ByValue)
-		if err != nil {
-			return made, err
-		}
+		opened, e := s.open(ctx, src, ByValue)
+		err = errors.Join(err, e)
 		if opened {
 			made++
 		}
 	}
-	return made, nil
+	return made, err
 }
 
 // transferCost is the most that a usual transfer costs as things stand.
@@ -334,15 +335,13 @@ func (s *Sweeper) All(ctx context.Context) (made int, err error) {
 		return 0, err
 	}
 	for _, src := range from {
-		opened, err := s.open(ctx, src, ByPerson)
-		if err != nil {
-			return made, err
-		}
+		opened, e := s.open(ctx, src, ByPerson)
+		err = errors.Join(err, e)
 		if opened {
 			made++
 		}
 	}
-	return made, nil
+	return made, err
 }
 
 // open reserves what a sweep moves, writes its row and places its order. Both
