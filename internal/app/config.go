@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -94,10 +96,7 @@ type Chain struct {
 const tipCapDefault = "3000000000"
 
 func (ch Chain) tipCap() money.Amount {
-	if ch.TipCap == "" {
-		return money.MustParse(tipCapDefault)
-	}
-	return money.MustParse(ch.TipCap)
+	return money.MustParse(cmp.Or(ch.TipCap, tipCapDefault))
 }
 
 // Mint is a line of the catalogue.
@@ -133,7 +132,6 @@ type Paces struct {
 	Scan     Duration `toml:"scan"`
 	Dispatch Duration `toml:"dispatch"`
 	Sweep    Duration `toml:"sweep"`
-	Deliver  Duration `toml:"deliver"`
 	Verify   Duration `toml:"verify"`
 	Resend   Duration `toml:"resend" comment:"before bytes that are in no block are sent again"`
 	Bump     Duration `toml:"bump" comment:"before the oldest unmined transaction gets a higher fee"`
@@ -170,7 +168,7 @@ func Defaults() Config {
 		Prices:   Prices{MaxAge: Duration(5 * time.Minute)},
 		Paces: Paces{
 			Scan: Duration(time.Second), Dispatch: Duration(time.Second), Sweep: Duration(10 * time.Second),
-			Deliver: Duration(250 * time.Millisecond), Verify: Duration(5 * time.Minute),
+			Verify: Duration(5 * time.Minute),
 			Resend: Duration(15 * time.Second), Bump: Duration(time.Minute),
 		},
 		Log: Log{Level: "info"},
@@ -180,6 +178,58 @@ func Defaults() Config {
 // ReadConfig reads and checks a configuration file. The error holds everything
 // that is wrong with it, each with the setting and what to do.
 func ReadConfig(path string) (Config, error) {
+	conf, err := decode(path)
+	if err != nil {
+		return conf, err
+	}
+	if err := errors.Join(conf.resolve(filepath.Dir(path)), conf.Check()); err != nil {
+		return conf, fmt.Errorf("%s:\n%w", path, err)
+	}
+	return conf, nil
+}
+
+// ReadSignerConfig reads what a signer in a process of its own needs and checks
+// no more than that: the machine that holds the seed needs no password of the
+// database and no endpoint of a chain.
+func ReadSignerConfig(path string) (Config, error) {
+	conf, err := decode(path)
+	if err != nil {
+		return conf, err
+	}
+	conf.absolute(filepath.Dir(path))
+	var errs faults
+	if conf.Signer.Socket != "" {
+		errs.bad("signer.socket", "points to another signer; give coffer signer a configuration with the seed, the journal and the policy")
+	} else {
+		errs.need("keys.attest", conf.Keys.Attest, "the attest.pub file that coffer keys create makes")
+		conf.Signer.check(&errs)
+	}
+	if err := errs.join(); err != nil {
+		return conf, fmt.Errorf("%s:\n%w", path, err)
+	}
+	return conf, nil
+}
+
+// faults collects what is wrong with a configuration.
+type faults []error
+
+func (f *faults) bad(setting, format string, args ...any) {
+	*f = append(*f, fmt.Errorf("%s: %s", setting, fmt.Sprintf(format, args...)))
+}
+
+func (f *faults) need(setting, value, what string) {
+	if value == "" {
+		f.bad(setting, "is missing; set it to %s", what)
+	}
+}
+
+func (f faults) join() error {
+	slices.SortFunc(f, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(f...)
+}
+
+// decode reads a configuration file over the defaults.
+func decode(path string) (Config, error) {
 	conf := Defaults()
 	f, err := os.Open(path)
 	if err != nil {
@@ -197,73 +247,74 @@ func ReadConfig(path string) (Config, error) {
 	case err != nil:
 		return conf, fmt.Errorf("read %s: %w", path, err)
 	}
-	if err := conf.resolve(filepath.Dir(path)); err != nil {
-		return conf, err
-	}
-	if err := conf.Check(); err != nil {
-		return conf, fmt.Errorf("%s:\n%w", path, err)
-	}
 	return conf, nil
 }
 
-// resolve reads the settings that stand in files of their own and makes the
-// paths of files absolute, from the folder of the configuration.
-func (c *Config) resolve(dir string) error {
+// absolute makes the paths of files absolute, from the folder of the configuration.
+func (c *Config) absolute(dir string) {
 	for _, p := range []*string{&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.Cursor, &c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
-	content := func(setting, file string) (string, error) {
+}
+
+// resolve makes paths absolute and reads the settings that stand in files of
+// their own. The error holds all that could not be read.
+func (c *Config) resolve(dir string) error {
+	c.absolute(dir)
+	var errs faults
+	content := func(setting, file string, direct bool) string {
+		if file == "" {
+			return ""
+		}
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
 		}
 		b, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("%s: %s does not exist; write the value into it (mode 0600)", setting, file)
+		text := strings.TrimSpace(string(b))
+		switch {
+		case direct:
+			errs.bad(setting, "is set together with %s; remove the one or the other", strings.TrimSuffix(setting, "_file"))
+		case errors.Is(err, fs.ErrNotExist):
+			errs.bad(setting, "%s does not exist; write the value into it (mode 0600)", file)
+		case err != nil:
+			errs.bad(setting, "%v; make the file readable for the service", err)
+		case text == "":
+			errs.bad(setting, "%s is empty; write the value into it (mode 0600)", file)
 		}
-		return strings.TrimSpace(string(b)), err
+		return text
 	}
-	var err error
-	if c.Database.URLFile != "" {
-		if c.Database.URL, err = content("database.url_file", c.Database.URLFile); err != nil {
-			return err
-		}
-	}
-	if c.Database.OwnerURLFile != "" {
-		if c.Database.OwnerURL, err = content("database.owner_url_file", c.Database.OwnerURLFile); err != nil {
-			return err
+	for _, p := range []struct {
+		setting, file string
+		value         *string
+	}{
+		{"database.url_file", c.Database.URLFile, &c.Database.URL},
+		{"database.owner_url_file", c.Database.OwnerURLFile, &c.Database.OwnerURL},
+	} {
+		if text := content(p.setting, p.file, *p.value != ""); *p.value == "" {
+			*p.value = text
 		}
 	}
 	for name, ch := range c.Chains {
-		if ch.EndpointsFile == "" {
-			continue
+		if text := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0); text != "" {
+			ch.Endpoints = strings.Fields(text)
+			c.Chains[name] = ch
 		}
-		lines, err := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile)
-		if err != nil {
-			return err
-		}
-		ch.Endpoints = strings.Fields(lines)
-		c.Chains[name] = ch
 	}
-	return nil
+	return errs.join()
 }
 
 // Check finds everything that is wrong, each with the setting's name and the fix.
 func (c Config) Check() error {
-	var errs []error
-	bad := func(setting, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s: %s", setting, fmt.Sprintf(format, args...)))
-	}
-	need := func(setting, value, what string) {
-		if value == "" {
-			bad(setting, "is missing; set it to %s", what)
-		}
-	}
+	var errs faults
+	bad, need := errs.bad, errs.need
 	if !slices.Contains([]chain.Network{chain.Mainnet, chain.Testnet, chain.Local}, c.Network) {
 		bad("network", "is %q; set it to MAINNET, TESTNET or LOCAL", c.Network)
 	}
-	need("database.url", c.Database.URL, "postgres://coffer:…@host/coffer, or name a file in database.url_file")
+	if c.Database.URLFile == "" { // one that could not be read has been told of
+		need("database.url", c.Database.URL, "postgres://coffer:…@host/coffer, or name a file in database.url_file")
+	}
 	if c.Database.MaxConns < 4 {
 		bad("database.max_conns", "is %d; the service needs at least 4", c.Database.MaxConns)
 	}
@@ -281,14 +332,14 @@ func (c Config) Check() error {
 	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
 	need("keys.webhook", c.Keys.Webhook, "the key file that coffer keys create makes")
 	need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
-	c.Signer.check(bad, need)
+	c.Signer.check(&errs)
 	if len(c.Chains) == 0 {
 		bad("chains", "is empty; configure at least one, such as [chains.ETHEREUM]")
 	}
 	for name, ch := range c.Chains {
-		ch.check("chains."+string(name), name, bad)
+		ch.check("chains."+string(name), name, &errs)
 	}
-	c.checkMints(bad)
+	c.checkMints(&errs)
 	for id, p := range c.Prices.Fixed {
 		if _, err := strconv.Atoi(id); err != nil {
 			bad("prices.fixed", "%q is not a mint id", id)
@@ -303,58 +354,67 @@ func (c Config) Check() error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		bad("log.level", "is %q; set it to debug, info, warn or error", c.Log.Level)
 	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	return errs.join()
 }
 
-func (s Signer) check(bad func(string, string, ...any), need func(string, string, string)) {
+func (s Signer) check(errs *faults) {
 	files := []string{s.Seed, s.Wrap, s.Journal, s.Policy}
 	if s.Socket != "" {
 		if strings.Join(files, "") != "" {
-			bad("signer.socket", "is set together with files of a signer in this process; there is one signer: remove the one or the other")
+			errs.bad("signer.socket", "is set together with files of a signer in this process; there is one signer: remove the one or the other")
 		}
 		return
 	}
-	need("signer.seed", s.Seed, "the seed file that coffer keys create makes, or set signer.socket")
-	need("signer.wrap", s.Wrap, "the key file that encrypts the seed")
-	need("signer.journal", s.Journal, "the signer's journal file, on a disk that no database backup rolls back")
-	need("signer.policy", s.Policy, "the JSON file with the signer's limits")
+	errs.need("signer.seed", s.Seed, "the seed file that coffer keys create makes, or set signer.socket")
+	errs.need("signer.wrap", s.Wrap, "the key file that encrypts the seed")
+	errs.need("signer.journal", s.Journal, "the signer's journal file, on a disk that no database backup rolls back")
+	errs.need("signer.policy", s.Policy, "the JSON file with the signer's limits")
 }
 
-func (ch Chain) check(at string, name chain.Name, bad func(string, string, ...any)) {
+func (ch Chain) check(at string, name chain.Name, errs *faults) {
+	bad := errs.bad
 	if name.Family() != chain.EVM {
 		bad(at, "is not a chain that this version runs")
 	}
 	if ch.ChainID == 0 {
 		bad(at+".chain_id", "is missing; Ethereum's main network is 1")
 	}
-	if len(ch.Endpoints) == 0 {
-		bad(at+".endpoints", "is empty; name at least one JSON-RPC URL")
+	if unread := len(ch.Endpoints) == 0 && ch.EndpointsFile != ""; !unread {
+		if len(ch.Endpoints) == 0 {
+			bad(at+".endpoints", "is empty; name at least one JSON-RPC URL")
+		}
+		if ch.Agree < 1 || ch.Agree > len(ch.Endpoints) {
+			bad(at+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree, len(ch.Endpoints))
+		}
 	}
-	for _, e := range ch.Endpoints {
+	for i, e := range ch.Endpoints {
+		if slices.Contains(ch.Endpoints[:i], e) {
+			bad(at+".endpoints", "one of them stands twice; a provider cannot agree with itself")
+		}
 		// The URL itself may hold a provider's key, so it is not repeated.
 		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			bad(at+".endpoints", "one of them is not an http or https URL")
 		}
 	}
-	if ch.Agree < 1 || ch.Agree > len(ch.Endpoints) {
-		bad(at+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree, len(ch.Endpoints))
-	}
-	if n, err := money.Parse(ch.FeeCap); err != nil || n.IsZero() {
+	most, err := money.Parse(ch.FeeCap)
+	if err != nil || most.IsZero() {
 		bad(at+".fee_cap", "%q is not a number of wei per gas; 200 gwei is \"200000000000\"", ch.FeeCap)
 	}
-	if ch.TipCap != "" {
-		if _, err := money.Parse(ch.TipCap); err != nil {
-			bad(at+".tip_cap", "%q is not a number of wei per gas", ch.TipCap)
-		}
+	tip := cmp.Or(ch.TipCap, tipCapDefault)
+	if n, tipErr := money.Parse(tip); tipErr != nil || n.IsZero() {
+		bad(at+".tip_cap", "%q is not a number of wei per gas above 0", ch.TipCap)
+	} else if err == nil && most.Less(n) {
+		bad(at+".tip_cap", "%s is more than fee_cap, %s; lower the one or raise the other", tip, ch.FeeCap)
 	}
 	if !slices.Contains([]string{"", "auto", "on", "off"}, ch.Trace) {
 		bad(at+".trace", "is %q; set it to auto, on or off", ch.Trace)
 	}
 }
 
-func (c Config) checkMints(bad func(string, string, ...any)) {
+func (c Config) checkMints(errs *faults) {
+	bad := errs.bad
 	seen := map[int]bool{}
+	tokens := map[[2]string]bool{}
 	native := map[chain.Name]bool{}
 	for i, m := range c.Mints {
 		at := fmt.Sprintf("mints[%d] (%s on %s)", i, m.Symbol, m.Chain)
@@ -365,8 +425,21 @@ func (c Config) checkMints(bad func(string, string, ...any)) {
 		if _, ok := c.Chains[m.Chain]; !ok {
 			bad(at+".chain", "%q is not configured under chains", m.Chain)
 		}
-		if m.Contract == "" {
+		contract := m.Contract
+		if contract == "" {
 			native[m.Chain] = true
+		} else if a, err := evmtx.Parse(contract); err != nil {
+			bad(at+".contract", "%q is not an address; copy it from the issuer of the token, with its checksum", contract)
+		} else {
+			contract = string(a)
+		}
+		if token := [2]string{string(m.Chain), contract}; tokens[token] {
+			bad(at+".contract", "is the token of another mint, too; every token is one mint")
+		} else {
+			tokens[token] = true
+		}
+		if m.ConfirmationsRequired < 0 {
+			bad(at+".confirmations_required", "is %d; it is shown to callers and cannot be below 0", m.ConfirmationsRequired)
 		}
 		for setting, units := range map[string]string{"min_deposit": m.MinDeposit, "min_withdraw": m.MinWithdraw} {
 			if n, err := money.Parse(units); err != nil || n.IsZero() {

@@ -52,11 +52,16 @@ func CreateKeys(k Keys, s Signer) error {
 	switch _, err := os.Stat(s.Seed); {
 	case err == nil:
 		if _, err := os.Stat(s.Journal); err != nil {
-			return fmt.Errorf("the seed %s is there and its journal %s is not: put the journal back, or see docs/runbooks before anything signs again: %w", s.Seed, s.Journal, err)
+			return fmt.Errorf("the seed %s is there and its journal %s is not: put the journal back; only for a seed that has never signed, coffer signer init begins one: %w", s.Seed, s.Journal, err)
 		}
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
+	}
+	// A journal without its seed is what is left of an installation. A new seed
+	// beside it would have to be refused at every start.
+	if _, err := os.Stat(s.Journal); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the journal %s is there and its seed %s is not: restore the seed with coffer keys restore, or name another folder (%v)", s.Journal, s.Seed, err)
 	}
 	if _, err := keys.Create(files, time.Now()); err != nil {
 		return fmt.Errorf("create the seed: %w", err)
@@ -125,9 +130,6 @@ func OpenSigner(k Keys, s Signer) (sign signer.Signer, attest ed25519.PublicKey,
 // ServeSigner answers for the signer that a configuration names at a unix socket
 // until ctx ends. up is told where the journal stands when it is about to.
 func ServeSigner(ctx context.Context, conf Config, socket string, up func(signer.Head)) error {
-	if conf.Signer.Socket != "" {
-		return errors.New("signer.socket: this configuration points to another signer; give coffer signer one with the seed, the journal and the policy")
-	}
 	sign, _, closeSigner, err := OpenSigner(conf.Keys, conf.Signer)
 	if err != nil {
 		return err

@@ -46,16 +46,20 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		panic("cli: impossible grammar: " + err.Error())
 	}
-	return parse(parser, args, ctx, streams{stdout, stderr}, stderr)
+	return parse(ctx, parser, args, streams{stdout, stderr})
 }
 
 // exit is kong's wish to end the program, after --help for example.
 type exit int
 
-func parse(parser *kong.Kong, args []string, ctx context.Context, s streams, stderr io.Writer) (code int) {
+func parse(ctx context.Context, parser *kong.Kong, args []string, s streams) (code int) {
 	defer func() {
-		if e, is := recover().(exit); is {
+		switch e := recover().(type) {
+		case nil:
+		case exit:
 			code = int(e)
+		default: // of a command: it must not end as if it had worked
+			panic(e)
 		}
 	}()
 	if len(args) == 0 {
@@ -63,7 +67,7 @@ func parse(parser *kong.Kong, args []string, ctx context.Context, s streams, std
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "coffer: %v\n%s", err, hint(err))
+		fmt.Fprintf(s.err, "coffer: %v\n%s", err, hint(err))
 		return 2
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
@@ -73,9 +77,9 @@ func parse(parser *kong.Kong, args []string, ctx context.Context, s streams, std
 		return 0
 	}
 	if f := fault.Of(err); f != nil {
-		fmt.Fprintf(stderr, "coffer: %s\n", f.Message)
+		fmt.Fprintf(s.err, "coffer: %s\n", f.Message)
 	} else {
-		fmt.Fprintf(stderr, "coffer: %v\n", err)
+		fmt.Fprintf(s.err, "coffer: %v\n", err)
 	}
 	return 1
 }

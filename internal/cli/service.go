@@ -65,7 +65,7 @@ type signerServe struct {
 }
 
 func (s signerServe) Run(ctx context.Context, std streams) error {
-	conf, err := app.ReadConfig(s.ConfigFile)
+	conf, err := app.ReadSignerConfig(s.ConfigFile)
 	if err != nil {
 		return err
 	}

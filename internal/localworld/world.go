@@ -237,7 +237,7 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 	conf.Webhooks.Development = true
 	second := app.Duration(time.Second)
 	conf.Paces = app.Paces{
-		Scan: second / 5, Dispatch: second / 5, Sweep: second / 2, Deliver: second / 20, Verify: 30 * second,
+		Scan: second / 5, Dispatch: second / 5, Sweep: second / 2, Verify: 30 * second,
 		Resend: 5 * second, Bump: 15 * second,
 	}
 	if err := conf.Check(); err != nil {

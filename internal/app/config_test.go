@@ -1,0 +1,283 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+// sound is a configuration that nothing is wrong with.
+func sound() Config {
+	c := Defaults()
+	c.Network = chain.Mainnet
+	c.Database.URL = "postgres://coffer:pw@db/coffer"
+	c.API.URL = "https://pay.example.com"
+	c.Keys, c.Signer = KeyFiles("/keys")
+	c.Chains = map[chain.Name]Chain{chain.Ethereum: {
+		ChainID: 1, Endpoints: []string{"https://one.example.com", "https://two.example.com"}, Agree: 2, FeeCap: "200000000000",
+	}}
+	c.Mints = []Mint{
+		{ID: 1, Chain: chain.Ethereum, Contract: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", Symbol: "USDC", Name: "USD Coin", Decimals: 6, MinDeposit: "1", MinWithdraw: "1"},
+		{ID: 2, Chain: chain.Ethereum, Symbol: "ETH", Name: "Ether", Decimals: 18, MinDeposit: "1", MinWithdraw: "1"},
+	}
+	c.Prices.Fixed = map[string]string{"1": "0.9998"}
+	return c
+}
+
+func TestASoundConfigurationIsTaken(t *testing.T) {
+	t.Parallel()
+	if err := sound().Check(); err != nil {
+		t.Errorf("got %v, want no error", err)
+	}
+}
+
+// mistakes are single changes of a sound configuration, with the setting that
+// each has to be told by and a word of the fix.
+var mistakes = []struct {
+	setting, fix string
+	change       func(*Config)
+}{
+	{"network", "MAINNET, TESTNET or LOCAL", func(c *Config) { c.Network = "MAIN" }},
+	{"database.url", "database.url_file", func(c *Config) { c.Database.URL = "" }},
+	{"database.max_conns", "at least 4", func(c *Config) { c.Database.MaxConns = 3 }},
+	{"api.listen", "127.0.0.1:8080", func(c *Config) { c.API.Listen = "8080" }},
+	{"ops.listen", "127.0.0.1:8080", func(c *Config) { c.Ops.Listen = "" }},
+	{"api.url", "https", func(c *Config) { c.API.URL = "http://pay.example.com" }},
+	{"keys.seal", "coffer keys create", func(c *Config) { c.Keys.Seal = "" }},
+	{"keys.attest", "coffer keys create", func(c *Config) { c.Keys.Attest = "" }},
+	{"keys.webhook", "coffer keys create", func(c *Config) { c.Keys.Webhook = "" }},
+	{"keys.cursor", "coffer keys create", func(c *Config) { c.Keys.Cursor = "" }},
+	{"signer.seed", "signer.socket", func(c *Config) { c.Signer.Seed = "" }},
+	{"signer.wrap", "encrypts the seed", func(c *Config) { c.Signer.Wrap = "" }},
+	{"signer.journal", "rolls back", func(c *Config) { c.Signer.Journal = "" }},
+	{"signer.policy", "limits", func(c *Config) { c.Signer.Policy = "" }},
+	{"mints[0] (USDC on ETHEREUM).id", "above 0", func(c *Config) { c.Mints[0].ID = 0 }},
+	{"mints[0] (USDC on ETHEREUM).contract", "checksum", func(c *Config) { c.Mints[0].Contract = "0xa0B86991c6218b36c1d19D4a2e9Eb0cE3606eB48" }},
+	{"mints[0] (USDC on ETHEREUM).min_deposit", "above 0", func(c *Config) { c.Mints[0].MinDeposit = "0" }},
+	{"mints[0] (USDC on ETHEREUM).min_withdraw", "atomic units", func(c *Config) { c.Mints[0].MinWithdraw = "1.5" }},
+	{"mints[0] (USDC on ETHEREUM).decimals", "between 0 and 36", func(c *Config) { c.Mints[0].Decimals = 37 }},
+	{"mints[0] (USDC on ETHEREUM).confirmations_required", "below 0", func(c *Config) { c.Mints[0].ConfirmationsRequired = -1 }},
+	{"mints[1] (ETH on ETHEREUM)", "a symbol and a name", func(c *Config) { c.Mints[1].Name = "" }},
+	{"chains.ETHEREUM.chain_id", "main network is 1", func(c *Config) { with(c, func(ch *Chain) { ch.ChainID = 0 }) }},
+	{"chains.ETHEREUM.endpoints", "http or https", func(c *Config) { with(c, func(ch *Chain) { ch.Endpoints[0] = "ws://secret-of-provider" }) }},
+	{"chains.ETHEREUM.agree", "between 1 and their number", func(c *Config) { with(c, func(ch *Chain) { ch.Agree = 3 }) }},
+	{"chains.ETHEREUM.fee_cap", "200 gwei", func(c *Config) { with(c, func(ch *Chain) { ch.FeeCap = "0.1" }) }},
+	{"chains.ETHEREUM.tip_cap", "above 0", func(c *Config) { with(c, func(ch *Chain) { ch.TipCap = "x" }) }},
+	{"chains.ETHEREUM.trace", "auto, on or off", func(c *Config) { with(c, func(ch *Chain) { ch.Trace = "yes" }) }},
+	{"prices.fixed", "mint id", func(c *Config) { c.Prices.Fixed["USDC"] = "1" }},
+	{"prices.fixed.1", "0.9998", func(c *Config) { c.Prices.Fixed["1"] = "one" }},
+	{"webhooks.development", "LOCAL alone", func(c *Config) { c.Webhooks.Development = true }},
+	{"log.level", "debug, info, warn or error", func(c *Config) { c.Log.Level = "loud" }},
+}
+
+func with(c *Config, change func(*Chain)) {
+	ch := c.Chains[chain.Ethereum]
+	change(&ch)
+	c.Chains[chain.Ethereum] = ch
+}
+
+// told finds the line of an error that is about a setting.
+func told(err error, setting string) string {
+	if err == nil {
+		return ""
+	}
+	for line := range strings.Lines(err.Error()) {
+		if strings.HasPrefix(line, setting+": ") {
+			return line
+		}
+	}
+	return ""
+}
+
+func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
+	t.Parallel()
+	for _, m := range mistakes {
+		c := sound()
+		m.change(&c)
+		err := c.Check()
+		if line := told(err, m.setting); !strings.Contains(line, m.fix) || strings.Count(err.Error(), "\n") != 0 {
+			t.Errorf("%s: got %v, want one line of it with %q", m.setting, err, m.fix)
+		}
+	}
+	for setting, c := range map[string]func(*Config){
+		"mints":                                func(c *Config) { c.Mints = c.Mints[:1] },
+		"chains":                               func(c *Config) { c.Chains, c.Mints = nil, nil },
+		"chains.BITCOIN":                       func(c *Config) { c.Chains["BITCOIN"] = c.Chains[chain.Ethereum] },
+		"signer.socket":                        func(c *Config) { c.Signer.Socket = "/run/signer.sock" },
+		"api.url":                              func(c *Config) { c.API.URL = "pay.example.com" },
+		"mints[2] (USDC on ETHEREUM).id":       func(c *Config) { c.Mints = append(c.Mints, c.Mints[0]) },
+		"mints[2] (USDC on ETHEREUM).contract": func(c *Config) { c.Mints = append(c.Mints, c.Mints[0]) },
+		"mints[0] (USDC on BASE).chain":        func(c *Config) { c.Mints[0].Chain = chain.Base },
+		"chains.ETHEREUM.endpoints": func(c *Config) {
+			with(c, func(ch *Chain) { ch.Endpoints = []string{"https://one.example.com", "https://one.example.com"} })
+		},
+		"chains.ETHEREUM.tip_cap": func(c *Config) { with(c, func(ch *Chain) { ch.TipCap = "200000000001" }) },
+	} {
+		conf := sound()
+		c(&conf)
+		if err := conf.Check(); told(err, setting) == "" {
+			t.Errorf("%s: got %v, want a line of it", setting, err)
+		}
+	}
+}
+
+func TestEveryMistakeIsToldAtOnceAndNoSecretWithIt(t *testing.T) {
+	t.Parallel()
+	c := sound()
+	for _, m := range mistakes {
+		m.change(&c)
+	}
+	err := c.Check()
+	for _, m := range mistakes {
+		if told(err, m.setting) == "" {
+			t.Errorf("%s: not among what is told", m.setting)
+		}
+	}
+	if err == nil || strings.Contains(err.Error(), "secret-of-provider") {
+		t.Errorf("got %v, want it without the address of a provider", err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsWrittenIsReadBack(t *testing.T) {
+	t.Parallel()
+	want := sound()
+	want.Chains[chain.Ethereum] = Chain{
+		ChainID: 1, Endpoints: []string{"https://one.example.com"}, Agree: 1, Depth: 64, FeeCap: "200000000000", TipCap: "1", StartHeight: 7, Trace: "on",
+	}
+	want.Database.OwnerURL = "postgres://owner@db/coffer"
+	want.Paces.Scan = Duration(1500 * time.Millisecond)
+	want.Log = Log{Level: "debug", JSON: true}
+	path := filepath.Join(t.TempDir(), "coffer.toml")
+	if err := WriteConfig(path, want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadConfig(path)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v %v, want %+v", got, err, want)
+	}
+	if s, err := os.Stat(path); err != nil || s.Mode().Perm() != 0o600 {
+		t.Errorf("got %v %v, want mode 0600", s, err)
+	}
+}
+
+func TestAnUnknownSettingIsShownWithItsLine(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "coffer.toml")
+	write(t, path, "network = \"MAINNET\"\n[database]\nurll = \"x\"\n[api]\nport = 5\n")
+	_, err := ReadConfig(path)
+	if err == nil {
+		t.Fatal("got no error, want two settings that do not exist")
+	}
+	for _, want := range []string{path, "3| urll", "5| port"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	write(t, path, "network = \"MAINNET\"\n[paces]\nscan = \"-1s\"\n")
+	if _, err := ReadConfig(path); err == nil || !strings.Contains(err.Error(), "3| scan") {
+		t.Errorf("got %v, want the line of the length of time", err)
+	}
+	write(t, path, "network = \n")
+	if _, err := ReadConfig(path); err == nil || !strings.Contains(err.Error(), "1| network") {
+		t.Errorf("got %v, want the line that is no TOML", err)
+	}
+}
+
+// settle writes a sound configuration whose secrets stand in files.
+func settle(t *testing.T, dir string) string {
+	t.Helper()
+	c := sound()
+	c.Database = Database{URLFile: "db/url", OwnerURLFile: filepath.Join(dir, "owner"), MaxConns: 20}
+	c.Keys, c.Signer = KeyFiles("keys")
+	c.Chains[chain.Ethereum] = Chain{ChainID: 1, EndpointsFile: "endpoints", Agree: 2, FeeCap: "200000000000"}
+	path := filepath.Join(dir, "coffer.toml")
+	if err := WriteConfig(path, c); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestSecretsComeFromFilesBesideTheConfiguration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := settle(t, dir)
+	if err := os.Mkdir(filepath.Join(dir, "db"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "db", "url"), "postgres://coffer:pw@db/coffer\n")
+	write(t, filepath.Join(dir, "owner"), "postgres://owner@db/coffer\n")
+	write(t, filepath.Join(dir, "endpoints"), "https://one.example.com\nhttps://two.example.com\n")
+	got, err := ReadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Database.URL != "postgres://coffer:pw@db/coffer" || got.Database.OwnerURL != "postgres://owner@db/coffer" {
+		t.Errorf("got %+v, want the contents of the files", got.Database)
+	}
+	if n := got.Chains[chain.Ethereum].Endpoints; len(n) != 2 || n[1] != "https://two.example.com" {
+		t.Errorf("got %v, want two endpoints", n)
+	}
+	if want := filepath.Join(dir, "keys", "seed.sealed"); got.Signer.Seed != want || got.Keys.Seal != filepath.Join(dir, "keys", "seal.key") {
+		t.Errorf("got %v, want %v", got.Signer.Seed, want)
+	}
+}
+
+func TestEveryFileThatCannotBeReadIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := settle(t, dir)
+	write(t, filepath.Join(dir, "owner"), "\n")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, strings.Replace(string(text), "'info'", "'loud'", 1))
+	_, err = ReadConfig(path)
+	for setting, want := range map[string]string{
+		"database.url_file": "does not exist", "database.owner_url_file": "is empty", "chains.ETHEREUM.endpoints_file": "does not exist",
+		"log.level": "debug, info",
+	} {
+		if line := told(err, setting); !strings.Contains(line, want) {
+			t.Errorf("%s: got %v, want %q", setting, err, want)
+		}
+	}
+	for _, once := range []string{"database.url: ", "chains.ETHEREUM.endpoints: ", "chains.ETHEREUM.agree: "} {
+		if err != nil && strings.Contains(err.Error(), once) {
+			t.Errorf("got %v, want no second word about what could not be read", err)
+		}
+	}
+}
+
+func TestTheSignerNeedsItsOwnSettingsAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "signer.toml")
+	write(t, path, "[keys]\nattest = \"attest.pub\"\n[signer]\nseed = \"seed\"\nwrap = \"wrap\"\njournal = \"journal\"\npolicy = \"policy\"\n")
+	got, err := ReadSignerConfig(path)
+	if err != nil || got.Signer.Seed != filepath.Join(dir, "seed") || got.Keys.Attest != filepath.Join(dir, "attest.pub") {
+		t.Errorf("got %+v %v, want its files", got.Signer, err)
+	}
+	write(t, path, "[signer]\nseed = \"seed\"\n")
+	_, err = ReadSignerConfig(path)
+	for _, setting := range []string{"keys.attest", "signer.wrap", "signer.journal", "signer.policy"} {
+		if told(err, setting) == "" {
+			t.Errorf("%s: got %v, want it told", setting, err)
+		}
+	}
+	write(t, path, "[signer]\nsocket = \"s\"\n")
+	if _, err := ReadSignerConfig(path); told(err, "signer.socket") == "" {
+		t.Errorf("got %v, want it told that another signer is named", err)
+	}
+}
