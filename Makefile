@@ -55,3 +55,9 @@ generate: ## write generated files anew (the local chain's contracts, go generat
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
+
+.PHONY: soak
+soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
+	@go test -c -o bin/soak.test ./internal/trial/soak
+	@bin/soak.test -test.run '^TestSoak$$' -test.parallel 3 -test.timeout 0 \
+		-soak.seed $(or $(SEED),0) -soak.runs $(or $(RUNS),300) -soak.steps $(or $(STEPS),220)

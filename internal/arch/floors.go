@@ -122,6 +122,8 @@ var places = []place{
 	{"internal/localworld", world, mayFloat | mayKeys},
 	{"internal/cli", commands, mayFloat},
 	{"cmd/coffer", program, 0},
+	{"internal/trial/works", world, testOnly},
+	{"internal/trial/soak", world, testOnly | mayKeys},
 	{"internal/arch", watch, 0},
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -14,10 +13,6 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/customer"
-	"github.com/cofferpay/coffer/internal/delivery"
-	"github.com/cofferpay/coffer/internal/deposit"
-	"github.com/cofferpay/coffer/internal/dispatch"
-	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -26,11 +21,10 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
-	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/trial/works"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -46,18 +40,13 @@ type service struct {
 	chains chain.Chains
 	org    string
 	book   *wallet.Book
-	steps  []step
+	steps  []works.Step
 	pay    *withdrawal.Service
 	looks  int
 	mu     sync.Mutex
 	now    time.Time
 	amid   func() // before a block is mined
 	serial bool   // one step at a time, with a look inside the long ones
-}
-
-type step struct {
-	name string
-	do   func(context.Context) error
 }
 
 func (s *service) clock() time.Time { s.mu.Lock(); defer s.mu.Unlock(); return s.now }
@@ -89,38 +78,14 @@ func newService(t *testing.T) *service {
 	s.must(err)
 	s.org = o.ID
 
-	log := slog.New(slog.DiscardHandler)
 	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: s.clock}
-	s.pay = &withdrawal.Service{DB: s.db, Chains: s.chains, Wallets: s.book, Prices: prices}
-	desk := deposit.New(s.db, s.book, prices, log)
-	zero := uint64(0)
-	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
-	out := dispatch.New(s.db, ch, sign, mirror.Record, map[signer.Purpose]dispatch.Listener{
-		signer.Payment: s.pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
-	}, dispatch.Config{}, log)
-	sweeper := sweep.New(s.db, ch, s.book, prices, sweep.Config{}, log)
-	sequencer := &event.Sequencer{DB: s.db, Environment: "TEST", Listener: delivery.Fan{}, Log: log}
-	until := func(what string, do func(context.Context) (bool, error)) func(context.Context) error {
-		return func(ctx context.Context) error {
-			for range 100 {
-				if more, err := do(ctx); err != nil || !more {
-					return err
-				}
-				if s.serial {
-					s.look("amid " + what)
-				}
-			}
-			return nil
+	parts := works.Wire(works.Plan{DB: s.db, Chain: ch, Signer: sign, Attest: attest, Prices: prices})
+	s.pay = parts.Pay
+	s.steps = parts.Steps(func(step string) {
+		if s.serial {
+			s.look("amid " + step)
 		}
-	}
-	s.steps = []step{
-		{"head walk", until("the head walk", walk.Head)},
-		{"final walk", until("the final walk", walk.Final)},
-		{"credits", func(ctx context.Context) error { _, err := desk.Credit(ctx); return err }},
-		{"sweeps", func(ctx context.Context) error { _, err := sweeper.Plan(ctx); return err }},
-		{"dispatch", until("dispatch", out.Round)},
-		{"sequencer", func(ctx context.Context) error { _, err := sequencer.Step(ctx); return err }},
-	}
+	})
 	return s
 }
 
@@ -147,10 +112,10 @@ func (s *service) pass(blocks int) {
 	s.Helper()
 	for range blocks {
 		for _, step := range s.steps {
-			if err := step.do(s.ctx); err != nil {
-				s.Fatalf("%s: %v", step.name, err)
+			if err := step.Do(s.ctx); err != nil {
+				s.Fatalf("%s: %v", step.Name, err)
 			}
-			s.look(step.name)
+			s.look(step.Name)
 		}
 		s.amid()
 		s.net.Mine(1)
@@ -287,8 +252,8 @@ func TestManyAtOnceLeaveTheBooksSound(t *testing.T) {
 	for _, step := range slices.Concat(s.steps, s.steps) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if err := step.do(ctx); err != nil && ctx.Err() == nil {
-					t.Logf("%s: %v", step.name, err)
+				if err := step.Do(ctx); err != nil && ctx.Err() == nil {
+					t.Logf("%s: %v", step.Name, err)
 				}
 			}
 		})

@@ -1,0 +1,101 @@
+package soak
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// tally counts by kind, from any goroutine.
+type tally struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *tally) add(kind string) { c.put(kind, 1) }
+
+func (c *tally) put(kind string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
+	c.n[kind] += n
+}
+
+func (c *tally) all() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.n)
+}
+
+// figures are what happened in a run, or in many.
+type figures struct {
+	runs, steps, blocks           int
+	deposits, credited            int // movements made, and those that counted in the end
+	withdrawals, payments, failed int // accepted, paid on the chain, proven not to pay
+	refused, replays              int // requests
+	events, posts                 int
+	looks                         int // full checks of the books
+	faults                        *tally
+}
+
+func newFigures() figures { return figures{faults: &tally{}} }
+
+func (f *figures) add(o figures) {
+	f.runs += o.runs
+	f.steps += o.steps
+	f.blocks += o.blocks
+	f.deposits += o.deposits
+	f.credited += o.credited
+	f.withdrawals += o.withdrawals
+	f.payments += o.payments
+	f.failed += o.failed
+	f.refused += o.refused
+	f.replays += o.replays
+	f.events += o.events
+	f.posts += o.posts
+	f.looks += o.looks
+	for k, n := range o.faults.all() {
+		f.faults.put(k, n)
+	}
+}
+
+// table writes the figures for a person.
+func (f *figures) table(w io.Writer, took time.Duration) {
+	rate := 0
+	if ms := took.Milliseconds(); ms > 0 {
+		rate = int(int64(f.runs) * 600_000 / ms)
+	}
+	fmt.Fprintf(w, "\n%d runs in %v: %d in ten minutes\n\n", f.runs, took.Round(time.Second), rate)
+	for _, row := range []struct {
+		name string
+		n    int
+	}{
+		{"steps", f.steps},
+		{"blocks mined", f.blocks},
+		{"movements paid in", f.deposits},
+		{"deposits credited", f.credited},
+		{"withdrawals accepted", f.withdrawals},
+		{"requests refused", f.refused},
+		{"requests repeated", f.replays},
+		{"payments on the chain", f.payments},
+		{"withdrawals failed", f.failed},
+		{"events", f.events},
+		{"webhook posts", f.posts},
+		{"full checks of the books", f.looks},
+	} {
+		fmt.Fprintf(w, "  %-30s %10d\n", row.name, row.n)
+	}
+	fmt.Fprintf(w, "\n  faults\n")
+	all := f.faults.all()
+	sum := 0
+	for _, kind := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(w, "  %-30s %10d\n", kind, all[kind])
+		sum += all[kind]
+	}
+	fmt.Fprintf(w, "  %-30s %10d\n", "in all", sum)
+}

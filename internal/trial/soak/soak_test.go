@@ -1,0 +1,98 @@
+package soak
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	seedFlag  = flag.Uint64("soak.seed", 0, "first seed of a long run; 0: by the clock")
+	runsFlag  = flag.Int("soak.runs", 0, "seeds of a long run; 0: only the short selection")
+	stepsFlag = flag.Int("soak.steps", 220, "steps with faults in each run")
+	forFlag   = flag.Duration("soak.for", 0, "no run is begun after this; 0: all are")
+)
+
+// The seeds that every `make test` plays.
+var selection = []uint64{1, 2, 3}
+
+func TestRandomDaysLoseAndDoubleNothing(t *testing.T) {
+	t.Parallel()
+	if *runsFlag > 0 {
+		return // the long run below has the machine
+	}
+	for _, seed := range selection {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			if o := run(t, seed, 150); o.broken != "" {
+				t.Fatal(o.words(seed, 150))
+			}
+		})
+	}
+}
+
+func TestTheSameSeedIsTheSameDay(t *testing.T) {
+	t.Parallel()
+	if *runsFlag > 0 {
+		return
+	}
+	const seed, steps = 4, 120
+	one, two := run(t, seed, steps), run(t, seed, steps)
+	for _, o := range []outcome{one, two} {
+		if o.broken != "" {
+			t.Fatal(o.words(seed, steps))
+		}
+	}
+	for i := range min(len(one.trace), len(two.trace)) {
+		if one.trace[i] != two.trace[i] {
+			t.Fatalf("line %d: got %q, then %q", i, one.trace[i], two.trace[i])
+		}
+	}
+	if one.digest != two.digest {
+		t.Errorf("got %s, then %s", one.digest, two.digest)
+	}
+}
+
+// TestSoak is the long run of `make soak`; without -soak.runs it is empty.
+func TestSoak(t *testing.T) {
+	if *runsFlag == 0 {
+		return
+	}
+	first := *seedFlag
+	if first == 0 {
+		first = uint64(time.Now().UnixMilli())
+	}
+	fmt.Printf("soak: seeds %d to %d, %d steps each\n", first, first+uint64(*runsFlag)-1, *stepsFlag)
+	var (
+		mu    sync.Mutex
+		sum   = newFigures()
+		began = time.Now()
+		said  = began
+	)
+	t.Run("seeds", func(t *testing.T) {
+		for i := range *runsFlag {
+			seed := first + uint64(i)
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				if *forFlag > 0 && time.Since(began) > *forFlag {
+					return
+				}
+				o := run(t, seed, *stepsFlag)
+				mu.Lock()
+				defer mu.Unlock()
+				sum.add(o.figures)
+				if o.broken != "" {
+					t.Error(o.words(seed, *stepsFlag))
+				}
+				if time.Since(said) > 5*time.Second {
+					said = time.Now()
+					fmt.Printf("  %d of %d runs, %d steps, %d payments, %v\n", sum.runs, *runsFlag, sum.steps, sum.payments, time.Since(began).Round(time.Second))
+				}
+			})
+		}
+	})
+	sum.table(os.Stdout, time.Since(began))
+}

@@ -1,0 +1,105 @@
+// Package works wires everything that moves money, real but for what a trial puts
+// in place of the chain and the signer, and lets it be driven one step at a time.
+//
+// What never happens here: a loop, a clock of its own, a decision. What a crash
+// leaves: rows, from which other works on the same database go on; that is how
+// trials play a restart.
+package works
+
+import (
+	"context"
+	"crypto/ed25519"
+	"log/slog"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Plan is what the works stand on.
+type Plan struct {
+	DB       *pg.DB
+	Chain    chain.Chain
+	Start    uint64 // the block after which the first walk begins
+	Signer   signer.Signer
+	Attest   ed25519.PublicKey // checks the signer's addresses
+	Prices   price.Source
+	Dispatch dispatch.Config
+	Sweep    sweep.Config
+	Log      *slog.Logger // nil: nobody listens
+}
+
+// Works are the parts of the service, made by Wire and run by nobody.
+type Works struct {
+	Chains    chain.Chains
+	Book      *wallet.Book
+	Pay       *withdrawal.Service
+	Deposits  *deposit.Desk
+	Walk      *scan.Walker
+	Out       *dispatch.Desk
+	Sweeper   *sweep.Sweeper
+	Sequencer *event.Sequencer
+}
+
+// Wire makes the works of one chain.
+func Wire(p Plan) *Works {
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	w := &Works{Chains: chain.Chains{p.Chain.Name: p.Chain}, Book: wallet.New(p.DB, p.Signer, p.Attest)}
+	w.Pay = &withdrawal.Service{DB: p.DB, Chains: w.Chains, Wallets: w.Book, Prices: p.Prices}
+	w.Deposits = deposit.New(p.DB, w.Book, p.Prices, p.Log)
+	w.Walk = scan.New(p.DB, scan.Config{Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start}, w.Deposits, p.Log)
+	w.Out = dispatch.New(p.DB, p.Chain, p.Signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
+		signer.Payment: w.Pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+	}, p.Dispatch, p.Log)
+	w.Sweeper = sweep.New(p.DB, p.Chain, w.Book, p.Prices, p.Sweep, p.Log)
+	w.Sequencer = &event.Sequencer{DB: p.DB, Environment: webhook.Test, Listener: delivery.Fan{}, Log: p.Log}
+	return w
+}
+
+// Step is one turn of one part.
+type Step struct {
+	Name string
+	Do   func(context.Context) error
+}
+
+// turnsMax bounds how often a part is asked on while it says that there is more.
+const turnsMax = 100
+
+// Steps are a turn of every part, in the order in which money passes through
+// them. amid, unless nil, is called between the moves inside a long turn.
+func (w *Works) Steps(amid func(name string)) []Step {
+	until := func(name string, do func(context.Context) (bool, error)) Step {
+		return Step{name, func(ctx context.Context) error {
+			for range turnsMax {
+				if more, err := do(ctx); err != nil || !more {
+					return err
+				}
+				if amid != nil {
+					amid(name)
+				}
+			}
+			return nil
+		}}
+	}
+	return []Step{
+		until("head walk", w.Walk.Head),
+		until("final walk", w.Walk.Final),
+		{"credits", func(ctx context.Context) error { _, err := w.Deposits.Credit(ctx); return err }},
+		{"sweeps", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
+		until("dispatch", w.Out.Round),
+		{"sequencer", func(ctx context.Context) error { _, err := w.Sequencer.Step(ctx); return err }},
+	}
+}
