@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,7 +21,7 @@ const (
 	downMax = 30 * time.Second // for it to stop when it is asked to
 )
 
-// child is the service in a process of its own.
+// child is the service, or the signer, in a process of its own.
 type child struct {
 	cmd  *exec.Cmd
 	log  *tail
@@ -57,53 +58,98 @@ func (t *tail) String() string {
 // Restart starts the service of a world that has a Program, with env added to
 // its environment, and returns when it answers. What ran before has ended.
 func (w *World) Restart(ctx context.Context, env ...string) error {
-	if w.child != nil {
-		select {
-		case <-w.child.done:
-		default:
-			return errors.New("the service is still running")
-		}
+	if w.child.lives() {
+		return errors.New("the service is still running")
 	}
-	c := &child{cmd: exec.Command(w.opts.Program, "serve", "--config", w.configFile()), log: &tail{}}
+	var err error
+	if w.child, err = launch(w.opts.Program, env, "serve", "--config", w.configFile()); err != nil {
+		return err
+	}
+	return w.child.answers(ctx, func(ctx context.Context) bool {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.Info.OpsURL+"/readyz", nil)
+		if err != nil {
+			return false
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// RestartSigner starts the signer of a world with Options.SignerProcess and
+// returns when it answers. What ran before has ended.
+func (w *World) RestartSigner(ctx context.Context) error {
+	if w.signer.lives() {
+		return errors.New("the signer is still running")
+	}
+	var err error
+	if w.signer, err = launch(w.opts.Program, nil, "signer", "serve", "--config", w.signerFile(), "--socket", w.socket()); err != nil {
+		return err
+	}
+	return w.signer.answers(ctx, func(ctx context.Context) bool {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "unix", w.socket())
+		return err == nil && conn.Close() == nil
+	})
+}
+
+// KillSigner ends the signer as kill -9 does and returns when it is gone.
+func (w *World) KillSigner() error { return w.signer.kill() }
+
+// launch starts the program with env added to its environment. It ends with
+// this process.
+func launch(program string, env []string, args ...string) (*child, error) {
+	c := &child{cmd: exec.Command(program, args...), log: &tail{}}
 	c.cmd.Env = append(os.Environ(), env...)
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
 	var err error
 	if c.done, c.err, err = tied.Start(c.cmd); err != nil {
-		return fmt.Errorf("start %s: %w", w.opts.Program, err)
+		return nil, fmt.Errorf("start %s %s: %w", program, args[0], err)
 	}
-	w.child = c
-	ctx, cancel := context.WithTimeout(ctx, upMax)
-	defer cancel()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.Info.OpsURL+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-c.done:
-			return fmt.Errorf("the service ended with %v:\n%s", c.err(), c.log)
-		case <-ctx.Done():
-			return fmt.Errorf("the service does not answer:\n%s", c.log)
-		case <-time.After(20 * time.Millisecond):
-		}
+	return c, nil
+}
+
+func (c *child) lives() bool {
+	if c == nil {
+		return false
+	}
+	select {
+	case <-c.done:
+		return false
+	default:
+		return true
 	}
 }
 
-// Kill ends the service as kill -9 does and returns when it is gone.
-func (w *World) Kill() error {
-	if err := w.child.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
+// answers asks until the process is up; the error has the end of its log.
+func (c *child) answers(ctx context.Context, up func(context.Context) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, upMax)
+	defer cancel()
+	for !up(ctx) {
+		select {
+		case <-c.done:
+			return fmt.Errorf("%s ended with %v:\n%s", c.cmd.Args[1], c.err(), c.log)
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer:\n%s", c.cmd.Args[1], c.log)
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	<-w.child.done
 	return nil
 }
+
+func (c *child) kill() error {
+	if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-c.done
+	return nil
+}
+
+// Kill ends the service as kill -9 does and returns when it is gone.
+func (w *World) Kill() error { return w.child.kill() }
 
 // Killed waits until the service has been killed by a signal; the error says how
 // else it ended, or that it lives.
@@ -131,10 +177,8 @@ func (w *World) Log() string {
 }
 
 func (c *child) stop() error {
-	select {
-	case <-c.done:
+	if !c.lives() {
 		return nil
-	default:
 	}
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -46,7 +46,10 @@ type Options struct {
 	// be killed; "" runs it in this one.
 	Program string
 	Env     []string // added to the environment of Program
-	Log     *slog.Logger
+	// SignerProcess runs the signer as a Program of its own, too, which can be
+	// killed apart from the service.
+	SignerProcess bool
+	Log           *slog.Logger
 	// Progress is told what is being done, a line each.
 	Progress func(format string, args ...any)
 }
@@ -81,6 +84,7 @@ type World struct {
 	running  bool
 	ended    chan error
 	child    *child // with Options.Program
+	signer   *child // with Options.SignerProcess
 }
 
 // kept is what a world that is kept has to know of its former life.
@@ -129,6 +133,11 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 	conf, err := w.configure(tokens)
 	if err != nil {
 		return w, err
+	}
+	if opts.SignerProcess {
+		if err := w.RestartSigner(ctx); err != nil {
+			return w, err
+		}
 	}
 	opts.Progress("starting the service")
 	if err := pg.Migrate(ctx, pg.Config{URL: conf.Database.URL, OwnerURL: conf.Database.OwnerURL}); err != nil {
@@ -229,6 +238,14 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 	if err := os.WriteFile(conf.Signer.Policy, []byte(policy), 0o600); err != nil {
 		return conf, fmt.Errorf("write the signer's policy: %w", err)
 	}
+	if w.opts.SignerProcess {
+		own := app.Defaults()
+		own.Keys.Attest, own.Signer = conf.Keys.Attest, conf.Signer
+		if err := app.WriteConfig(w.signerFile(), own); err != nil {
+			return conf, err
+		}
+		conf.Signer = app.Signer{Socket: w.socket()}
+	}
 	conf.Chains = map[chain.Name]app.Chain{chain.Ethereum: {
 		ChainID: anvil.DefaultChainID, Endpoints: []string{w.chain.URL}, Agree: 1, FeeCap: "500000000000", StartHeight: 1, Trace: "on",
 	}}
@@ -247,6 +264,8 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 }
 
 func (w *World) configFile() string { return filepath.Join(w.dir, "coffer.toml") }
+func (w *World) signerFile() string { return filepath.Join(w.dir, "signer.toml") }
+func (w *World) socket() string     { return filepath.Join(w.dir, "signer.sock") }
 
 // listen picks a loopback port; a free one is found by opening it once.
 func listen(port int) (string, error) {
@@ -390,6 +409,10 @@ func (w *World) Stop() error {
 	if w.child != nil {
 		errs = append(errs, w.child.stop())
 		w.child = nil
+	}
+	if w.signer != nil {
+		errs = append(errs, w.signer.stop())
+		w.signer = nil
 	}
 	if w.running {
 		errs = append(errs, <-w.ended)

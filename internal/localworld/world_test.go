@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,11 +49,15 @@ type town struct {
 
 func newTown(t *testing.T, program string) *town {
 	t.Helper()
+	return buildTown(t, localworld.Options{Program: program})
+}
+
+func buildTown(t *testing.T, opts localworld.Options) *town {
+	t.Helper()
+	opts.Dir, opts.BlockTime, opts.Log = t.TempDir(), 250*time.Millisecond, slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
-	w, err := localworld.Start(ctx, localworld.Options{
-		Dir: t.TempDir(), Program: program, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
-	})
+	w, err := localworld.Start(ctx, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,6 +241,68 @@ func TestAWithdrawalIsPaidOnceWhateverIsKilled(t *testing.T) {
 		if got := n.has(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
 			t.Errorf("%s: the receiver has %v, want 100000000", point, got)
 		}
+	}
+	n.sound()
+}
+
+// The signer in a process of its own is killed before it is asked, and again as
+// soon as a withdrawal was taken; nothing is lost and nothing is paid twice.
+// Rule WD-7.
+func TestASignerOfItsOwnMayBeKilledAtAnyTime(t *testing.T) {
+	t.Parallel()
+	n := buildTown(t, localworld.Options{Program: program(t), SignerProcess: true})
+	n.payIn("user_1", "USDC", 1_000_000_000)
+	m := n.mint("USDC")
+	withdraw := func(key string) (string, common.Address) {
+		t.Helper()
+		to := common.BytesToAddress([]byte("a receiver of " + key))
+		var w webhook.Withdrawal
+		body := map[string]any{"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(), "idempotencyKey": strings.ReplaceAll(key, " ", "-")}
+		if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
+			t.Fatalf("%s: POST /withdraw: got %d, want 202", key, status)
+		}
+		return w.WithdrawalID, to
+	}
+	paid := func(id string, to common.Address) {
+		t.Helper()
+		n.completed(id)
+		if got := n.has(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
+			t.Errorf("%s: the receiver has %v, want 100000000", id, got)
+		}
+	}
+
+	if err := n.KillSigner(); err != nil {
+		t.Fatal(err)
+	}
+	id, to := withdraw("while it is gone")
+	for status := 0; status != http.StatusServiceUnavailable; {
+		resp, err := http.Get(n.Info.OpsURL + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if status = resp.StatusCode; status != http.StatusServiceUnavailable {
+			n.pause(fmt.Errorf("/readyz: got %d without a signer, want 503", status))
+		}
+	}
+	var w webhook.Withdrawal
+	if n.call(http.MethodGet, "/withdrawals/"+id, nil, &w); w.Status != "PROCESSING" || n.has(m, to).Sign() != 0 {
+		t.Errorf("without a signer: got %s and %v paid, want it to wait", w.Status, n.has(m, to))
+	}
+	if err := n.RestartSigner(n.ctx); err != nil {
+		t.Fatal(err)
+	}
+	paid(id, to)
+
+	for i := range 3 {
+		id, to := withdraw(fmt.Sprint("under way ", i))
+		if err := n.KillSigner(); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.RestartSigner(n.ctx); err != nil {
+			t.Fatal(err)
+		}
+		paid(id, to)
 	}
 	n.sound()
 }
