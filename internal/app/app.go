@@ -82,6 +82,9 @@ type loop struct {
 // New wires the service: it opens the database, the signer, the chains and the
 // listeners, and starts nothing. Close releases them.
 func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error) {
+	if err := conf.feesFit(); err != nil {
+		return nil, err
+	}
 	sign, attest, closeSigner, err := OpenSigner(conf.Keys, conf.Signer)
 	if err != nil {
 		return nil, err

@@ -8,12 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
@@ -127,9 +131,45 @@ func OpenSigner(k Keys, s Signer) (sign signer.Signer, attest ed25519.PublicKey,
 	return opened, attest, opened.Close, nil
 }
 
+// feesFit refuses fee caps that the signer of this configuration would not sign
+// for. The signer sees a fee only when its slot is taken, and a slot that is
+// never signed for holds up every payment of the wallet behind it.
+func (c Config) feesFit() error {
+	if c.Signer.Socket != "" {
+		return nil // the signer's own process asks, see ServeSigner
+	}
+	text, err := os.ReadFile(c.Signer.Policy)
+	if err != nil {
+		return fmt.Errorf("signer.policy: %w", err)
+	}
+	policy, err := local.ParsePolicy(text)
+	if err != nil {
+		return fmt.Errorf("signer.policy: %w", err)
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c.Chains)) {
+		allowed, ok := policy.Chains[name]
+		if !ok {
+			continue // nothing is admitted there, so nothing takes a slot
+		}
+		most, err := money.Parse(c.Chains[name].FeeCap)
+		if err == nil {
+			most, err = most.Mul(evm.GasLimitMax)
+		}
+		if err != nil || allowed.FeeMax.Less(most) {
+			errs = append(errs, fmt.Errorf("chains.%s.fee_cap: a transaction of %d gas may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower fee_cap or raise feeMax",
+				name, evm.GasLimitMax, most, allowed.FeeMax))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // ServeSigner answers for the signer that a configuration names at a unix socket
 // until ctx ends. up is told where the journal stands when it is about to.
 func ServeSigner(ctx context.Context, conf Config, socket string, up func(signer.Head)) error {
+	if err := conf.feesFit(); err != nil {
+		return err
+	}
 	sign, _, closeSigner, err := OpenSigner(conf.Keys, conf.Signer)
 	if err != nil {
 		return err

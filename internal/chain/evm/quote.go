@@ -26,6 +26,10 @@ const (
 	codeVM   = 3         // of a JSON-RPC error: the call was run and reverted
 )
 
+// GasLimitMax is the most gas that a quote ever proposes for a transaction, so
+// that times the fee cap is the most that one may cost, replacements included.
+const GasLimitMax = gasMax + gasMax/5 + gasSpare
+
 // Quote tries the payment out on the latest state and proposes its fees.
 func (a *adapter) Quote(ctx context.Context, p chain.Payment) (chain.Fees, error) {
 	c, err := callOf(p)
