@@ -1,0 +1,248 @@
+package sweep_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+const (
+	usdc = 1
+	eth  = 2
+)
+
+// yard is a chain with a sweeper and two organizations.
+type yard struct {
+	*testing.T
+	ctx       context.Context
+	db        *pg.DB
+	chain     *sim.Chain
+	signer    signer.Signer
+	book      *wallet.Book
+	sweeper   *sweep.Sweeper
+	now       time.Time
+	org, org2 string
+}
+
+func newYard(t *testing.T) *yard {
+	t.Helper()
+	y := &yard{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	clock := func() time.Time { return y.now }
+	y.db = pgtest.NewWithClock(t, clock)
+	y.chain = sim.New(sim.Config{})
+	s, attest := signertest.New(t)
+	y.signer, y.book = s, wallet.New(y.db, s, attest)
+	y.must(mirror.Import(y.ctx, y.db, s, y.book))
+	token := mint.Mint{
+		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
+	}
+	coin := token
+	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = eth, mint.Native, "", "ETH", "Ether", 18
+	y.must(mint.Sync(y.ctx, y.db, []mint.Mint{token, coin}))
+	for _, into := range []*string{&y.org, &y.org2} {
+		o, _, err := org.Create(y.ctx, y.db, "Acme")
+		y.must(err)
+		*into = o.ID
+	}
+	y.sweeper = sweep.New(y.db, y.chain.Configured(), y.book, price.Fixed{Clock: clock}, sweep.Config{}, slog.New(slog.DiscardHandler))
+	return y
+}
+
+func (y *yard) must(err error) {
+	y.Helper()
+	if err != nil {
+		y.Fatal(err)
+	}
+}
+
+func (y *yard) system(fn func(ctx context.Context, tx pg.Tx) error) {
+	y.Helper()
+	y.must(y.db.InSystem(y.ctx, fn))
+}
+
+// wallet is a customer's address, with what lies on it on the chain and in the books.
+func (y *yard) wallet(org, customerID string, parts map[wallet.Part]uint64, mintID int) wallet.Wallet {
+	y.Helper()
+	w, err := y.book.Address(y.ctx, signertest.Deposit(org, customerID))
+	y.must(err)
+	var moves []wallet.Movement
+	for part, units := range parts {
+		moves = append(moves, wallet.Movement{WalletID: w.ID, OrgID: org, MintID: mintID, Part: part, Plus: money.Units(units)})
+	}
+	y.system(func(ctx context.Context, tx pg.Tx) error { return wallet.Move(ctx, tx, moves...) })
+	contract := chain.Address("")
+	if mintID == usdc {
+		contract = signertest.Token
+	}
+	y.chain.Mint(w.Address, contract, money.Units(parts[wallet.Credited]+parts[wallet.Dust]))
+	return w
+}
+
+func (y *yard) funds(w wallet.Wallet, mintID int) (f wallet.Funds) {
+	y.Helper()
+	y.must(y.db.ReadSystem(y.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		f, err = wallet.FundsOf(ctx, tx, w.ID, mintID)
+		return err
+	}))
+	return f
+}
+
+// orders are the purposes, amounts and wants of a wallet's orders.
+func (y *yard) orders(w wallet.Wallet) string {
+	y.Helper()
+	var found string
+	y.must(y.db.ReadSystem(y.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `
+			SELECT coalesce(string_agg(concat_ws(' ', purpose, amount, status, waiting_for), ', ' ORDER BY order_id), 'none')
+			FROM dispatch_orders WHERE wallet_id = $1`, w.ID).Scan(&found)
+	}))
+	return found
+}
+
+func (y *yard) wantOrders(w wallet.Wallet, want string) {
+	y.Helper()
+	if got := y.orders(w); got != want {
+		y.Errorf("orders of %s: got %s, want %s", w.Subject, got, want)
+	}
+}
+
+func (y *yard) all() int {
+	y.Helper()
+	made, err := y.sweeper.All(y.ctx)
+	y.must(err)
+	return made
+}
+
+func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000, wallet.Held: 300, wallet.Dust: 7}, usdc)
+	bob := y.wallet(y.org, "bob", map[wallet.Part]uint64{wallet.Credited: 500, wallet.Held: 500}, usdc)
+	// Some more of ann's is on the chain and in a block that is not final.
+	y.chain.Mint(ann.Address, signertest.Token, money.Units(40))
+	super := pgtest.Owner(t, y.db)
+	for _, sql := range []string{
+		`INSERT INTO customers (org_id, customer_id, created_at, updated_at) VALUES ($1, 'ann', now(), now())`,
+		`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
+			tx_hash, kind, position, log_index, height, block_hash, status, chain_status, created_at)
+		 SELECT 'dep_1', org_id, wallet_id, purpose, subject, 1, 'ETHEREUM', 'c', 40, address, 'f', '0x1', 'TOKEN', '0', 0, 1, 'h', 'CONFIRMING', 'INCLUDED', now()
+		 FROM wallets WHERE org_id = $1 AND subject = 'ann'`,
+	} {
+		_, err := super.Exec(y.ctx, sql, y.org)
+		y.must(err)
+	}
+	if made := y.all(); made != 1 {
+		t.Errorf("got %d sweeps, want one", made)
+	}
+	y.wantOrders(ann, "SWEEP 700 QUEUED")
+	y.wantOrders(bob, "none")
+	if f := y.funds(ann, usdc); f.Reserved != money.Units(700) {
+		t.Errorf("got %v reserved, want 700", f.Reserved)
+	}
+	if made := y.all(); made != 0 {
+		t.Errorf("again: got %d sweeps, want none while one is open", made)
+	}
+}
+
+func TestASweepThatTheSignerRefusesGivesBackWhatItReserved(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	y.all()
+	o := dispatch.Order{OrgID: y.org, WalletID: ann.ID, MintID: usdc, Amount: money.Units(1000)}
+	y.system(func(ctx context.Context, tx pg.Tx) error {
+		if err := tx.QueryRow(ctx, `SELECT sweep_id FROM sweeps`).Scan(&o.ID); err != nil {
+			return err
+		}
+		return sweep.Sweeps{}.Refused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit})
+	})
+	if f := y.funds(ann, usdc); !f.Reserved.IsZero() || f.Spendable() != money.Units(1000) {
+		t.Errorf("got %v reserved and %v to spend, want 0 and 1000", f.Reserved, f.Spendable())
+	}
+	y.now = y.now.Add(time.Hour)
+	if made := y.all(); made != 1 {
+		t.Errorf("after a rest: got %d sweeps, want one", made)
+	}
+}
+
+func TestAPaymentIsCoveredByAddressesOfItsOwnOrganization(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	ours := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 100}, usdc)
+	theirs := y.wallet(y.org2, "ann", map[wallet.Part]uint64{wallet.Credited: 900}, usdc)
+	treasury, err := y.book.Treasury(y.ctx, y.org, chain.EVM)
+	y.must(err)
+	y.system(func(ctx context.Context, tx pg.Tx) error {
+		if err := dispatch.Place(ctx, tx, dispatch.Order{
+			ID: "wd_1", OrgID: y.org, Purpose: signer.Payment, Chain: chain.Ethereum, WalletID: treasury.ID,
+			To: sim.Address("shop"), MintID: usdc, Contract: signertest.Token, Amount: money.Units(80),
+		}); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'FUNDS', short_by = 80`)
+		return err
+	})
+	_, err = y.sweeper.Plan(y.ctx)
+	y.must(err)
+	y.wantOrders(ours, "SWEEP 100 QUEUED")
+	y.wantOrders(theirs, "none")
+}
+
+func TestASweepWaitsForGasAndNeverTakesItFromTheCustomersCoin(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	const coin = 1_000_000_000_000_000_000
+	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: coin}, eth)
+	_, err := y.sweeper.Sweep(y.ctx, ann.ID, usdc)
+	y.must(err)
+	desk := dispatch.New(y.db, y.chain.Configured(), y.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
+		signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+	}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	_, err = desk.Round(y.ctx)
+	y.must(err)
+	y.wantOrders(ann, "SWEEP 1000 QUEUED GAS")
+	if f := y.funds(ann, eth); fmt.Sprint(f.Credited, f.Reserved, f.Swept, f.GasReserved) != fmt.Sprint(uint64(coin), 0, 0, 0) {
+		t.Errorf("got %+v, want the customer's coin untouched", f)
+	}
+	if got := len(y.chain.Pool()); got != 0 {
+		t.Errorf("got %d transactions, want none", got)
+	}
+	made, err := y.sweeper.Plan(y.ctx)
+	y.must(err)
+	treasury, err := y.book.Treasury(y.ctx, y.org, chain.EVM)
+	y.must(err)
+	if made != 1 || y.orders(treasury) == "none" {
+		t.Errorf("got %d plans and orders %s of the treasury, want one top-up", made, y.orders(treasury))
+	}
+}
+
+func TestASweepLeavesFromAProvenAddressAlone(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	_, err := pgtest.Owner(t, y.db).Exec(y.ctx, `UPDATE wallets SET address = $1 WHERE wallet_id = $2`, signertest.Stranger, ann.ID)
+	y.must(err)
+	if made, err := y.sweeper.All(y.ctx); err == nil || made != 0 {
+		t.Errorf("got %d sweeps and %v, want an error that says whose proof does not hold", made, err)
+	}
+	y.wantOrders(ann, "none")
+}
