@@ -1,0 +1,130 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+)
+
+// silentToken is a chain whose tokens say that they transferred and did not.
+type silentToken struct{ chain.Sender }
+
+func (s silentToken) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+	o, err := s.Sender.Outcome(ctx, txs, p)
+	if o != nil {
+		o.Paid = false
+	}
+	return o, err
+}
+
+// Rule WD-9: what contradicts itself neither settles nor gives back.
+func TestAPaymentThatSucceededWithoutItsTransferIsLeftToAPerson(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	on := b.chain.Configured()
+	on.Sender = silentToken{on.Sender}
+	b.desk = dispatch.New(b.db, on, b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		dispatch.Config{}, slog.New(slog.DiscardHandler))
+	b.place(b.order("wd_1", sim.Address("customer"), 400))
+	b.round()
+	b.mine(6)
+	b.round()
+	b.wantStatus("wd_1", dispatch.Stuck)
+	if got := fmt.Sprint(b.feature.said); got != "[broadcast wd_1]" {
+		t.Errorf("the feature heard %s, want nothing of an end", got)
+	}
+	if f := b.funds(b.treasury, usdc); f.Reserved != money.Units(400) || !f.Swept.IsZero() {
+		t.Errorf("got %v reserved and %v gone, want 400 and 0", f.Reserved, f.Swept)
+	}
+	if n := b.count(`SELECT count(*) FROM mints WHERE quarantined_at IS NOT NULL`); n != 1 {
+		t.Errorf("got %d mints under quarantine, want the payment's", n)
+	}
+	if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1'`); n != 0 {
+		t.Errorf("got %d postings, want none", n)
+	}
+}
+
+// Rule WD-9.
+func TestTheProofOfAnotherBlockEndsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	b.place(b.order("wd_1", sim.Address("customer"), 400))
+	b.round()
+	b.chain.Mine(6)
+	b.system(func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
+			SELECT 'ETHEREUM', h, '0xother' || h, '0xother' || h - 1, $1, 1, 'sim', $1 FROM generate_series(1, 10) h`, tx.Now)
+		return err
+	})
+	b.round()
+	b.wantStatus("wd_1", dispatch.Broadcast)
+	if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1'`); n != 0 {
+		t.Errorf("got %d postings, want none", n)
+	}
+}
+
+func TestAFreezeAlsoStopsWhatIsSignedAndNotOut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	b.chain.Provider(0).RefuseSend("the node is busy")
+	b.place(b.order("wd_1", sim.Address("customer"), 400))
+	b.round()
+	b.wantStatus("wd_1", dispatch.Signed)
+	b.system(func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.All, Source: freeze.ByVerify, Reason: "test"})
+	})
+	b.chain.Provider(0).RefuseSend("")
+	for range 3 {
+		b.clock.move(time.Minute)
+		b.round()
+	}
+	if n := len(b.chain.Pool()); n != 0 {
+		t.Fatalf("got %d transactions sent during a freeze, want none", n)
+	}
+	b.system(func(ctx context.Context, tx pg.Tx) error {
+		standing, err := freeze.List(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return freeze.Lift(ctx, tx, standing[0].ID, audit.Operator("op"))
+	})
+	b.clock.move(time.Minute)
+	b.round()
+	if n := len(b.chain.Pool()); n != 1 {
+		t.Errorf("got %d transactions once it was lifted, want the one that was signed", n)
+	}
+	b.wantStatus("wd_1", dispatch.Broadcast)
+}
+
+func TestEveryEntryOfTheSignersJournalIsCopiedWithItsStep(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	b.place(b.order("wd_1", sim.Address("customer"), 400))
+	b.round()
+	entries, err := b.signer.Entries(b.ctx, 0, 0)
+	b.must(err)
+	for _, e := range entries[1:] { // the first is nobody's step
+		if n := b.count(`SELECT count(*) FROM signer_journal WHERE seq = $1 AND hash = $2`, int64(e.Seq), e.Hash); n != 1 {
+			t.Errorf("entry %d: got %d copies, want one: %s", e.Seq, n, e.Body)
+		}
+	}
+	if len(entries) != 4 {
+		t.Errorf("got %d entries, want the beginning, the treasury, the admission and the signature", len(entries))
+	}
+}
