@@ -470,3 +470,20 @@ func TestOrganizationMayDemandKeys(t *testing.T) {
 	r.IdempotencyKey = &key
 	h.request(r)
 }
+
+// Rule WD-12: the wallets of the organization are known destinations too, or a
+// look-alike of its own deposit address would be paid without a person.
+func TestLookalikeOfAnAddressOfOursIsHeld(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	own, err := h.book.Address(t.Context(), signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: alice})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := strings.ToLower(string(own.Address))
+	r := h.want()
+	r.ToAddress = shown[:6] + strings.Repeat("5", 32) + shown[38:]
+	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "DESTINATION_ADDRESS" {
+		t.Errorf("got %v %v, want AWAITING_APPROVAL for DESTINATION_ADDRESS", w.Status, w.ApprovalReasons)
+	}
+}

@@ -1,0 +1,48 @@
+package withdrawal
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+// Whoever can write to the table cannot make another payment of an accepted one,
+// nor open again what has ended: neither a role of the program nor the owner.
+func TestAnAcceptedWithdrawalCannotBecomeAnotherPayment(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.held()
+	ended := h.held()
+	if _, err := h.Remove(t.Context(), h.org, ended.WithdrawalID, h.want().Actor, ""); err != nil {
+		t.Fatal(err)
+	}
+	owner := pgtest.Owner(t, h.DB)
+	for name, c := range map[string]struct{ set, id, constraint string }{
+		"another amount":      {`amount = amount * 10`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"another payee":       {`to_address = '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359'`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"another token":       {`mint_id = 2`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"another customer":    {`customer_id = 'bob'`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"another key":         {`idempotency_key = 'another'`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"another digest":      {`request_digest = '\x00'`, w.WithdrawalID, "withdrawals_payment_fixed"},
+		"out without a hash":  {`status = 'BROADCAST'`, w.WithdrawalID, "withdrawals_broadcast_has_hash"},
+		"removed, then alive": {`status = 'PROCESSING'`, ended.WithdrawalID, "withdrawals_terminal"},
+	} {
+		sql := `UPDATE withdrawals SET ` + c.set + ` WHERE withdrawal_id = $1`
+		err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, sql, c.id)
+			return err
+		})
+		if !pg.Violates(err, c.constraint) {
+			t.Errorf("%s, by the system: got %v, want a violation of %s", name, err, c.constraint)
+		}
+		if _, err := owner.Exec(t.Context(), sql, c.id); !pg.Violates(err, c.constraint) {
+			t.Errorf("%s, by the owner: got %v, want a violation of %s", name, err, c.constraint)
+		}
+	}
+	if got := h.balance(ledger.Withdrawing); got != "1000" {
+		t.Errorf("held: got %v, want 1000", got)
+	}
+}
