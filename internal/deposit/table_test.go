@@ -1,0 +1,81 @@
+package deposit_test
+
+import (
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+// Rules DEP-3 and DEP-4, whatever the program does: the table keeps them against
+// its owner too.
+func TestTheTableItselfRefusesASecondOrUnprovenCredit(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(1)
+	w.walk(t)
+	fresh := w.the(t).DepositID // in a block that is not final
+	owner := pgtest.Owner(t, w.db)
+	refused := func(name, constraint, sql string) {
+		t.Helper()
+		if _, err := owner.Exec(t.Context(), sql, fresh); !pg.Violates(err, constraint) {
+			t.Errorf("%s: got %v, want a violation of %s", name, err, constraint)
+		}
+	}
+	again := `INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2"}')).* FROM deposits d WHERE deposit_id = $1`
+	refused("to be screened without a proof", "deposits_final_before_credit", `UPDATE deposits SET status = 'SCREENING' WHERE deposit_id = $1`)
+	refused("credited without a proof", "deposits_final_before_credit",
+		`UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = $1`)
+	refused("dust without a proof", "deposits_final_before_credit", `UPDATE deposits SET status = 'BELOW_MINIMUM' WHERE deposit_id = $1`)
+	refused("another amount of nothing", "deposits_positive", `UPDATE deposits SET amount = 0 WHERE deposit_id = $1`)
+	refused("another address", "deposits_identity_fixed", `UPDATE deposits SET address = 'x' WHERE deposit_id = $1`)
+	refused("the same movement again", "deposits_movement_once", again)
+	w.c.Mine(3)
+	w.walk(t)
+	if d := w.the(t); d.Status != "CREDITED" {
+		t.Fatalf("got %s, want CREDITED", d.Status)
+	}
+	refused("the same movement again, credited", "deposits_movement_once", again)
+	refused("another amount", "deposits_final_fixed", `UPDATE deposits SET amount = 1000 WHERE deposit_id = $1`)
+	refused("another block", "deposits_final_fixed", `UPDATE deposits SET block_hash = 'x' WHERE deposit_id = $1`)
+	refused("to be credited again", "deposits_terminal", `UPDATE deposits SET status = 'SCREENING', credited_at = NULL WHERE deposit_id = $1`)
+	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
+		t.Errorf("got %v, want 100", got)
+	}
+}
+
+// Rules DEP-12 and EVT-1: an event that cannot be written takes the credit with it.
+func TestACreditAndItsEventAreOneTransaction(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	owner := pgtest.Owner(t, w.db)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := owner.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`ALTER TABLE events ADD CONSTRAINT events_full CHECK (false) NOT VALID`)
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(4)
+	w.final(t)
+	if n, err := w.desk.Credit(t.Context()); n != 0 || err == nil {
+		t.Errorf("got %d credited and %v, want none and the reason", n, err)
+	}
+	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
+		t.Errorf("got a balance of %v without an event, want none", got)
+	}
+	if f := w.funds(t, "adr_alice", usdc); !f.Credited.IsZero() {
+		t.Errorf("got %v on the address without an event, want none", f.Credited)
+	}
+	exec(`ALTER TABLE events DROP CONSTRAINT events_full`)
+	if n := w.credit(t); n != 1 {
+		t.Errorf("got %d credited once events can be written, want 1", n)
+	}
+	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
+		t.Errorf("got %v, want 100", got)
+	}
+}
