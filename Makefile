@@ -61,3 +61,7 @@ soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
 	@go test -c -o bin/soak.test ./internal/trial/soak
 	@bin/soak.test -test.run '^TestSoak$$' -test.parallel 3 -test.timeout 0 \
 		-soak.seed $(or $(SEED),0) -soak.runs $(or $(RUNS),300) -soak.steps $(or $(STEPS),220)
+
+.PHONY: mutants
+mutants: setup ## plant deliberate defects, show the test that finds each (MUTANTS=a,b JOBS=2)
+	@go run ./internal/trial/mutants -only '$(MUTANTS)' -jobs $(or $(JOBS),2)

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+//go:embed defects/*.txt
+var lists embed.FS
+
+// A defect is one deliberate mistake.
+type defect struct {
+	name   string   // what it breaks, in a few words with dashes
+	breaks string   // the promise, in a sentence
+	first  []string // the packages whose tests should find it, nearest first
+	edits  []edit
+}
+
+// An edit replaces whole lines of one file of the module.
+type edit struct {
+	file     string
+	old, new string
+}
+
+// load reads every list, in the order of the files' names.
+func load() ([]defect, error) {
+	names, err := fs.Glob(lists, "defects/*.txt")
+	if err != nil {
+		return nil, err
+	}
+	var all []defect
+	seen := map[string]bool{}
+	for _, name := range names {
+		text, err := lists.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		found, err := parse(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for _, d := range found {
+			if seen[d.name] {
+				return nil, fmt.Errorf("%s: %s stands twice", name, d.name)
+			}
+			seen[d.name] = true
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// parse reads defects in this form, with empty lines and lines that begin with
+// # between them:
+//
+//	== name-of-the-defect
+//	breaks: the promise that it breaks
+//	first: ./internal/ledger ./internal/verify
+//	@@ internal/ledger/ledger.go
+//	 a line that stays
+//	-a line that goes
+//	+a line that comes
+//
+// The lines under @@ are those of a patch without its numbers. A file may be
+// edited in several places and a defect may touch several files.
+func parse(text string) ([]defect, error) {
+	var all []defect
+	var d *defect
+	var e *edit
+	for n, line := range strings.Split(text, "\n") {
+		wrong := func(why string) error { return fmt.Errorf("line %d: %s: %q", n+1, why, line) }
+		name, begins := strings.CutPrefix(line, "== ")
+		breaks, isBreaks := strings.CutPrefix(line, "breaks: ")
+		first, isFirst := strings.CutPrefix(line, "first: ")
+		file, isFile := strings.CutPrefix(line, "@@ ")
+		switch {
+		case begins:
+			all = append(all, defect{name: name})
+			d, e = &all[len(all)-1], nil
+		case line == "":
+			e = nil
+		case e == nil && strings.HasPrefix(line, "#"):
+		case d == nil:
+			return nil, wrong("it belongs to no defect")
+		case isFile:
+			d.edits = append(d.edits, edit{file: file})
+			e = &d.edits[len(d.edits)-1]
+		case e != nil && line[0] == ' ':
+			e.old, e.new = e.old+line[1:]+"\n", e.new+line[1:]+"\n"
+		case e != nil && line[0] == '-':
+			e.old += line[1:] + "\n"
+		case e != nil && line[0] == '+':
+			e.new += line[1:] + "\n"
+		case isBreaks:
+			d.breaks = breaks
+		case isFirst:
+			d.first = strings.Fields(first)
+		default:
+			return nil, wrong("it is none of the lines that a defect has")
+		}
+	}
+	for _, d := range all {
+		if d.name == "" || d.breaks == "" || len(d.first) == 0 || len(d.edits) == 0 {
+			return nil, fmt.Errorf("%s: a defect has a name, what it breaks, packages and an edit", d.name)
+		}
+	}
+	return all, nil
+}
+
+// apply gives the files as the defect leaves them, by their place under root.
+// Every edit must match exactly once: a list that the code has left behind is an
+// error, not a defect that nobody plants any more.
+func (d defect) apply(root string) (map[string]string, error) {
+	files := map[string]string{}
+	for _, e := range d.edits {
+		text, edited := files[e.file]
+		if !edited {
+			b, err := os.ReadFile(filepath.Join(root, e.file))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", d.name, err)
+			}
+			text = string(b)
+		}
+		switch {
+		case e.old == e.new:
+			return nil, fmt.Errorf("%s: the edit of %s changes nothing", d.name, e.file)
+		case places("\n"+text, "\n"+e.old) != 1:
+			return nil, fmt.Errorf("%s: these lines stand %d times in %s, and should once; write the defect anew for the code as it is:\n%s",
+				d.name, places("\n"+text, "\n"+e.old), e.file, e.old)
+		}
+		files[e.file] = strings.Replace("\n"+text, "\n"+e.old, "\n"+e.new, 1)[1:]
+	}
+	return files, nil
+}
+
+// places counts also what overlaps: two equal lines share the end between them.
+func places(text, lines string) (n int) {
+	for {
+		i := strings.Index(text, lines)
+		if i < 0 {
+			return n
+		}
+		n, text = n+1, text[i+1:]
+	}
+}
+
+// plant writes the edited files and the overlay that puts them in the place of
+// the real ones, and returns the overlay's path. Nothing in the module changes.
+func (d defect) plant(root, dir string) (string, error) {
+	files, err := d.apply(root)
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for name, text := range files {
+		// The name stays, because the embedded migrations are found by theirs.
+		copied := filepath.Join(dir, "planted", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(copied), 0o755), os.WriteFile(copied, []byte(text), 0o644)); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, name)] = copied
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, overlay, 0o644)
+}
+
+// packages are the folders that the defect edits, as patterns of the go command.
+func (d defect) packages() []string {
+	var dirs []string
+	for _, e := range d.edits {
+		dirs = append(dirs, "./"+filepath.ToSlash(filepath.Dir(e.file)))
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	packageTimeout = 10 * time.Minute // of one package's tests
+	pipePatience   = 5 * time.Second  // for what a killed test program has started
+	spoiledMax     = 3                // tests of a package that may fail by themselves
+)
+
+// A lab tries defects. Safe for concurrent use.
+type lab struct {
+	root, home string
+	near       bool
+
+	mu    sync.Mutex
+	clean map[string]*cleanTests
+}
+
+// cleanTests is a package's test program without any defect.
+type cleanTests struct {
+	once sync.Once
+	file string
+	err  error
+}
+
+// result is what came of one defect.
+type result struct {
+	defect
+	by   string // the package and the test that found it
+	err  error  // why nothing can be said
+	took time.Duration
+}
+
+func (r result) caught() bool { return r.err == nil && r.by != "" }
+
+func (r result) verdict() string {
+	switch {
+	case r.err != nil:
+		return "BROKEN: " + r.err.Error()
+	case r.by == "":
+		return "NOT CAUGHT"
+	}
+	return "caught by " + r.by
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("%-36s %-76s %s  %v", r.name, r.breaks, r.verdict(), r.took.Round(time.Second))
+}
+
+// try plants a defect and runs tests until one fails.
+func (l *lab) try(ctx context.Context, d defect) result {
+	began := time.Now()
+	r := result{defect: d}
+	r.by, r.err = l.hunt(ctx, d)
+	r.took = time.Since(began)
+	return r
+}
+
+func (l *lab) hunt(ctx context.Context, d defect) (by string, err error) {
+	dir := filepath.Join(l.home, d.name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	overlay, err := d.plant(l.root, dir)
+	if err != nil {
+		return "", err
+	}
+	// Programs that a test builds have the defect too. Databases that are made of
+	// changed migrations are cached in the temporary directory: this one goes away.
+	env := append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
+	if slices.Contains(d.packages(), "./migrations") {
+		env = append(env, "TMPDIR="+dir)
+	}
+	tried := map[string]bool{}
+	for _, pkg := range d.first {
+		tried[pkg] = true
+		if by, err := l.test(ctx, env, dir, pkg); err != nil || by != "" {
+			return by, err
+		}
+	}
+	if l.near {
+		return "", nil
+	}
+	rest, err := l.dependents(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	for _, pkg := range rest {
+		if tried[pkg] {
+			continue
+		}
+		if by, err := l.test(ctx, env, dir, pkg); err != nil || by != "" {
+			return by, err
+		}
+	}
+	return "", nil
+}
+
+// test runs a package's tests with the defect and names the one that fails.
+func (l *lab) test(ctx context.Context, env []string, dir, pkg string) (by string, err error) {
+	fmt.Fprintf(os.Stderr, "%s: %s\n", filepath.Base(dir), pkg)
+	program := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-")+".test")
+	if err := l.build(ctx, env, program, pkg); err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(program); err != nil {
+		return "", nil // it has no tests
+	}
+	defer os.Remove(program)
+	// A test that fails as well without the defect has found nothing: it is left
+	// out, and the rest may still find it.
+	var spoiled []string
+	for {
+		failed, err := l.run(ctx, env, program, pkg, leaveOut(spoiled)...)
+		if err != nil || failed == "" {
+			return "", err
+		}
+		name, _, _ := strings.Cut(failed, "/")
+		only := []string{}
+		if testName.MatchString(name) {
+			only = append(only, "-test.run=^"+name+"$")
+		}
+		without, err := l.without(ctx, pkg)
+		if err != nil {
+			return "", err
+		}
+		again, err := l.run(ctx, os.Environ(), without, pkg, only...)
+		switch {
+		case err != nil:
+			return "", err
+		case again == "":
+			return strings.TrimPrefix(pkg, "./") + " " + failed, nil
+		case len(only) == 0 || len(spoiled) == spoiledMax:
+			return "", fmt.Errorf("%s %s fails without the defect too", pkg, again)
+		}
+		fmt.Fprintf(os.Stderr, "%s: %s %s fails without the defect too and is left out\n", filepath.Base(dir), pkg, again)
+		spoiled = append(spoiled, name)
+	}
+}
+
+func leaveOut(tests []string) []string {
+	if len(tests) == 0 {
+		return nil
+	}
+	return []string{"-test.skip=^(" + strings.Join(tests, "|") + ")$"}
+}
+
+func (l *lab) build(ctx context.Context, env []string, program, pkg string) error {
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, pkg)
+	build.Dir, build.Env = l.root, env
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s does not compile: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+func (l *lab) without(ctx context.Context, pkg string) (string, error) {
+	l.mu.Lock()
+	c := l.clean[pkg]
+	if c == nil {
+		c = &cleanTests{file: filepath.Join(l.home, "clean-"+strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-")+".test")}
+		l.clean[pkg] = c
+	}
+	l.mu.Unlock()
+	c.once.Do(func() { c.err = l.build(ctx, os.Environ(), c.file, pkg) })
+	return c.file, c.err
+}
+
+var (
+	testFailed  = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
+	testRunning = regexp.MustCompile(`^\t((?:Test|Fuzz)\w+)\b`)
+	testName    = regexp.MustCompile(`^(Test|Fuzz)\w+$`)
+	testInTrace = regexp.MustCompile(`\.(Test\w+)\(`)
+)
+
+// run runs a test program until its first failure and names that; "" when all
+// tests pass. The program alone is killed: what it started watches it and ends.
+func (l *lab) run(ctx context.Context, env []string, program, pkg string, args ...string) (failed string, err error) {
+	tests := exec.CommandContext(ctx, program, append([]string{
+		"-test.v", "-test.failfast", "-test.paniconexit0", "-test.timeout=" + packageTimeout.String(),
+	}, args...)...)
+	tests.Dir, tests.Env, tests.WaitDelay = filepath.Join(l.root, pkg), env, pipePatience
+	read, write := io.Pipe()
+	var tail bytes.Buffer // of the end, for a program that dies without naming a test
+	tests.Stdout, tests.Stderr = write, write
+	if err := tests.Start(); err != nil {
+		return "", fmt.Errorf("run the tests of %s: %w", pkg, err)
+	}
+	scanned := make(chan struct{})
+	go func() {
+		defer close(scanned)
+		lines := bufio.NewReader(read)
+		dying := false
+		for {
+			line, err := lines.ReadString('\n')
+			switch m := testFailed.FindStringSubmatch(line); {
+			case failed != "":
+			case m != nil:
+				failed = m[1]
+				_ = tests.Process.Kill()
+			case strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: "):
+				dying = true
+			}
+			if dying {
+				tail.WriteString(line)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	err = tests.Wait()
+	write.Close()
+	<-scanned
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case failed != "" || err == nil || errors.Is(err, exec.ErrWaitDelay) && tests.ProcessState.Success():
+		return failed, nil
+	case errors.As(err, &exit) || errors.Is(err, exec.ErrWaitDelay):
+		return died(tail.String()), nil
+	}
+	return "", fmt.Errorf("run the tests of %s: %w", pkg, err)
+}
+
+// died names the test during which the program ended, if its last words tell.
+func died(words string) string {
+	for _, pattern := range []*regexp.Regexp{testRunning, testInTrace} {
+		for line := range strings.Lines(words) {
+			if m := pattern.FindStringSubmatch(line); m != nil {
+				return m[1] + " (the program died)"
+			}
+		}
+	}
+	return "(the test program died)"
+}
+
+// dependents are the packages whose tests depend on what a defect edits.
+func (l *lab) dependents(ctx context.Context, d defect) ([]string, error) {
+	targets := exec.CommandContext(ctx, "go", append([]string{"list"}, d.packages()...)...)
+	targets.Dir = l.root
+	edited, err := targets.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list what is edited: %w", err)
+	}
+	list := exec.CommandContext(ctx, "go", "list", "-test", "-f", `{{if .ForTest}}{{else}}{{.ImportPath}} {{join .Deps " "}}{{end}}`, "./...")
+	list.Dir = l.root
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages: %w", err)
+	}
+	module, _, _ := strings.Cut(strings.Fields(string(edited))[0], "/internal/")
+	module = strings.TrimSuffix(strings.TrimSuffix(module, "/migrations"), "/webhook")
+	var found []string
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		if len(words) == 0 || !strings.HasSuffix(words[0], ".test") {
+			continue
+		}
+		pkg := strings.TrimSuffix(words[0], ".test")
+		for _, target := range strings.Fields(string(edited)) {
+			// A package that is tested from inside is recompiled: "path [path.test]".
+			if pkg == target || slices.Contains(words, target) || strings.Contains(line, " "+target+" [") {
+				found = append(found, "."+strings.TrimPrefix(pkg, module))
+				break
+			}
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,124 @@
+// Command mutants plants deliberate defects, one at a time, and shows which test
+// finds each: the proof that the tests would notice the mistakes that matter.
+//
+//	make mutants                   all of them
+//	make mutants MUTANTS=a,b       these
+//
+// A defect is a few lines of a patch in defects/. It is compiled in with an
+// overlay of the go command, so that no planted mistake ever stands in the
+// sources; see docs/decisions. The tests of the packages that a defect names are
+// run first, whole; when all of them pass, every other package that depends on
+// what was edited. A test counts only if it passes without the defect.
+//
+// What never happens here: a file of the module that changes, except RESULTS.md,
+// which keeps what was measured. What a crash leaves: a temporary directory.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	only := flags.String("only", "", "names of defects, separated by commas; all when empty")
+	jobs := flags.Int("jobs", 2, "defects that are tried at once")
+	list := flags.Bool("list", false, "list the defects and do nothing")
+	near := flags.Bool("near", false, "run only the packages that a defect names, not the rest")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	all, err := load()
+	if err != nil {
+		return err
+	}
+	if *only != "" {
+		wanted := strings.Split(*only, ",")
+		for _, name := range wanted {
+			if !slices.ContainsFunc(all, func(d defect) bool { return d.name == name }) {
+				return fmt.Errorf("there is no defect %s; -list shows those there are", name)
+			}
+		}
+		all = slices.DeleteFunc(all, func(d defect) bool { return !slices.Contains(wanted, d.name) })
+	}
+	if *list {
+		for _, d := range all {
+			fmt.Printf("%-36s %s\n", d.name, d.breaks)
+		}
+		return nil
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	home, err := os.MkdirTemp("", "coffer-mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
+	if err := os.Chmod(home, 0o755); err != nil { // PostgreSQL runs as somebody else and has to pass
+		return err
+	}
+	lab := &lab{root: root, home: home, near: *near, clean: map[string]*cleanTests{}}
+
+	began := time.Now()
+	results := make([]result, len(all))
+	places := make(chan struct{}, max(*jobs, 1))
+	var wg sync.WaitGroup
+	for i, d := range all {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			results[i] = lab.try(ctx, d)
+			if ctx.Err() == nil {
+				fmt.Println(results[i])
+			}
+		})
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	caught := 0
+	for _, r := range results {
+		if r.caught() {
+			caught++
+		}
+	}
+	fmt.Printf("%d of %d caught in %v\n", caught, len(results), time.Since(began).Round(time.Second))
+	if err := keep(filepath.Join(root, resultsFile), results); err != nil {
+		return err
+	}
+	if caught < len(results) {
+		return errors.New("a defect passes all tests: write the test that finds it, in the package whose promise it breaks")
+	}
+	return nil
+}
+
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("look for the module: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}

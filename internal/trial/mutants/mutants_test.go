@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const root = "../../.."
+
+func TestEveryDefectStillFitsTheCode(t *testing.T) {
+	t.Parallel()
+	all, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 25 {
+		t.Errorf("got %d defects, want at least 25", len(all))
+	}
+	for _, d := range all {
+		if _, err := d.apply(root); err != nil {
+			t.Error(err)
+		}
+		for _, pkg := range d.first {
+			tests, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
+			if err != nil || len(tests) == 0 {
+				t.Errorf("%s: %s has no tests", d.name, pkg)
+			}
+		}
+	}
+}
+
+func TestADefectThatTheCodeHasLeftBehindIsAnError(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("one\ntwo\ntwo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, lines string
+		fits        bool
+	}{
+		{"once", " one\n-two\n+three\n", true},
+		{"only part of a line", "-ne\n+three\n", false},
+		{"twice", "-two\n+three\n", false},
+		{"nowhere", "-four\n+three\n", false},
+		{"no change", "-one\n+one\n", false},
+	} {
+		found, err := parse("== it\nbreaks: a promise\nfirst: ./x\n@@ a.go\n" + c.lines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := found[0].apply(dir)
+		if (err == nil) != c.fits {
+			t.Errorf("%s: got %v, want it to fit: %v", c.name, err, c.fits)
+		}
+		if c.fits && files["a.go"] != "one\nthree\ntwo\n" {
+			t.Errorf("%s: got %q", c.name, files["a.go"])
+		}
+	}
+}
+
+func TestTheTestThatFoundADefectIsNamedAlsoWhenTheProgramDies(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"panic: test timed out after 5m\n\trunning tests:\n\t\tx\n\tTestSlow (5m)\n":            "TestSlow (the program died)",
+		"panic: no\n\ngoroutine 7:\ngithub.com/cofferpay/coffer/x.TestBroken(0xc0)\n\tx.go:1\n": "TestBroken (the program died)",
+		"fatal error: all goroutines are asleep\n":                                              "(the test program died)",
+	} {
+		if got := died(words); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
