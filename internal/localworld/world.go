@@ -77,6 +77,7 @@ type World struct {
 
 	opts     Options
 	dir      string
+	place    *os.File // the lock on .coffer: this folder's world is this one
 	chain    *anvil.Node
 	database *local.Cluster
 	app      *app.App
@@ -115,6 +116,9 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 			w = nil
 		}
 	}()
+	if w.place, err = occupy(ctx, opts); err != nil {
+		return w, err
+	}
 	if w.dir = opts.Keep; w.dir == "" {
 		if w.dir, err = os.MkdirTemp("", "coffer-world-"); err != nil {
 			return w, fmt.Errorf("make the world's folder: %w", err)
@@ -400,7 +404,7 @@ func (w *World) Wait(ctx context.Context) error {
 // called at any time, and more than once.
 func (w *World) Stop() error {
 	var errs []error
-	if w.Info.BaseURL != "" {
+	if w.place != nil {
 		if err := os.Remove(filepath.Join(w.opts.Dir, File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -432,6 +436,10 @@ func (w *World) Stop() error {
 	}
 	if w.opts.Keep == "" && w.dir != "" {
 		errs = append(errs, os.RemoveAll(w.dir))
+	}
+	if w.place != nil {
+		errs = append(errs, w.place.Close())
+		w.place = nil
 	}
 	return errors.Join(errs...)
 }

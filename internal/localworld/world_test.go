@@ -14,11 +14,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/cofferpay/coffer/internal/app"
@@ -363,5 +365,89 @@ func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 		if err := w.Stop(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Rules IDEM-1 and WD-7, up to the chain: 64 callers who repeat one request at
+// once are one withdrawal and one transfer on the chain.
+func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
+	t.Parallel()
+	n := newTown(t, "")
+	n.payIn("user_1", "USDC", 900_000_000)
+	m, to := n.mint("USDC"), common.BytesToAddress([]byte("who is paid once"))
+	body := map[string]any{
+		"mintId": m.ID, "customerId": "user_1", "amount": "100", "useDecimal": true, "toAddress": to.Hex(), "idempotencyKey": "payout-991",
+	}
+	payload, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var callers sync.WaitGroup
+	ids := make([]string, 64)
+	for i := range ids {
+		callers.Go(func() {
+			var w webhook.Withdrawal
+			if status, err := n.try(http.MethodPost, "/withdraw", payload, &w); err != nil || status != http.StatusAccepted {
+				t.Errorf("caller %d: got %d %v, want 202", i, status, err)
+			}
+			ids[i] = w.WithdrawalID
+		})
+	}
+	callers.Wait()
+	for i, id := range ids {
+		if id == "" || id != ids[0] {
+			t.Fatalf("caller %d: got withdrawal %q, want %q", i, id, ids[0])
+		}
+	}
+	n.completed(ids[0])
+	var again webhook.Withdrawal
+	if status := n.call(http.MethodPost, "/withdraw", body, &again); status != http.StatusAccepted || again.Status != "COMPLETED" || again.WithdrawalID != ids[0] {
+		t.Errorf("a replay after the end: got %d %s %s, want 202 and %s COMPLETED", status, again.WithdrawalID, again.Status, ids[0])
+	}
+	if got := n.has(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
+		t.Errorf("the receiver has %v, want 100000000", got)
+	}
+	paid, err := n.eth.FilterLogs(n.ctx, ethereum.FilterQuery{
+		Addresses: []common.Address{common.HexToAddress(*m.ContractAddress)}, FromBlock: big.NewInt(0),
+		Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, nil, {common.BytesToHash(to.Bytes())}},
+	})
+	if err != nil || len(paid) != 1 || paid[0].TxHash.Hex() != *again.TxHash {
+		t.Errorf("transfers to the receiver: got %v %v, want the one of %s", paid, err, *again.TxHash)
+	}
+	n.sound()
+}
+
+// The description tells of a living world, or there is none.
+func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	description := filepath.Join(dir, localworld.File)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(description), 0o755), os.WriteFile(description, []byte("{}"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	opts := localworld.Options{Dir: dir, Log: slog.New(slog.DiscardHandler)}
+	opts.Progress = func(step string, _ ...any) {
+		if _, err := os.Stat(description); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the description of a killed world is still there (%v)", step, err)
+		}
+	}
+	w, err := localworld.Start(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	opts.Progress = nil
+	if second, err := localworld.Start(t.Context(), opts); err == nil {
+		t.Error("a second world started in the same folder")
+		_ = second.Stop()
+	} else if !strings.Contains(err.Error(), "already") {
+		t.Errorf("got %v, want that one runs already", err)
+	}
+	if info, err := localworld.Read(dir); err != nil || info.APIKey != w.Info.APIKey {
+		t.Errorf("the description is of %s (%v), want %s", info.OrganizationID, err, w.Info.OrganizationID)
 	}
 }
