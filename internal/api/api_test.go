@@ -130,6 +130,10 @@ func TestCallsWorkTogether(t *testing.T) {
 	if got := events.list(); len(got) != 1 || got[0]["type"] != "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" || got[0]["sequence"] != 1.0 {
 		t.Errorf("events: got %s, want the one of the held withdrawal", events.raw)
 	}
+	if got := h.want(h.call(h.one, "GET", "/events?after=0&cursor=1", nil), 200).list(); len(got) != 0 {
+		t.Errorf("events after the cursor 1: got %v, want none", got)
+	}
+	h.want(h.call(h.one, "GET", "/withdrawals?status=BLOCKED", nil), 200)
 	if got := h.want(h.call(h.one, "GET", "/events?after=1", nil), 200).list(); len(got) != 0 {
 		t.Errorf("after the last: got %v, want nothing", got)
 	}

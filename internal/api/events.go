@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 )
@@ -49,6 +50,16 @@ func (a *api) listEvents(c *call) (answer, error) {
 	after, limit := int64(0), page.LimitDefault
 	if n := c.query.number("after"); n != nil {
 		after = int64(*n)
+	}
+	// nextCursor is the last sequence of the page before; pages are asked for as
+	// with every list, so the cursor goes before the place where the first began.
+	if text, given := c.query["cursor"]; given {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || strconv.FormatInt(n, 10) != text || n < 0 || n > sequenceMax {
+			return answer{}, fault.New(fault.Invalid, fault.InvalidCursor,
+				"This cursor does not belong to this list. You only read, so nothing was changed. Send the nextCursor of the page before, or after with the last sequence that you have.").On("cursor")
+		}
+		after = n
 	}
 	if n := c.query.number("limit"); n != nil {
 		limit = *n

@@ -237,6 +237,9 @@ func TestHostileQueriesAreRefused(t *testing.T) {
 		h.refused(query, h.call(h.one, "GET", "/withdrawals?"+query, nil), 400, c[0], c[1])
 	}
 	h.refused("after", h.call(h.one, "GET", "/events?after=-1", nil), 400, "INVALID_REQUEST", "after")
+	for _, bad := range []string{"x", "-1", "01", "9007199254740992"} {
+		h.refused("feed cursor "+bad, h.call(h.one, "GET", "/events?cursor="+bad, nil), 400, "INVALID_CURSOR", "cursor")
+	}
 	h.refused("types", h.call(h.one, "GET", "/events?types=CUSTOMER_DEPOSIT,", nil), 400, "INVALID_REQUEST", "types")
 	h.refused("flag", h.call(h.one, "GET", "/mints?swappable=1", nil), 400, "INVALID_REQUEST", "swappable")
 	h.refused("on a post", h.call(h.one, "POST", "/withdraw?dryRun=true", payment()), 400, "UNKNOWN_FIELD", "dryRun")

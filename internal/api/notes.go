@@ -253,7 +253,7 @@ var notes = map[string]note{
 	"WithdrawRequest.reference": {text: "Your own reference, shown again and searchable.", bounds: map[string]any{"minLength": 1, "maxLength": 255}, example: "order-77"},
 	"WithdrawRequest.metadata":  {text: "Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500.", bounds: map[string]any{"maxProperties": 20}},
 	"networkFeeMintId":          {text: "The mint of networkFee: the chain's native coin."},
-	"Withdrawal.status":         {text: "What the books say.", enum: append([]string{"BLOCKED"}, withdrawalStatuses...)},
+	"Withdrawal.status":         {text: "What the books say.", enum: withdrawalStatuses},
 	"Withdrawal.chainStatus":    {text: "What the chain says.", enum: []string{"NONE", "PENDING", "INCLUDED", "FINALIZED", "REVERTED", "DROPPED", "REPLACED"}},
 	"requiresApproval":          {text: "Whether a person has, or had, to approve it."},
 	"approvalReasons":           {text: "Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW, PRICE_UNAVAILABLE or POLICY_LIMIT."},

@@ -78,7 +78,7 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 
 var withdrawalStatuses = []string{
 	string(withdrawal.AwaitingApproval), string(withdrawal.Processing), string(withdrawal.Broadcast),
-	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled),
+	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled), "BLOCKED",
 }
 
 func (a *api) listWithdrawals(c *call) (answer, error) {

@@ -89,7 +89,7 @@ func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audi
 	for _, t := range events {
 		if !event.Known(t) {
 			return Endpoint{}, none, fault.New(fault.Invalid, fault.InvalidRequest,
-				"There is no event %.64q. Nothing was created. Leave events out to receive the seven of the interface, or name some of: %v.", t, event.Types()).On("events")
+				"There is no event %.64q. Nothing was created. Leave events out to receive the seven of the interface, or name some of %s.", t, strings.Join(words(event.Types()), ", ")).On("events")
 		}
 	}
 
