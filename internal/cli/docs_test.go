@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/app"
+	policies "github.com/cofferpay/coffer/internal/signer/local"
+)
+
+// sample is a block of docs/running.md, by the name behind its language.
+func sample(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile("(?s)\n```[a-z]+ " + regexp.QuoteMeta(name) + "\n(.*?)\n```\n").FindStringSubmatch(string(text))
+	if m == nil {
+		t.Fatalf("docs/running.md has no sample %s", name)
+	}
+	return m[1]
+}
+
+// What a person copies out of the document is what the program takes.
+func TestTheSamplesOfTheDocumentAreTaken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	conf := write("coffer.toml", sample(t, "coffer.toml"))
+	if code, _, err := run(t, "config", "check", conf); code != 1 || !strings.Contains(err, "database.url_file") || !strings.Contains(err, "chains.ETHEREUM.endpoints_file") {
+		t.Errorf("without its files: got %d %q, want 1 and each file named", code, err)
+	}
+	write("secrets/database-url", "postgres://coffer:pw@db.internal/coffer?sslmode=verify-full\n")
+	write("secrets/owner-url", "postgres://coffer_owner:pw@db.internal/coffer?sslmode=verify-full\n")
+	write("secrets/ethereum", "https://one.example.com\nhttps://two.example.net\nhttps://three.example.org\n")
+	if code, out, err := run(t, "config", "check", conf); code != 0 || !strings.Contains(out, "sound") {
+		t.Errorf("got %d %q, want 0 and that it is sound", code, err)
+	}
+	if _, err := app.ReadSignerConfig(write("signer.toml", sample(t, "signer.toml"))); err != nil {
+		t.Errorf("signer.toml: got %v, want it taken", err)
+	}
+	if _, err := policies.ParsePolicy([]byte(sample(t, "policy"))); err != nil {
+		t.Errorf("policy: got %v, want it taken", err)
+	}
+}
