@@ -32,6 +32,9 @@ var checks = []Check{
 			('finality_proofs', 'finality_proofs_append_only'), ('signer_identity', 'signer_identity_forward'),
 			('mints', 'mints_identity_fixed'), ('deposits', 'deposits_keep'), ('withdrawals', 'withdrawals_keep'),
 			('dispatch_orders', 'dispatch_orders_keep'), ('dispatch_attempts', 'dispatch_attempts_keep'),
+			('deposits', 'deposits_final_keep'), ('dispatch_orders', 'dispatch_orders_end_keep'),
+			('dispatch_slots', 'dispatch_slots_keep'), ('dispatch_accounts', 'dispatch_accounts_forward'),
+			('sweeps', 'sweeps_keep'), ('gas_top_ups', 'gas_top_ups_keep'),
 			('events', 'events_keep')) AS wanted (tbl, name)
 		LEFT JOIN pg_trigger t ON t.tgname = wanted.name AND t.tgrelid = to_regclass('public.' || wanted.tbl) AND NOT t.tgisinternal
 		WHERE coalesce(t.tgenabled, 'D') NOT IN ('O', 'A')`},
@@ -59,7 +62,7 @@ var checks = []Check{
 			('wallets', 'wallets_subject_unique'), ('wallets', 'wallets_address_unique'),
 			('deposits', 'deposits_movement_once'), ('deposits', 'deposits_final_before_credit'), ('deposits', 'deposits_proof'),
 			('withdrawals', 'withdrawals_idempotency_key_unique'),
-			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'),
+			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'), ('dispatch_slots', 'dispatch_slots_wallet'),
 			('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
 			('dispatch_orders', 'dispatch_orders_end_proven'),
 			('signer_journal', 'signer_journal_pkey'),
