@@ -395,6 +395,31 @@ func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {
 	}
 }
 
+func TestATracerThatIsSilentAtTheStartIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 2)
+	s.proxies[0].On("debug_traceBlockByHash", func(e *exchange) { e.Refuse(`{"code":-32601,"message":"no such method"}`) })
+	s.proxies[1].On("*", func(e *exchange) { e.Lose() })
+	c := s.open(t, 1, nil)
+	if got, err := c.Reader.Final(t.Context(), s.height); err == nil {
+		t.Errorf("while it is silent: got %+v, want an error", got)
+	}
+	s.proxies[1].On("*", nil)
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		got, err := c.Reader.Final(t.Context(), s.height)
+		if err == nil {
+			if !got.Traced || len(got.Transfers) != traced {
+				t.Errorf("got %+v, want all transfers", got)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it answers again: got %v, want the block", err)
+		}
+	}
+}
+
 func TestATokenWithoutBalancesHidesNoOther(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 3)

@@ -69,6 +69,10 @@ var withheldWords = []string{
 	"not allowed", "not enabled", "disabled", "forbidden", "whitelist", "upgrade", " tier", " plan",
 }
 
+// spentWords are how providers say that it is too much for now. They often offer a
+// larger plan with it, and that is no refusal of the method.
+var spentWords = []string{"exceed", "limit", "too many", "capacity", "quota", "throttl", "per second"}
+
 // withheld tells whether an error means that a provider does not offer a method.
 func withheld(err error) bool {
 	var status rpc.HTTPError
@@ -83,8 +87,10 @@ func withheld(err error) bool {
 		return false
 	}
 	text := strings.ToLower(said.Error())
-	return said.ErrorCode() == codeNoMethod ||
-		slices.ContainsFunc(withheldWords, func(w string) bool { return strings.Contains(text, w) })
+	says := func(words []string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+	}
+	return said.ErrorCode() == codeNoMethod || says(withheldWords) && !says(spentWords)
 }
 
 // tracers are the providers that offer traces.
@@ -107,7 +113,16 @@ func (a *adapter) internal(ctx context.Context, s *sealed) (found [][]chain.Tran
 	}
 	able := a.tracers()
 	if len(able) == 0 {
-		return nil, false, nil
+		// One that has not answered since the start may be the one that traces: a
+		// block that is taken in without its traces does not come again.
+		for _, p := range a.providers {
+			if err := p.greet(ctx); err != nil {
+				return nil, false, fmt.Errorf("nobody traces and one has not said whether it does; with trace OFF it is not waited for: %w", err)
+			}
+		}
+		if able = a.tracers(); len(able) == 0 {
+			return nil, false, nil
+		}
 	}
 	if len(s.txs) == 0 {
 		return nil, true, nil

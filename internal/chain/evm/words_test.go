@@ -241,6 +241,8 @@ func TestOnlyARefusalWithholdsAMethod(t *testing.T) {
 		{said{code: -32000, text: "Unsupported method"}, true},
 		{rpc.HTTPError{StatusCode: 403, Status: "403 Forbidden"}, true},
 		{said{code: -32005, text: "daily request count exceeded"}, false},
+		{said{code: -32003, text: "daily request limit reached - upgrade your account to continue"}, false},
+		{said{code: 429, text: "Your app has exceeded its compute units per second capacity. Upgrade your plan."}, false},
 		{said{code: -32000, text: "header not found"}, false},
 		{rpc.HTTPError{StatusCode: 429, Status: "429 Too Many Requests"}, false},
 		{rpc.HTTPError{StatusCode: 502, Status: "502 Bad Gateway"}, false},
