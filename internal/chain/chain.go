@@ -154,8 +154,8 @@ type Reader interface {
 	// it now. It may be forked away; nothing may be credited from it.
 	// Errors: ErrNotYet, ErrUndecodable.
 	Recent(ctx context.Context, height uint64) (Contents, error)
-	// Balances are the balances in a named block, in the order asked, all from
-	// one provider. A provider that no longer has that state is an error. Error:
+	// Balances are the balances in a named block, in the order asked; the
+	// configured number of providers agree on all of them. A provider that no longer has that state is an error. Error:
 	// *SilentError when all that fails is that contracts give no balance; the
 	// function Balances asks again without those.
 	Balances(ctx context.Context, at Block, of []Holding) ([]money.Amount, error)

@@ -56,45 +56,60 @@ func ran(err error) bool {
 	return said.ErrorCode() == codeVM || slices.ContainsFunc(ranWords, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// Balances asks one provider for all, and the next one for all of them when it
-// does not answer each.
+// Balances asks one provider after the other until as many as have to agree on a
+// final block give the same balances. They check what traces and events say, so one
+// provider's word for both would let it make up a deposit.
 func (a *adapter) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
 	if len(of) == 0 {
 		return nil, nil
 	}
 	where := inBlock{common.HexToHash(at.Hash), true}
-	// That a contract gives no balance puts its token under quarantine, so one
-	// provider's word is not enough where more have to agree.
-	votes := map[chain.Holding]int{}
-	var reason string
-	amounts, err := first(ctx, a.providers, func(ctx context.Context, p *provider) ([]money.Amount, error) {
+	var said [][]money.Amount       // different answers
+	var votes []int                 // how many gave each
+	mute := map[chain.Holding]int{} // how many said that the contract gives none
+	silent := &chain.SilentError{}
+	var errs []error
+	for _, p := range a.providers {
 		amounts, err := p.balances(ctx, where, of)
 		var none *chain.SilentError
-		if errors.As(err, &none) {
-			reason = none.Reason
+		switch {
+		case err == nil:
+			i := slices.IndexFunc(said, func(s []money.Amount) bool { return slices.Equal(s, amounts) })
+			if i < 0 {
+				i, said, votes = len(said), append(said, amounts), append(votes, 0)
+			}
+			if votes[i]++; votes[i] >= a.Agree {
+				return amounts, nil
+			}
+		case errors.As(err, &none):
+			silent.Reason = none.Reason
 			for _, h := range none.Of {
-				votes[h]++
+				mute[h]++
 			}
+			// In words only: one provider's must not pass for the agreed answer.
+			errs = append(errs, errors.New(err.Error()))
+		default:
+			errs = append(errs, err)
 		}
-		return amounts, err
-	})
-	if err != nil {
-		silent := &chain.SilentError{Reason: reason}
-		for _, h := range of {
-			if votes[h] >= a.Agree && !slices.Contains(silent.Of, h) {
-				silent.Of = append(silent.Of, h)
-			}
+		if ctx.Err() != nil {
+			break
 		}
-		if len(silent.Of) > 0 {
-			return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, a.Name, silent)
-		}
-		if len(votes) > 0 {
-			// The providers' own words must not pass for the agreed answer.
-			return nil, fmt.Errorf("balances in block %d of %s: not enough providers say the same: %s", at.Height, a.Name, short(err.Error()))
-		}
-		return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, a.Name, err)
 	}
-	return amounts, nil
+	for _, h := range of {
+		if mute[h] >= a.Agree && !slices.Contains(silent.Of, h) {
+			silent.Of = append(silent.Of, h)
+		}
+	}
+	err := errors.Join(errs...)
+	switch {
+	case len(silent.Of) > 0:
+		err = silent
+	case len(said) > 1 || len(said) > 0 && len(mute) > 0:
+		err = errors.Join(chain.ErrDisagreement, err)
+	case len(said) > 0:
+		err = fmt.Errorf("%d of the %d providers that have to agree gave them: %w", votes[0], a.Agree, err)
+	}
+	return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, a.Name, err)
 }
 
 // balances are all that were asked for. Error: *chain.SilentError when the provider

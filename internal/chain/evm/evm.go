@@ -4,8 +4,9 @@
 //
 // A provider is not believed where it can be checked: a block's hash is
 // recomputed from its header, its transactions and receipts from the roots in
-// it, senders from their signatures. What stays a provider's word are traces
-// and balances; the balances are there to check the rest. An answer that is
+// it, senders from their signatures. Balances are what as many providers say as
+// have to agree. What stays one provider's word are traces, and the balances are
+// there to check those. An answer that is
 // missing, short or wrong is an error and never an empty block.
 //
 // It holds no key and writes nothing down. It keeps a few verified blocks in

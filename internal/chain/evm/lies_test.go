@@ -363,7 +363,7 @@ func TestWithoutTracesTheContentsSaySo(t *testing.T) {
 func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 2)
-	c := s.open(t, 2, nil)
+	c := s.open(t, 1, nil)
 	at, err := s.chain.Reader.Final(t.Context(), s.height)
 	if err != nil {
 		t.Fatal(err)
@@ -392,6 +392,30 @@ func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {
 			s.proxies[0].On(method, nil)
 			s.proxies[1].On(method, nil)
 		}
+	}
+}
+
+// A deposit by a contract is a provider's word; so are the balances that confirm it.
+func TestOneLiarCannotConfirmItsOwnTraces(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 3)
+	c := s.open(t, 2, nil)
+	at, err := s.chain.Reader.Final(t.Context(), s.height)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := []chain.Holding{{Address: s.to}}
+	s.proxies[0].On("eth_getBalance", func(e *exchange) { e.Say(`"0xffffffff"`) })
+	if got, err := c.Reader.Balances(t.Context(), at.Block, of); err != nil || got[0] != money.Units(2000) {
+		t.Errorf("one liar of three: got %v, %v, want 2000", got, err)
+	}
+	s.proxies[1].On("eth_getBalance", func(e *exchange) { e.Lose() })
+	if got, err := c.Reader.Balances(t.Context(), at.Block, of); !errors.Is(err, chain.ErrDisagreement) {
+		t.Errorf("a liar and one that is gone: got %v, %v, want the disagreement", got, err)
+	}
+	s.proxies[2].On("eth_getBalance", func(e *exchange) { e.Lose() })
+	if got, err := c.Reader.Balances(t.Context(), at.Block, of); err == nil {
+		t.Errorf("the liar alone: got %v, want an error", got)
 	}
 }
 
