@@ -56,7 +56,7 @@ func CreateKeys(k Keys, s Signer) error {
 	switch _, err := os.Stat(s.Seed); {
 	case err == nil:
 		if _, err := os.Stat(s.Journal); err != nil {
-			return fmt.Errorf("the seed %s is there and its journal %s is not: put the journal back; only for a seed that has never signed, coffer signer init begins one: %w", s.Seed, s.Journal, err)
+			return fmt.Errorf("the seed %s is there and its journal %s is not: put the journal back; if it is lost for good, coffer signer adopt rebuilds it; only for a seed that has never signed, coffer signer init begins one: %w", s.Seed, s.Journal, err)
 		}
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
@@ -112,19 +112,14 @@ func OpenSigner(k Keys, s Signer) (sign signer.Signer, attest ed25519.PublicKey,
 	if s.Socket != "" {
 		return remote.Dial(s.Socket), attest, func() error { return nil }, nil
 	}
-	seed, err := keys.Open(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
+	seed, own, err := openSeed(k, s)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("signer.seed: %w", err)
+		return nil, nil, nil, err
 	}
-	text, err := os.ReadFile(s.Policy)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("signer.policy: %w", err)
+	opened, err := local.Open(own, seed)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: put the journal back; if it is lost for good, coffer signer adopt rebuilds it", err)
 	}
-	policy, err := local.ParsePolicy(text)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("signer.policy: %w", err)
-	}
-	opened, err := local.Open(local.Config{Journal: s.Journal, Policy: policy}, seed)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("signer.journal: %w", err)
 	}
@@ -162,6 +157,23 @@ func (c Config) feesFit() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// openSeed reads the seed and the policy of a signer in this process.
+func openSeed(k Keys, s Signer) (keys.Seed, local.Config, error) {
+	seed, err := keys.Open(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
+	if err != nil {
+		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.seed: %w", err)
+	}
+	text, err := os.ReadFile(s.Policy)
+	if err != nil {
+		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.policy: %w", err)
+	}
+	policy, err := local.ParsePolicy(text)
+	if err != nil {
+		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.policy: %w", err)
+	}
+	return seed, local.Config{Journal: s.Journal, Policy: policy}, nil
 }
 
 // ServeSigner answers for the signer that a configuration names at a unix socket

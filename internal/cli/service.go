@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -57,6 +58,7 @@ func (m migrate) Run(ctx context.Context, std streams) error {
 type signerCmd struct {
 	Serve signerServe `cmd:"" default:"withargs" help:"Answer at a unix socket (the default)."`
 	Init  signerInit  `cmd:"" help:"Begin an empty journal for a seed that has never signed."`
+	Adopt signerAdopt `cmd:"" help:"Rebuild a journal that is lost for good, from the database's copy and the chains."`
 }
 
 type signerServe struct {
@@ -82,6 +84,49 @@ func (s signerInit) Run(std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s is an empty journal. If this seed ever signed anything, remove it and put the old one back: without it the signer pays again what it paid.\n", sign.Journal)
+	return nil
+}
+
+type signerAdopt struct {
+	installation
+	Yes bool `help:"Write the journal. Without it, nothing is done and what would be is said."`
+}
+
+const adoptExplained = `The journal is what keeps a payment from being made twice, and it outlives any
+backup of the database. Rebuilding it is safe under three conditions, which only
+you can know:
+
+  1. The journal is lost for good. A copy of it, however you come by it, is better.
+  2. The database is the one that the lost journal worked with, up to its last
+     transaction. An older backup of it does not know what was signed since, and
+     the service would pay that again.
+  3. No signer and no service of this installation runs anywhere.
+
+The chains were asked how often each wallet has paid. One that has paid more often
+than the copy knows refuses the rebuilding.
+`
+
+func (s signerAdopt) Run(ctx context.Context, std streams) error {
+	conf, err := s.read()
+	if err != nil {
+		return err
+	}
+	a, err := app.PrepareAdoption(ctx, conf, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	fmt.Fprintf(std.out, "%s\nThe database has %d entries of journal %s, up to number %d.\n", adoptExplained, a.Entries, a.Lost, a.Last)
+	for _, p := range a.Accounts {
+		fmt.Fprintf(std.out, "  %s has paid %d times on %s (%s of %s)\n", p.Address, p.Paid, p.Chain, p.From.Purpose, p.From.OrgID)
+	}
+	if !s.Yes {
+		return fmt.Errorf("nothing was done; when all three hold, the same with --yes writes %s", a.Journal)
+	}
+	if err := a.Write(); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "\n%s is written and continues %s. Start the service: it compares it with the database before anything is paid.\n", a.Journal, a.Lost)
 	return nil
 }
 

@@ -75,12 +75,16 @@ func New(db *pg.DB, ch chain.Chain, s signer.Signer, m Mirror, listeners map[sig
 	}
 }
 
+// LockName is the advisory lock that the desk of a chain holds while it works, in
+// whichever process: who can take it knows that nothing is being paid.
+func LockName(name chain.Name) string { return "dispatch/" + string(name) }
+
 // Run works until ctx ends. Any number of processes may run it: one at a time
 // holds the chain's lock, which saves work; what keeps two holders from doing
 // harm are the compare-and-swaps, the slots' key and the signer's journal.
 func (d *Desk) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		lock, ok, err := d.db.AdvisoryLock(ctx, "dispatch/"+string(d.chain.Name))
+		lock, ok, err := d.db.AdvisoryLock(ctx, LockName(d.chain.Name))
 		if err != nil && ctx.Err() == nil {
 			d.log.Warn("dispatch waits for the database", "err", err)
 		}

@@ -309,6 +309,69 @@ func TestASignerOfItsOwnMayBeKilledAtAnyTime(t *testing.T) {
 	n.sound()
 }
 
+// Rule WD-7: a lost journal comes back from the database and the chain, only when
+// its operator says so, and what was paid stays paid once.
+func TestALostJournalIsAdopted(t *testing.T) {
+	t.Parallel()
+	coffer := program(t)
+	n := newTown(t, coffer)
+	n.payIn("user_1", "USDC", 1_000_000_000)
+	m := n.mint("USDC")
+	to := common.BytesToAddress([]byte("a receiver before and after"))
+	pay := func(key string) string {
+		t.Helper()
+		var w webhook.Withdrawal
+		body := map[string]any{"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(), "idempotencyKey": key}
+		if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
+			t.Fatalf("%s: POST /withdraw: got %d, want 202", key, status)
+		}
+		n.completed(w.WithdrawalID)
+		return w.WithdrawalID
+	}
+	first := pay("before")
+	conf, err := app.ReadConfig(n.Info.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopt := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(n.ctx, coffer, append([]string{"signer", "adopt", "--config", n.Info.Config}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	refused := func(act, want string, args ...string) {
+		t.Helper()
+		if out, err := adopt(args...); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: got %v\n%s\nwant a refusal with %q", act, err, out, want)
+		}
+	}
+	refused("with its journal there", "nothing has to be rebuilt", "--yes")
+	lost := conf.Signer.Journal + ".lost"
+	if err := os.Rename(conf.Signer.Journal, lost); err != nil {
+		t.Fatal(err)
+	}
+	refused("while the service runs", "stop every service", "--yes")
+	if err := n.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	refused("not meant", "nothing was done")
+	if _, err := os.Stat(conf.Signer.Journal); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("the journal is there (%v) and nobody said --yes", err)
+	}
+	if out, err := adopt("--yes"); err != nil {
+		t.Fatalf("adopt: %v\n%s", err, out)
+	}
+	if err := n.Restart(n.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if again := pay("before"); again != first {
+		t.Errorf("the same key got %s, want %s", again, first)
+	}
+	pay("after")
+	if got := n.has(m, to); got.Cmp(big.NewInt(200_000_000)) != 0 {
+		t.Errorf("the receiver has %v, want 200000000", got)
+	}
+	n.sound()
+}
+
 func TestTheWorldLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

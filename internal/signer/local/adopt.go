@@ -23,6 +23,16 @@ type ChainNonce struct {
 	Next  uint64
 }
 
+// Address is where a wallet's key is, by the seed alone: what a database says of it
+// is not asked.
+func Address(seed keys.Seed, ref signer.WalletRef) (chain.Address, error) {
+	key, err := seed.Wallet(ref)
+	if err != nil {
+		return "", err
+	}
+	return key.Address(), nil
+}
+
 // Adopt makes a journal that continues a lost one, from the database's copy of its
 // entries and from what the chains say. It is a deliberate act of the operator, with
 // nothing else running, and refuses to replace a file.

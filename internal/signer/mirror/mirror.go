@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -49,14 +50,19 @@ type UnknownError struct {
 // Error names some of them and what to do.
 func (e *UnknownError) Error() string {
 	var parts []string
-	for what, ids := range map[string][]string{"orders": e.Intents, "organizations": e.Organizations} {
-		if len(ids) > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s (%s)", len(ids), what, strings.Join(ids[:min(len(ids), namedMax)], ", ")))
+	for _, of := range []struct {
+		what string
+		ids  []string
+	}{{"orders", e.Intents}, {"organizations", e.Organizations}} {
+		if len(of.ids) > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", len(of.ids), of.what, strings.Join(of.ids[:min(len(of.ids), namedMax)], ", ")))
 		}
 	}
 	return "the signer's journal knows " + strings.Join(parts, " and ") + " that the database does not: " +
 		"the database is older than the journal; restore a backup that is as young as the journal " +
-		"(replay the write-ahead log to its end), nothing goes out until then"
+		"(replay the write-ahead log to its end) and start again; nothing goes out until then. " +
+		"Do not move the journal away and do not rebuild it with `coffer signer adopt`: " +
+		"it is all that remembers these payments, and without it they would be made again"
 }
 
 // Fatal tells whether an error is a contradiction between database and signer, and
@@ -273,6 +279,37 @@ func Copied(ctx context.Context, db *pg.DB) (entries []signer.Entry, err error) 
 		return nil
 	})
 	return entries, err
+}
+
+// Payer is a wallet that pays on a chain.
+type Payer struct {
+	From  signer.WalletRef
+	Chain chain.Name // "": a treasury, which may pay on any chain of its family
+}
+
+// Payers are all wallets that the database has paying or about to pay, each with
+// each of its chains, and every treasury: those whose nonces have to be asked before
+// a lost journal is rebuilt.
+func Payers(ctx context.Context, db *pg.DB) (payers []Payer, err error) {
+	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT DISTINCT w.org_id, w.family, w.purpose, w.subject, o.chain FROM dispatch_orders o JOIN wallets w USING (wallet_id)
+			UNION
+			SELECT org_id, family, purpose, subject, '' FROM wallets WHERE purpose = 'TREASURY'
+			ORDER BY 1, 2, 3, 4, 5`)
+		if err != nil {
+			return err
+		}
+		payers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p Payer, err error) {
+			err = row.Scan(&p.From.OrgID, &p.From.Family, &p.From.Purpose, &p.From.Subject, &p.Chain)
+			return p, err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read which wallets pay: %w", err)
+	}
+	return payers, nil
 }
 
 // verify compares the journal with what the database has of it: at where it was

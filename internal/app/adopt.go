@@ -1,0 +1,159 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+)
+
+// An Adoption is a lost journal that can be rebuilt: what the database has copied of
+// it, and what the chains say of every wallet that pays. Nothing was written yet.
+type Adoption struct {
+	Journal  string // the file that Write makes
+	Lost     string // id of the journal that it continues
+	Entries  int    // how many of the lost journal's entries the database has
+	Last     uint64 // number of the last of them
+	Accounts []Account
+
+	conf    local.Config
+	seed    keys.Seed
+	copied  []signer.Entry
+	nonces  []local.ChainNonce
+	release func()
+	tools   *App
+}
+
+// Account is a wallet that pays, with how often its chain saw it pay.
+type Account struct {
+	From    signer.WalletRef
+	Chain   chain.Name
+	Address chain.Address
+	Paid    uint64
+}
+
+// PrepareAdoption reads all that rebuilding a lost journal takes, and sees to it that
+// nothing pays meanwhile, until Close. It refuses while the journal is there, while a
+// service works on the database, and when a chain cannot be asked about a wallet.
+func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Adoption, err error) {
+	if conf.Signer.Socket != "" {
+		return nil, errors.New("signer.socket: this configuration points to another signer; give one with the seed, the journal and the policy")
+	}
+	switch _, err := os.Stat(conf.Signer.Journal); {
+	case err == nil:
+		return nil, fmt.Errorf("the journal %s is there: nothing has to be rebuilt; if it is not the right one, move it away first", conf.Signer.Journal)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("signer.journal: %w", err)
+	}
+	a := &Adoption{Journal: conf.Signer.Journal}
+	if a.seed, a.conf, err = openSeed(conf.Keys, conf.Signer); err != nil {
+		return nil, err
+	}
+	if a.tools, err = OpenTools(ctx, conf, log); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if err := a.alone(ctx); err != nil {
+		return nil, err
+	}
+	if a.copied, err = mirror.Copied(ctx, a.tools.db); err != nil {
+		return nil, err
+	}
+	if len(a.copied) == 0 {
+		return nil, errors.New("the database has no copy of any entry of a journal: it never worked with one")
+	}
+	last := a.copied[len(a.copied)-1]
+	a.Lost, a.Entries, a.Last = last.JournalID, len(a.copied), last.Seq
+	return a, a.ask(ctx)
+}
+
+// alone takes the locks of every desk, which a service that runs would hold.
+func (a *Adoption) alone(ctx context.Context) error {
+	for name := range a.tools.chains {
+		lock, ok, err := a.tools.db.AdvisoryLock(ctx, dispatch.LockName(name))
+		if err != nil {
+			return fmt.Errorf("make sure that nothing is being paid: %w", err)
+		}
+		if !ok {
+			return fmt.Errorf("a service pays on %s: stop every service and every signer of this installation first", name)
+		}
+		before := a.release
+		a.release = func() {
+			lock.Release()
+			if before != nil {
+				before()
+			}
+		}
+	}
+	return nil
+}
+
+// ask asks each chain about each wallet that pays on it. The address comes from the
+// seed: a changed row of the database must not have another account asked about.
+func (a *Adoption) ask(ctx context.Context) error {
+	payers, err := mirror.Payers(ctx, a.tools.db)
+	if err != nil {
+		return err
+	}
+	asked := map[local.ChainNonce]bool{}
+	for _, p := range payers {
+		on := []chain.Name{p.Chain}
+		if p.Chain == "" {
+			on = nil
+			for name := range a.tools.chains {
+				if name.Family() == p.From.Family {
+					on = append(on, name)
+				}
+			}
+			slices.Sort(on)
+		}
+		for _, name := range on {
+			key := local.ChainNonce{From: p.From, Chain: name}
+			if asked[key] {
+				continue
+			}
+			asked[key] = true
+			ch, ok := a.tools.chains[name]
+			if !ok {
+				return fmt.Errorf("wallets pay on %s, which is not configured: add it under chains, so that it can be asked", name)
+			}
+			address, err := local.Address(a.seed, p.From)
+			if err != nil {
+				return err
+			}
+			account, err := ch.Sender.Account(ctx, address)
+			if err != nil {
+				return fmt.Errorf("ask %s how often %s has paid: %w", name, address, err)
+			}
+			key.Next = account.Latest
+			a.nonces = append(a.nonces, key)
+			a.Accounts = append(a.Accounts, Account{From: p.From, Chain: name, Address: address, Paid: account.Latest})
+		}
+	}
+	return nil
+}
+
+// Write makes the journal. It never replaces a file.
+func (a *Adoption) Write() error { return local.Adopt(a.conf, a.seed, a.copied, a.nonces) }
+
+// Close lets services pay again.
+func (a *Adoption) Close() error {
+	if a.release != nil {
+		a.release()
+	}
+	return a.tools.Close()
+}
