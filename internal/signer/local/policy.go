@@ -66,8 +66,15 @@ func (p Policy) Check() error {
 	if len(p.Chains) == 0 {
 		complain("chains: name at least one")
 	}
+	// Slots and limits are kept by the chain's name: two names for one network would
+	// give one nonce of it to two intents.
+	networks := map[string]chain.Name{}
 	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
 		c := p.Chains[name]
+		if other, taken := networks[c.SignerID]; taken && c.SignerID != "" {
+			complain("chains.%s.signerId: %s is the network of %s already", name, c.SignerID, other)
+		}
+		networks[c.SignerID] = name
 		if name.Family() != chain.EVM {
 			complain("chains.%s: this signer has no keys for it", name)
 		}
