@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -111,7 +112,7 @@ func (localTour) Run(ctx context.Context, std streams) error {
 
 // Tour plays the story against a running world, with the decisions of a person
 // made by the same code as coffer withdrawals.
-func Tour(ctx context.Context, out interface{ Write([]byte) (int, error) }, info localworld.Info) error {
+func Tour(ctx context.Context, out io.Writer, info localworld.Info) error {
 	conf, err := app.ReadConfig(info.Config)
 	if err != nil {
 		return err
