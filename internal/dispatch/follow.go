@@ -184,15 +184,16 @@ func (d *Desk) push(ctx context.Context, from wallet.Wallet, s slot, head bool) 
 	now := d.db.Clock()()
 	a := s.newestSigned()
 	if head && a.Version == s.newest().Version && a.SentAt != nil && now.Sub(*a.SentAt) >= d.conf.BumpAfter {
-		bumped, err := d.replace(ctx, from, s)
-		if bumped || err != nil {
-			return bumped, err
+		// Whatever became of the replacement, the bytes that are there are sent again.
+		if busy, err = d.replace(ctx, from, s); errors.Is(err, errLost) {
+			return busy, err
 		}
 	}
-	if silence(now, a) < d.conf.ResendAfter {
-		return false, nil
+	if busy || silence(now, a) < d.conf.ResendAfter {
+		return busy, err
 	}
-	return d.send(ctx, s, a)
+	sent, sendErr := d.send(ctx, s, a)
+	return sent, errors.Join(err, sendErr)
 }
 
 // send gives stored bytes to the providers. Only "taken" and "have it" change

@@ -103,16 +103,63 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	}
 }
 
-// Plan makes the sweeps that withdrawals wait for, then those that are worth
+// Plan gives up the sweeps that the chain would revert, then makes the ones that withdrawals wait for, then those that are worth
 // their fee, then the top-ups that open sweeps wait for. It says how many rows
 // it made.
 func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
-	for _, step := range []func(context.Context) (int, error){s.onDemand, s.byValue, s.topUps} {
+	for _, step := range []func(context.Context) (int, error){s.giveUp, s.onDemand, s.byValue, s.topUps} {
 		n, e := step(ctx)
 		made += n
 		err = errors.Join(err, e)
 	}
 	return made, err
+}
+
+// giveUp takes back the sweeps that have no slot and would revert as things
+// stand, for example because the token blacklists the address: what they
+// reserved is neither on its way nor to be counted on. They are tried again
+// after a rest.
+func (s *Sweeper) giveUp(ctx context.Context) (int, error) {
+	var hopeless []string
+	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT s.sweep_id FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id
+			WHERE s.chain = $1 AND s.status = 'OPEN' AND o.status = 'QUEUED' AND o.waiting_for = 'SIMULATION' AND s.created_at <= $2
+			ORDER BY s.sweep_id LIMIT $3`, s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail), s.conf.PlanMax)
+		if err != nil {
+			return err
+		}
+		hopeless, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find the sweeps that would revert: %w", err)
+	}
+	made := 0
+	for _, sweepID := range hopeless {
+		err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			taken, err := dispatch.Withdraw(ctx, tx, sweepID)
+			if err != nil || !taken {
+				return err // it has a slot by now, and ends by it
+			}
+			var m wallet.Movement
+			if err := tx.QueryRow(ctx, `SELECT wallet_id, org_id, mint_id, amount FROM sweeps WHERE sweep_id = $1`, sweepID).
+				Scan(&m.WalletID, &m.OrgID, &m.MintID, &m.Minus); err != nil {
+				return err
+			}
+			if err := endSweep(ctx, tx, sweepID, "FAILED", ""); err != nil {
+				return err
+			}
+			m.Part = wallet.Reserved
+			return wallet.Move(ctx, tx, m)
+		})
+		if err != nil {
+			return made, fmt.Errorf("give up sweep %s: %w", sweepID, err)
+		}
+		s.log.Warn("sweep given up: the chain would revert it", "sweep", sweepID)
+		made++
+	}
+	return made, nil
 }
 
 // A source is an address with something on it that may be moved.
@@ -229,36 +276,45 @@ func less(a, b money.Amount) money.Amount {
 // price for the mint and for the gas there is no telling, and it waits for demand.
 func (s *Sweeper) byValue(ctx context.Context) (made int, err error) {
 	var (
-		from  []source
+		from  = map[int][]source{} // by mint, so that one mint's dust hides no other's fortune
 		mints mint.Catalogue
+		some  bool
 	)
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		if mints, err = mint.All(ctx, tx); err != nil {
 			return err
 		}
-		from, err = s.sources(ctx, tx, "")
-		return err
+		for _, m := range mints.List(mint.Filter{Chain: s.chain.Name}) {
+			if from[m.ID], err = s.sources(ctx, tx, ` AND f.mint_id = $4`, m.ID); err != nil {
+				return err
+			}
+			some = some || len(from[m.ID]) > 0
+		}
+		return nil
 	})
-	if err != nil || len(from) == 0 {
+	if err != nil || !some {
 		return 0, err
 	}
-	for _, src := range from {
-		m, ok := mints.ByID(src.MintID)
-		if !ok {
-			return made, fmt.Errorf("mint %d is not in the catalogue", src.MintID)
-		}
-		worth, e := s.worthIt(ctx, mints, m, src)
-		if e != nil {
-			s.log.Info("cannot tell whether a sweep is worth it", "wallet", src.WalletID, "mint", m.ID, "err", e)
-			continue
-		}
-		if !worth {
-			continue
-		}
-		opened, e := s.open(ctx, src, ByValue)
-		err = errors.Join(err, e)
-		if opened {
-			made++
+	worth, err := s.worth(ctx, mints)
+	if err != nil {
+		s.log.Info("cannot tell which sweeps are worth it", "err", err)
+		return 0, nil
+	}
+	for _, m := range mints.List(mint.Filter{Chain: s.chain.Name}) {
+		for _, src := range from[m.ID] {
+			value, e := s.valueOf(ctx, m, src.Movable)
+			if e != nil {
+				s.log.Info("cannot tell whether a sweep is worth it", "mint", m.ID, "err", e)
+				break
+			}
+			if value.Cmp(worth) < 0 {
+				break // the biggest come first
+			}
+			opened, e := s.open(ctx, src, ByValue)
+			err = errors.Join(err, e)
+			if opened {
+				made++
+			}
 		}
 	}
 	return made, err
@@ -273,36 +329,28 @@ func (s *Sweeper) transferCost(ctx context.Context) (money.Amount, error) {
 	return fees.Max()
 }
 
-func (s *Sweeper) worthIt(ctx context.Context, mints mint.Catalogue, m mint.Mint, src source) (bool, error) {
+// worth is the dollars from which on a sweep is worth its fee.
+func (s *Sweeper) worth(ctx context.Context, mints mint.Catalogue) (money.USD, error) {
 	native, ok := mints.Native(s.chain.Name)
 	if !ok {
-		return false, fmt.Errorf("native coin of %s is not in the catalogue", s.chain.Name)
-	}
-	now := s.db.Clock()()
-	value, err := s.valueOf(ctx, m, src.Movable, now)
-	if err != nil {
-		return false, err
+		return money.USD{}, fmt.Errorf("native coin of %s is not in the catalogue", s.chain.Name)
 	}
 	cost, err := s.transferCost(ctx)
 	if err != nil {
-		return false, err
+		return money.USD{}, err
 	}
 	if cost, err = cost.Mul(s.conf.WorthTimes); err != nil {
-		return false, err
+		return money.USD{}, err
 	}
-	fee, err := s.valueOf(ctx, native, cost, now)
-	if err != nil {
-		return false, err
-	}
-	return value.Cmp(fee) >= 0, nil
+	return s.valueOf(ctx, native, cost)
 }
 
-func (s *Sweeper) valueOf(ctx context.Context, m mint.Mint, a money.Amount, now time.Time) (money.USD, error) {
+func (s *Sweeper) valueOf(ctx context.Context, m mint.Mint, a money.Amount) (money.USD, error) {
 	q, err := s.prices.USD(ctx, m.ID)
 	if err != nil {
 		return money.USD{}, err
 	}
-	if err := price.Fresh(q, now, s.conf.PriceAgeMax); err != nil {
+	if err := price.Fresh(q, s.db.Clock()(), s.conf.PriceAgeMax); err != nil {
 		return money.USD{}, err
 	}
 	return money.ValueOf(a, m.Decimals, q.Price)

@@ -246,3 +246,46 @@ func TestASweepLeavesFromAProvenAddressAlone(t *testing.T) {
 	}
 	y.wantOrders(ann, "none")
 }
+
+func TestASweepThatWouldRevertIsGivenUpAndFreesWhatItReserved(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	y.all()
+	y.system(func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION'`)
+		return err
+	})
+	plan := func() {
+		t.Helper()
+		_, err := y.sweeper.Plan(y.ctx)
+		y.must(err)
+	}
+	plan()
+	y.wantOrders(ann, "SWEEP 1000 QUEUED SIMULATION") // it may pass: a pause is lifted, a fee falls
+	y.now = y.now.Add(time.Hour)
+	plan()
+	y.wantOrders(ann, "SWEEP 1000 WITHDRAWN")
+	if f := y.funds(ann, usdc); !f.Reserved.IsZero() || f.Spendable() != money.Units(1000) {
+		t.Errorf("got %v reserved and %v to spend, want 0 and 1000", f.Reserved, f.Spendable())
+	}
+}
+
+func TestManyUnitsOfACheapMintDoNotHideAnother(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	clock := func() time.Time { return y.now }
+	y.sweeper = sweep.New(y.db, y.chain.Configured(), y.book, price.Fixed{Clock: clock, Prices: map[int]money.USD{
+		usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("3000"),
+	}}, sweep.Config{PlanMax: 2}, slog.New(slog.DiscardHandler))
+	for i := range 3 { // dust in dollars, and more units than the fortune below
+		y.wallet(y.org, fmt.Sprintf("dust%d", i), map[wallet.Part]uint64{wallet.Credited: 10_000_000_000}, eth)
+	}
+	rich := y.wallet(y.org, "rich", map[wallet.Part]uint64{wallet.Credited: 5_000_000_000}, usdc)
+	made, err := y.sweeper.Plan(y.ctx)
+	y.must(err)
+	if made != 1 {
+		t.Errorf("got %d sweeps, want one", made)
+	}
+	y.wantOrders(rich, "SWEEP 5000000000 QUEUED")
+}
