@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 var person = audit.User("usr_1")
@@ -318,5 +319,61 @@ func TestListWalksAndFilters(t *testing.T) {
 		if err != nil || len(found.Items) != c.want {
 			t.Errorf("%s: got %v %v, want %v", name, len(found.Items), err, c.want)
 		}
+	}
+}
+
+func TestARepetitionThatWasOvertakenNeverHoldsUpARemoval(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	owner := pgtest.Owner(t, h.DB)
+	key := "one-key"
+	r := Request{
+		MintID: usdc, CustomerID: alice, Amount: "10", ToAddress: stranger, RequireApproval: true,
+		IdempotencyKey: &key, Actor: audit.APIKey(h.org),
+	}
+	first := r
+	var made webhook.Withdrawal
+	removal, err := owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = removal.Rollback(context.WithoutCancel(t.Context())) }()
+	r.Limit = func() (err error) {
+		// The key was new when the repetition looked. Now it is taken, and a
+		// removal has its row.
+		if made, _, err = h.Request(t.Context(), h.org, first); err != nil {
+			return err
+		}
+		_, err = removal.Exec(t.Context(), `UPDATE withdrawals SET status = status WHERE withdrawal_id = $1`, made.WithdrawalID)
+		return err
+	}
+	answered := make(chan error, 1)
+	go func() {
+		again, replayed, err := h.Request(t.Context(), h.org, r)
+		if err == nil && (!replayed || again.WithdrawalID != made.WithdrawalID) {
+			t.Errorf("got %s, replayed %v, want %s again", again.WithdrawalID, replayed, made.WithdrawalID)
+		}
+		answered <- err
+	}()
+	pgtest.Eventually(t, func() bool {
+		if len(answered) > 0 {
+			t.Fatalf("the repetition: %v, before the removal ended", <-answered)
+		}
+		var waiting bool
+		err := owner.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waiting)
+		return err == nil && waiting
+	}, "the repetition waits for the removal")
+	// What the removal goes on to: the money that it gives back.
+	if _, err := removal.Exec(t.Context(), `SELECT FROM ledger_balances FOR NO KEY UPDATE`); err != nil {
+		t.Errorf("the removal: %v", err)
+	}
+	if err := removal.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Errorf("the repetition: %v", err)
+	}
+	if n := h.DB.Counts().Deadlocks; n != 0 {
+		t.Errorf("got %d deadlocks, want 0", n)
 	}
 }

@@ -396,9 +396,6 @@ func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p
 	if d.refusal != nil {
 		return none, d.refusal
 	}
-	if err := ledger.Post(ctx, tx, hold(org, withdrawalID, r.CustomerID, p)); err != nil {
-		return none, fmt.Errorf("hold for %s: %w", withdrawalID, err)
-	}
 	decision, err := json.Marshal(d)
 	if err != nil {
 		return none, fmt.Errorf("record the decision on %s: %w", withdrawalID, err)
@@ -416,6 +413,11 @@ func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p
 		decision, f.value, tx.Now)
 	if err != nil {
 		return none, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
+	}
+	// The key before the balance: whoever waits for a key may wait for somebody who
+	// has that row and wants the balance, as a removal does.
+	if err := ledger.Post(ctx, tx, hold(org, withdrawalID, r.CustomerID, p)); err != nil {
+		return none, fmt.Errorf("hold for %s: %w", withdrawalID, err)
 	}
 	if d.Status == Processing {
 		err := dispatch.Place(ctx, tx, dispatch.Order{
