@@ -65,3 +65,8 @@ soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
 .PHONY: mutants
 mutants: setup ## plant deliberate defects, show the test that finds each (MUTANTS=a,b JOBS=2)
 	@go run ./internal/trial/mutants -only '$(MUTANTS)' -jobs $(or $(JOBS),2)
+
+.PHONY: race
+race: setup ## two processes go for one balance, key, approval and wallet (FOR=10m)
+	@go test -c -o bin/race.test ./internal/trial/race
+	@bin/race.test -test.run '^TestSixtyFour' -test.timeout 0 -race.for $(or $(FOR),10m)

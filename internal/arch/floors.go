@@ -123,6 +123,7 @@ var places = []place{
 	{"internal/cli", commands, mayFloat},
 	{"cmd/coffer", program, 0},
 	{"internal/trial/works", world, testOnly},
+	{"internal/trial/race", world, testOnly},
 	{"internal/trial/soak", world, testOnly | mayKeys},
 	{"internal/trial/mutants", watch, testOnly},
 	{"internal/arch", watch, 0},

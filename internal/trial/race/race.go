@@ -1,0 +1,351 @@
+// Package race has two processes of 32 workers each go for the same things: one
+// balance, one idempotency key, one approval, one wallet. All of them speak to one
+// PostgreSQL, through the code that the service uses.
+//
+// Both processes mean the same holds by the same names, so that every hold, every end
+// of one, every key and every decision is wanted by two at least. What each won is
+// added up and compared with what the database has.
+//
+// What never happens here: a worker that waits its turn. What a crash leaves: a
+// database of a cluster that ends with the test; the second process dies with the first.
+package race
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+)
+
+// What everybody goes for.
+const (
+	token   = 1     // the mint
+	spender = "ann" // whose balance is spent
+	payer   = "bob" // whose withdrawals are asked for
+	balance = 2_000 // what ann has; never more, never less, held or not
+	fortune = 1_000_000_000
+	funds   = 1_000 // what the wallet holds
+)
+
+// The workers of one process.
+const (
+	spenders  = 18
+	askers    = 8
+	reservers = 6
+	workers   = spenders + askers + reservers
+)
+
+// batchMax is how many holds one transaction makes at most.
+const batchMax = 24
+
+// task is what a process is told.
+type task struct {
+	URL      string
+	Org      string
+	Treasury wallet.Wallet
+	For      time.Duration
+	Process  int
+}
+
+// result is what a process has won and seen.
+type result struct {
+	Holds, HoldsRefused, HoldsTaken uint64 // made; lacked the money; a rival was first
+	Ends, EndsTaken                 uint64
+	Requests, Conflicts             uint64
+	Decisions, DecisionsLate        uint64
+	Reserves, ReservesShort         uint64
+	Looks                           uint64
+	Deadlocks                       int64
+	Accepted                        map[string]string // by key: the withdrawal
+	Decided                         map[string]string // by withdrawal: what won
+	Wrong                           []string
+}
+
+// process is one of the two.
+type process struct {
+	task
+	db   *pg.DB
+	pay  *withdrawal.Service
+	stop context.Context
+
+	holds, holdsRefused, holdsTaken, ends, endsTaken               atomic.Uint64
+	requests, conflicts, decisions, decisionsLate, reserves, short atomic.Uint64
+	looks                                                          atomic.Uint64
+
+	mu       sync.Mutex
+	accepted map[string]string
+	decided  map[string]string
+	wrong    []string
+}
+
+// addresses has the one wallet that there is.
+type addresses struct{ treasury wallet.Wallet }
+
+func (a addresses) Address(context.Context, signer.WalletRef) (wallet.Wallet, error) {
+	return a.treasury, nil
+}
+
+// work hammers until the time is up.
+func work(ctx context.Context, t task) (result, error) {
+	db, err := pg.Open(ctx, pg.Config{URL: t.URL, MaxConns: workers + 2}, time.Now)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	stop, cancel := context.WithTimeout(ctx, t.For)
+	defer cancel()
+	ch := sim.New(sim.Config{}).Configured()
+	p := &process{
+		task: t, db: db, stop: stop, accepted: map[string]string{}, decided: map[string]string{},
+		pay: &withdrawal.Service{
+			DB: db, Chains: chain.Chains{ch.Name: ch}, Wallets: addresses{t.Treasury},
+			Prices: price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
+		},
+	}
+	var wg sync.WaitGroup
+	for w := range spenders {
+		wg.Go(func() { p.spend(ctx, w) })
+	}
+	for w := range askers {
+		wg.Go(func() { p.ask(ctx, w) })
+	}
+	for range reservers {
+		wg.Go(func() { p.reserve(ctx) })
+	}
+	wg.Go(func() { p.watch(ctx) })
+	wg.Wait()
+	return result{
+		Holds: p.holds.Load(), HoldsRefused: p.holdsRefused.Load(), HoldsTaken: p.holdsTaken.Load(), Ends: p.ends.Load(), EndsTaken: p.endsTaken.Load(),
+		Requests: p.requests.Load(), Conflicts: p.conflicts.Load(), Decisions: p.decisions.Load(), DecisionsLate: p.decisionsLate.Load(),
+		Reserves: p.reserves.Load(), ReservesShort: p.short.Load(), Looks: p.looks.Load(), Deadlocks: db.Counts().Deadlocks,
+		Accepted: p.accepted, Decided: p.decided, Wrong: p.wrong,
+	}, nil
+}
+
+func (p *process) complain(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.wrong) < 20 {
+		p.wrong = append(p.wrong, fmt.Sprintf("process %d: ", p.Process)+fmt.Sprintf(format, args...))
+	}
+}
+
+func account(org string, kind ledger.Kind, subject string) ledger.Account {
+	return ledger.Account{OrgID: org, MintID: token, Kind: kind, Subject: subject}
+}
+
+// spend makes holds on the one balance and ends them. Its twin in the other process
+// wants the same ones.
+func (p *process) spend(ctx context.Context, worker int) {
+	customer, held, owned := account(p.Org, ledger.Customer, spender), account(p.Org, ledger.Withdrawing, spender), account(p.Org, ledger.Custody, "")
+	for round := 0; p.stop.Err() == nil; round++ {
+		// Both twins draw the same.
+		dice := rand.New(rand.NewPCG(uint64(worker), uint64(round)))
+		n, amount, settles := 1+dice.IntN(batchMax), money.Units(1+dice.Uint64N(60)), dice.IntN(8) == 0
+		var holds, ends []ledger.Posting
+		for i := range n {
+			id := fmt.Sprintf("%d.%d.%d", worker, round, i)
+			holds = append(holds, ledger.Posting{
+				Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: id},
+				Legs:  []ledger.Leg{{Debit: customer, Credit: held, Amount: amount}},
+			})
+			end := ledger.Posting{
+				Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
+				Legs:  []ledger.Leg{{Debit: held, Credit: customer, Amount: amount}},
+			}
+			if settles {
+				// What leaves comes in again at once: at every commit it is the same sum.
+				end.Legs[0].Credit = owned
+				ends = append(ends, ledger.Posting{
+					Cause: ledger.Cause{Kind: ledger.Deposit, ID: id},
+					Legs:  []ledger.Leg{{Debit: owned, Credit: customer, Amount: amount}},
+				})
+			}
+			ends = append(ends, end)
+		}
+		switch err := p.post(ctx, holds); {
+		case err == nil:
+			p.holds.Add(uint64(n))
+		case errors.Is(err, ledger.ErrPosted):
+			p.holdsTaken.Add(uint64(n))
+		case errors.Is(err, ledger.ErrOverdraft):
+			p.holdsRefused.Add(uint64(n))
+			continue
+		default:
+			p.complain("hold: %v", err)
+			return
+		}
+		switch err := p.post(ctx, ends); {
+		case err == nil:
+			p.ends.Add(uint64(n))
+		case errors.Is(err, ledger.ErrPosted), errors.Is(err, ledger.ErrOverdraft):
+			p.endsTaken.Add(uint64(n)) // the twin was first
+		default:
+			p.complain("end: %v", err)
+			return
+		}
+	}
+}
+
+func (p *process) post(ctx context.Context, postings []ledger.Posting) error {
+	return p.db.InOrg(ctx, p.Org, func(ctx context.Context, tx pg.Tx) error { return ledger.Post(ctx, tx, postings...) })
+}
+
+// ask requests withdrawals under keys that all askers of both processes use, in the
+// same order, and then decides on them.
+func (p *process) ask(ctx context.Context, worker int) {
+	const asked = "7"
+	for round := 0; p.stop.Err() == nil; round++ {
+		key := fmt.Sprintf("key-%d", round)
+		r := withdrawal.Request{
+			MintID: token, CustomerID: payer, Amount: asked, ToAddress: string(sim.Address("shop")), RequireApproval: true,
+			IdempotencyKey: &key, Actor: audit.APIKey(p.Org),
+		}
+		if worker == 0 && round%3 == 0 {
+			r.Amount = "8" // another body under the same key
+		}
+		made, _, err := p.pay.Request(ctx, p.Org, r)
+		p.requests.Add(1)
+		switch {
+		case err == nil:
+			p.same(p.accepted, key, made.WithdrawalID)
+		case fault.Is(err, fault.IdempotencyConflict):
+			p.conflicts.Add(1)
+			continue
+		default:
+			p.complain("request %s: %v", key, err)
+			return
+		}
+		verdict := "approved"
+		if (worker+p.Process)%2 == 0 {
+			verdict = "removed"
+			_, err = p.pay.Remove(ctx, p.Org, made.WithdrawalID, audit.User("usr_1"), "no")
+		} else {
+			_, err = p.pay.Approve(ctx, p.Org, made.WithdrawalID, audit.User("usr_1"))
+		}
+		switch {
+		case err == nil:
+			p.decisions.Add(1)
+			p.mu.Lock()
+			if before, ok := p.decided[made.WithdrawalID]; ok {
+				p.wrong = append(p.wrong, fmt.Sprintf("%s was %s and then %s", made.WithdrawalID, before, verdict))
+			}
+			p.decided[made.WithdrawalID] = verdict
+			p.mu.Unlock()
+		case fault.Is(err, fault.InvalidState):
+			p.decisionsLate.Add(1)
+		default:
+			p.complain("decide on %s: %v", made.WithdrawalID, err)
+			return
+		}
+	}
+}
+
+func (p *process) same(of map[string]string, key, id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if before, ok := of[key]; ok && before != id {
+		p.wrong = append(p.wrong, fmt.Sprintf("%s is %s and %s", key, before, id))
+	}
+	of[key] = id
+}
+
+// reserve promises what the wallet holds, and takes the promise back.
+func (p *process) reserve(ctx context.Context) {
+	for p.stop.Err() == nil {
+		amount := money.Units(1 + rand.Uint64N(funds/4))
+		move := func(m wallet.Movement) error {
+			m.WalletID, m.OrgID, m.MintID, m.Part = p.Treasury.ID, p.Org, token, wallet.Reserved
+			return p.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return wallet.Move(ctx, tx, m) })
+		}
+		err := move(wallet.Movement{Plus: amount})
+		if errors.Is(err, wallet.ErrShort) {
+			p.short.Add(1)
+			continue
+		}
+		if err == nil {
+			p.reserves.Add(1)
+			err = move(wallet.Movement{Minus: amount})
+		}
+		if err != nil {
+			p.complain("reserve: %v", err)
+			return
+		}
+	}
+}
+
+// watch looks at what is committed, again and again: the sum is the same at every
+// commit, and nothing is below nothing.
+func (p *process) watch(ctx context.Context) {
+	for p.stop.Err() == nil {
+		err := p.db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
+			var sum, least, reserved int64
+			err := tx.QueryRow(ctx, `
+				SELECT (SELECT sum(b.balance) FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.subject = $1),
+					(SELECT min(balance) FROM ledger_balances), (SELECT sum(reserved) FROM address_funds)`, spender).Scan(&sum, &least, &reserved)
+			if err == nil && (sum != balance || least < 0 || reserved < 0 || reserved > funds) {
+				p.complain("a commit has %d of %d, a least balance of %d, %d of %d reserved", sum, balance, least, reserved, funds)
+			}
+			return err
+		})
+		if err != nil {
+			p.complain("look: %v", err)
+			return
+		}
+		p.looks.Add(1)
+	}
+}
+
+// add puts what two processes won together.
+func (r *result) add(o result) {
+	r.Holds += o.Holds
+	r.HoldsRefused += o.HoldsRefused
+	r.HoldsTaken += o.HoldsTaken
+	r.Ends += o.Ends
+	r.EndsTaken += o.EndsTaken
+	r.Requests += o.Requests
+	r.Conflicts += o.Conflicts
+	r.Decisions += o.Decisions
+	r.DecisionsLate += o.DecisionsLate
+	r.Reserves += o.Reserves
+	r.ReservesShort += o.ReservesShort
+	r.Looks += o.Looks
+	r.Deadlocks += o.Deadlocks
+	r.Wrong = append(r.Wrong, o.Wrong...)
+	for key, id := range o.Accepted {
+		if before, ok := r.Accepted[key]; ok && before != id {
+			r.Wrong = append(r.Wrong, fmt.Sprintf("%s is %s in one process and %s in the other", key, before, id))
+		}
+		r.Accepted[key] = id
+	}
+	for id, verdict := range o.Decided {
+		if before, ok := r.Decided[id]; ok {
+			r.Wrong = append(r.Wrong, fmt.Sprintf("%s was %s in one process and %s in the other", id, before, verdict))
+		}
+		r.Decided[id] = verdict
+	}
+}
+
+func encoded(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("race: %v", err))
+	}
+	return string(b)
+}
