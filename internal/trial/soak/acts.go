@@ -43,7 +43,7 @@ var acts = []act{
 	{"repeat", 3, (*world).repeat},
 	{"decide", 4, (*world).decide},
 	{"freeze", 1, (*world).freeze},
-	{"lift", 1, (*world).lift},
+	{"lift", 4, (*world).lift},
 	{"cancel", 1, (*world).cancel},
 	{"sweep", 1, (*world).sweepAll},
 	{"gas", 1, (*world).gas},
@@ -155,9 +155,15 @@ type request struct {
 
 // withdraw asks for a payment.
 func (w *world) withdraw() {
-	who := draw(w, w.customers)
-	r := &request{n: len(w.requests) + 1, mint: draw(w, []int{dollar, dollar, coin, limited})}
-	balance := w.balance(who, r.mint)
+	r := &request{n: len(w.requests) + 1}
+	var who string
+	var balance money.Amount
+	for range 4 { // somebody who has something, if that is found
+		who, r.mint = draw(w, w.customers), draw(w, []int{dollar, dollar, coin, limited})
+		if balance = w.balance(who, r.mint); !balance.IsZero() {
+			break
+		}
+	}
 	switch n, small := balance.Uint64(); {
 	case w.chance(10) || balance.IsZero():
 		if w.chance(70) {

@@ -106,7 +106,7 @@ func (w *world) drain() {
 			w.ask(r)
 		}
 	}
-	left := ""
+	left, rested := "", 0
 	for round := range drainMax {
 		w.step++
 		for h, house := range w.houses {
@@ -131,7 +131,13 @@ func (w *world) drain() {
 		if round%auditEvery == 0 {
 			w.audit()
 		}
-		if left = w.left(); left == "" && round > int(w.behind)+2 {
+		if left = w.left(); left != "" {
+			rested = 0
+			continue
+		}
+		// What failed is tried again after a rest: at rest is what stays so.
+		w.later(2 * time.Minute)
+		if rested++; rested > 3 && round > int(w.behind)+2 {
 			w.note("drained in %d rounds", round)
 			return
 		}
