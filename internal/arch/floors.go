@@ -126,6 +126,9 @@ var places = []place{
 	{"internal/trial/race", world, testOnly},
 	{"internal/trial/soak", world, testOnly | mayKeys},
 	{"internal/trial/mutants", watch, testOnly},
+	{"internal/trial/oracle", watch, mayHTTP},
+	{"internal/trial/crashes", watch, mayHTTP | mayKeys | mayFloat},
+	{"internal/trial/crashes/run", watch, 0},
 	{"internal/arch", watch, 0},
 }
 
@@ -139,5 +142,5 @@ var doors = []door{}
 // ones on the left. Adapters need no line here: only app imports them.
 var importers = map[string][]string{
 	"internal/localworld/anvil":    {"internal/localworld", "internal/localworld/anvil/anviltest"},
-	"internal/localworld/evmtoken": {"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour"},
+	"internal/localworld/evmtoken": {"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour", "internal/trial/crashes"},
 }

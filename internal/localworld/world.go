@@ -49,7 +49,11 @@ type Options struct {
 	// SignerProcess runs the signer as a Program of its own, too, which can be
 	// killed apart from the service.
 	SignerProcess bool
-	Log           *slog.Logger
+	// Bare starts everything but the service: the caller runs it, as often and
+	// in whatever way it wants, with the world's configuration file.
+	Bare   bool
+	Manual bool // blocks are made by the caller alone; BlockTime says nothing then
+	Log    *slog.Logger
 	// Progress is told what is being done, a line each.
 	Progress func(format string, args ...any)
 }
@@ -165,10 +169,10 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 
 // serve runs the service, here or in a process of its own.
 func (w *World) serve(ctx context.Context) error {
-	if w.opts.Program != "" {
+	if w.opts.Program != "" || w.opts.Bare {
 		err := w.app.Close()
 		w.app = nil
-		if err != nil {
+		if err != nil || w.opts.Bare {
 			return err
 		}
 		return w.Restart(ctx, w.opts.Env...)
@@ -191,7 +195,7 @@ func (w *World) startNeighbours(ctx context.Context) (tokens anvil.Tokens, err e
 		return err
 	})
 	g.Go(func() (err error) {
-		conf := anvil.Config{BlockTime: w.opts.BlockTime, SlotsInEpoch: slotsInEpoch, Port: w.opts.ChainPort}
+		conf := anvil.Config{BlockTime: w.opts.BlockTime, Manual: w.opts.Manual, SlotsInEpoch: slotsInEpoch, Port: w.opts.ChainPort}
 		fresh := true
 		if w.opts.Keep != "" {
 			conf.State = filepath.Join(w.dir, "ethereum.json")
@@ -375,6 +379,12 @@ func (w *World) describe(conf app.Config, tokens anvil.Tokens) {
 	w.Info.Database = Database{URL: conf.Database.URL}
 	w.Info.Config = w.configFile()
 }
+
+// Database is the world's PostgreSQL, for who has to stop and start it.
+func (w *World) Database() *local.Cluster { return w.database }
+
+// Chain is the world's Ethereum, for who has to steer it.
+func (w *World) Chain() *anvil.Node { return w.chain }
 
 // Wait returns when ctx ends or when a part of the world does, which is an error.
 func (w *World) Wait(ctx context.Context) error {

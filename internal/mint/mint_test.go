@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
@@ -90,6 +91,37 @@ func TestWhatIsSyncedIsTheCatalogue(t *testing.T) {
 
 // Anybody can deploy a token that calls itself USDC.
 // Rule MINT-1.
+// Every row that names a mint holds a key share of it until its transaction
+// ends: a process that hangs in one must not keep another from starting.
+func TestASyncWaitsForNobodyWhoUsesAMint(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	if err := mint.Sync(t.Context(), db, []mint.Mint{usdc()}); err != nil {
+		t.Fatal(err)
+	}
+	err := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT FROM mints WHERE mint_id = 1 FOR KEY SHARE`); err != nil {
+			return err
+		}
+		soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		renamed := usdc()
+		renamed.Name = "USD Coin (local)"
+		for _, m := range []mint.Mint{usdc(), renamed} {
+			if err := mint.Sync(soon, db, []mint.Mint{m}); err != nil {
+				t.Errorf("beside a transaction that uses the mint: got %v, want nil", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := catalogue(t, db).ByID(1); got.Name != "USD Coin (local)" {
+		t.Errorf("got the name %q, want the new one", got.Name)
+	}
+}
+
 func TestTokensOfOneNameAreToldApartByTheirContract(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

@@ -1,0 +1,302 @@
+package crashes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/cofferpay/coffer/internal/trial/oracle"
+	"github.com/cofferpay/coffer/internal/verify"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// payment is a withdrawal to a destination of its own.
+type payment struct {
+	body map[string]any
+	made webhook.Withdrawal
+	last webhook.Withdrawal
+	to   common.Address
+	unit *big.Int
+}
+
+const paymentUnits = 1_000_000
+
+// newPayment is a payment that was not asked for yet.
+func (s *stage) newPayment() *payment {
+	p := &payment{unit: big.NewInt(paymentUnits)}
+	p.to = common.BytesToAddress(crypto.Keccak256([]byte(s.dir + s.name)))
+	p.body = map[string]any{
+		"mintId": s.usdc.ID, "customerId": rich, "amount": p.unit.String(), "toAddress": p.to.Hex(), "idempotencyKey": s.name,
+	}
+	s.claims = append(s.claims, p)
+	return p
+}
+
+// pay asks for a payment, and does not wait for the answer.
+func (s *stage) pay(p *payment) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s.together(func() error { return s.accepted(ctx, p) })
+		return nil
+	}
+}
+
+// completed waits for the end of a payment; the same key asks for the same one.
+func (s *stage) completed(ctx context.Context, p *payment, ends ...string) error {
+	if err := s.returned(ctx); err != nil {
+		return err
+	}
+	err := until(ctx, "the withdrawal is "+strings.Join(ends, " or "), drainMax, func(ctx context.Context) (bool, error) {
+		if _, err := s.call(ctx, http.MethodGet, "/withdrawals/"+p.made.WithdrawalID, nil, &p.last); err != nil {
+			return false, err
+		}
+		if !slices.Contains(ends, p.last.Status) {
+			return false, errors.New("it is " + p.last.Status)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	first := p.made.WithdrawalID
+	if err := s.accepted(ctx, p); err != nil {
+		return err
+	}
+	if p.made.WithdrawalID != first {
+		return fmt.Errorf("the same key got %s and then %s", first, p.made.WithdrawalID)
+	}
+	return nil
+}
+
+const (
+	paid   = "COMPLETED"
+	failed = "FAILED"
+)
+
+// deposit is an amount that somebody pays a customer.
+type deposit struct {
+	customer string
+	units    *big.Int
+	address  common.Address
+	tx       common.Hash
+	credited int // how many deposits of the customer to expect; 1
+}
+
+func (s *stage) newDeposit(units int64) *deposit {
+	return &deposit{customer: "user_" + s.name, units: big.NewInt(units)}
+}
+
+// addressed gets the address, before anything is armed.
+func (t *town) addressed(ctx context.Context, d *deposit) error {
+	var got struct{ Address string }
+	status, err := t.call(ctx, http.MethodPost, "/deposit", map[string]any{"mintId": t.usdc.ID, "customerId": d.customer}, &got)
+	if err != nil || status != http.StatusOK {
+		return fmt.Errorf("POST /deposit: %d %w", status, err)
+	}
+	d.address = common.HexToAddress(got.Address)
+	return nil
+}
+
+// send pays it on the chain.
+func (t *town) send(ctx context.Context, d *deposit) (err error) {
+	if d.tx, err = t.world.Info.Faucet(ctx, t.usdc, d.address, d.units); err != nil {
+		return err
+	}
+	t.deposited.Add(t.deposited, d.units)
+	return nil
+}
+
+// booked waits until it is credited.
+func (t *town) booked(ctx context.Context, d *deposit) error {
+	return until(ctx, "the deposit is credited", drainMax, func(ctx context.Context) (bool, error) {
+		var list struct{ Data []webhook.Deposit }
+		if _, err := t.call(ctx, http.MethodGet, "/deposits?customerId="+d.customer, nil, &list); err != nil {
+			return false, err
+		}
+		n := 0
+		said := []string{}
+		for _, got := range list.Data {
+			said = append(said, got.Status)
+			if got.Status == "CREDITED" {
+				n++
+			}
+		}
+		if want := max(1, d.credited); n != want {
+			return false, fmt.Errorf("deposits are %v, want %d credited", said, want)
+		}
+		return true, nil
+	})
+}
+
+func (t *town) payIn(ctx context.Context, d *deposit) error {
+	if err := t.addressed(ctx, d); err != nil {
+		return err
+	}
+	if err := t.send(ctx, d); err != nil {
+		return err
+	}
+	return t.booked(ctx, d)
+}
+
+// has compares a customer's balance with what it has to be.
+func (t *town) has(ctx context.Context, customer string, want *big.Int) error {
+	var list struct {
+		Data []struct {
+			MintID                            int
+			Available, PendingWithdraw, Total string
+		}
+	}
+	if _, err := t.call(ctx, http.MethodGet, "/customers/"+customer+"/balances", nil, &list); err != nil {
+		return err
+	}
+	for _, b := range list.Data {
+		if b.MintID == t.usdc.ID && b.Available == want.String() && b.Total == want.String() {
+			return nil
+		}
+	}
+	return fmt.Errorf("the balance of %s is %+v, want %s", customer, list.Data, want)
+}
+
+// sound compares everything with everything: the books with each other and with
+// the chain, what was paid with what was asked for, the webhooks with the feed.
+func (s *stage) sound(ctx context.Context) error {
+	var errs []error
+	books, err := verify.Run(ctx, s.tools.DB())
+	if err != nil {
+		// The pool may hold connections of a server that is gone.
+		if books, err = verify.Run(ctx, s.tools.DB()); err != nil {
+			return err
+		}
+	}
+	var breaches []verify.Breach
+	err = until(ctx, "the chain agrees with the books", 10*time.Second, func(ctx context.Context) (bool, error) {
+		chains, err := verify.OnChain(ctx, s.tools.DB(), s.tools.Chains())
+		breaches = chains.Breaches
+		return err == nil, err
+	})
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for _, b := range append(books.Breaches, breaches...) {
+		errs = append(errs, fmt.Errorf("breach %s %s: %s", b.Check, b.Subject, b.Detail))
+	}
+	errs = append(errs, s.settled(ctx), s.told(ctx))
+	return errors.Join(errs...)
+}
+
+// settled is the oracle's judgement.
+func (s *stage) settled(ctx context.Context) error {
+	height, err := s.oracle.Walk(ctx)
+	if err != nil {
+		return err
+	}
+	ours, err := s.ours(ctx)
+	if err != nil {
+		return err
+	}
+	var claims []oracle.Claim
+	left := new(big.Int).Set(s.deposited)
+	balance := big.NewInt(richUnits)
+	for _, p := range s.claims {
+		c := oracle.Claim{ID: p.made.WithdrawalID, Asset: s.asset(), To: p.to.Hex(), Amount: p.unit, Paid: p.last.Status == paid}
+		if c.Paid {
+			if p.last.TxHash == nil {
+				return fmt.Errorf("%s is completed without a transaction", c.ID)
+			}
+			c.Tx = *p.last.TxHash
+			left.Sub(left, p.unit)
+			balance.Sub(balance, p.unit)
+		}
+		claims = append(claims, c)
+	}
+	var errs []error
+	for _, w := range s.oracle.Judge(claims, ours) {
+		errs = append(errs, errors.New("oracle: "+w))
+	}
+	held := new(big.Int)
+	for a := range ours {
+		units, err := s.oracle.Holds(ctx, s.asset(), a, height)
+		if err != nil {
+			return err
+		}
+		held.Add(held, units)
+	}
+	if held.Cmp(left) != 0 {
+		errs = append(errs, fmt.Errorf("oracle: our addresses hold %s, and what was paid in less what was paid out is %s", held, left))
+	}
+	return errors.Join(append(errs, s.has(ctx, rich, balance))...)
+}
+
+// told compares what the receiver got with the feed of events.
+func (s *stage) told(ctx context.Context) error {
+	var errs []error
+	for _, w := range s.receiver.complaints() {
+		errs = append(errs, errors.New(w))
+	}
+	seen := map[string]string{}
+	after := int64(0)
+	for {
+		var page struct {
+			Data    []json.RawMessage
+			HasMore bool
+		}
+		if _, err := s.call(ctx, http.MethodGet, fmt.Sprintf("/events?limit=100&after=%d", after), nil, &page); err != nil {
+			return err
+		}
+		for _, body := range page.Data {
+			var e webhook.Envelope
+			if err := json.Unmarshal(body, &e); err != nil {
+				return err
+			}
+			if e.Sequence != after+1 {
+				errs = append(errs, fmt.Errorf("the feed goes from event %d to %d", after, e.Sequence))
+			}
+			after = e.Sequence
+			var of struct{ WithdrawalID, DepositID string }
+			if err := json.Unmarshal(e.Data, &of); err != nil {
+				return err
+			}
+			what := string(e.Type) + " of " + of.WithdrawalID + of.DepositID
+			if other, twice := seen[what]; twice {
+				errs = append(errs, fmt.Errorf("%s was told twice, as %s and %s", what, other, e.ID))
+			}
+			seen[what] = e.ID
+			got := s.receiver.got(hookPath, e.ID)
+			switch {
+			case len(got) == 0:
+				errs = append(errs, fmt.Errorf("%s, %s, was never delivered", e.ID, what))
+			case string(got[0]) != string(body):
+				errs = append(errs, fmt.Errorf("%s was delivered as\n%s\nand stands in the feed as\n%s", e.ID, got[0], body))
+			}
+		}
+		if !page.HasMore {
+			break
+		}
+	}
+	for _, p := range s.claims {
+		last := string(webhook.CustomerWithdrawCompleted)
+		if p.last.Status == failed {
+			last = string(webhook.CustomerWithdrawFailed)
+		}
+		for _, want := range []string{string(webhook.CustomerWithdraw), last} {
+			if seen[want+" of "+p.made.WithdrawalID] == "" {
+				errs = append(errs, fmt.Errorf("there is no event %s of %s", want, p.made.WithdrawalID))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// raw is the signed form of a transaction that the chain knows.
+func (t *town) raw(ctx context.Context, hash common.Hash) (hexutil.Bytes, error) {
+	return t.world.Chain().Raw(ctx, hash)
+}

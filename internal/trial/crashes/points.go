@@ -1,0 +1,131 @@
+package crashes
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// at is where a point stands.
+type at int
+
+const (
+	inService at = iota
+	inSigner
+	outside // at the provider, on the chain or with the operator: played by this package
+)
+
+// point is a place where a crash must be survived.
+type point struct {
+	name   string
+	what   string
+	at     at
+	commit bool // what it comes after is a commit whose answer can be lost
+	play   func(ctx context.Context, s *stage) error
+	faults []Fault // nil means all
+}
+
+func (p point) takes(f Fault) bool { return p.faults == nil || slices.Contains(p.faults, f) }
+
+// hard are the faults of points that a second service has no part in.
+var hard = []Fault{Kill, Signer, Postgres, Cut}
+
+// points are all that are played.
+var points = []point{
+	{name: "W01", what: "parsed, before the gates", play: payment1},
+	{name: "W02", what: "decided, before commit", play: payment1},
+	{name: "W03", what: "commit of request, hold, decision and order: answer lost", commit: true, play: payment1},
+	{name: "W04", what: "committed, before the response", play: payment1},
+	{name: "W05", what: "before Admit", play: payment1},
+	{name: "W06", what: "admitted, reply lost", at: inSigner, play: payment1},
+	{name: "W07", what: "admitted, before the slot's commit", play: payment1},
+	{name: "W08", what: "slot's commit: answer lost", commit: true, play: payment1},
+	{name: "W09", what: "slot committed, before Sign", play: payment1},
+	{name: "W10", what: "in the signer, before the journal's fsync", at: inSigner, play: payment1},
+	{name: "W11", what: "journaled, before returning", at: inSigner, play: payment1},
+	{name: "W12", what: "bytes returned, before they are stored", play: payment1},
+	{name: "W13", what: "store's commit: answer lost", commit: true, play: payment1},
+	{name: "W14", what: "stored, before broadcast", play: payment1},
+	{name: "W15", what: "sent, reply unread", at: outside, play: lied},
+	{name: "W16", what: "taken by the provider, which answers an error", at: outside, play: lied},
+	{name: "W17", what: "taken by the provider, which forgets it", at: outside, play: lied},
+	{name: "W18", what: "taken, before the state's commit", play: payment1},
+	{name: "W19", what: "state's commit: answer lost", commit: true, play: payment1},
+	{name: "W20", what: "event written, before it is numbered", play: payment1},
+	{name: "W21", what: "numbered, before delivery", play: payment1},
+	{name: "W22", what: "waiting for its block to be final", play: payment1},
+	{name: "W23", what: "replacement journaled, before it is stored", play: replaced},
+	{name: "W24", what: "two versions out, the older one mined", at: outside, play: olderMined},
+	{name: "W25", what: "mined, then forked away", play: forkedAway},
+	{name: "W26", what: "final, before the books", play: payment1},
+	{name: "W27", what: "settlement's commit: answer lost", commit: true, play: payment1},
+	{name: "W28", what: "reverted on chain, before the release", play: reverted},
+	{name: "W29", what: "release's commit: answer lost", commit: true, play: reverted},
+	{name: "W30", what: "cancel signed while the payment waits in the pool", play: cancelled},
+
+	{name: "A01", what: "approval decided, before commit", at: outside, play: approved, faults: hard},
+	{name: "A02", what: "approval's commit: answer lost", at: outside, commit: true, play: approved, faults: hard},
+
+	{name: "D01", what: "block fetched", play: deposit1},
+	{name: "D02", what: "rows written, cursor not committed", play: deposit1},
+	{name: "D03", what: "cursor's commit: answer lost", commit: true, play: deposit1},
+	{name: "D04", what: "final, before screening", play: deposit1},
+	{name: "D06", what: "screened, before the credit's transaction", play: deposit1},
+	{name: "D07", what: "credit in its transaction", play: deposit1},
+	{name: "D08", what: "credit's commit: answer lost", commit: true, play: deposit1},
+	{name: "D09", what: "its event before it is numbered", play: deposit1},
+	{name: "D10", what: "the walk set back over a deposit that is being credited", play: rescanned},
+	{name: "D11", what: "two walkers at one block", play: twoWalkers, faults: hard},
+	{name: "D12", what: "fork found, before deposits are orphaned", play: forkFound},
+	{name: "D13", what: "included again in another block, before commit", play: includedAgain},
+	{name: "D14", what: "a block that cannot be decoded", at: outside, play: undecodable, faults: hard},
+
+	{name: "S01", what: "planned, before commit", play: swept1},
+	{name: "S02", what: "gas top-up stored, before broadcast", play: swept1},
+	{name: "S03", what: "top-up settled, sweep not admitted", play: swept1},
+	{name: "S04", what: "sweep stored, before broadcast", play: swept1},
+	{name: "S05", what: "sweep sent, reply not acted upon", play: swept1},
+	{name: "S06", what: "another deposit credited between plan and signature", play: sweptTwice},
+	{name: "S09", what: "sweep final, before the books and the fee", play: swept1},
+
+	{name: "K01", what: "event in its transaction", play: payment1},
+	{name: "K02", what: "delivery claimed, not posted", play: payment1},
+	{name: "K03", what: "posted, reply not acted upon", play: payment1},
+	{name: "K04", what: "2xx, before the attempt is recorded", play: payment1},
+	{name: "K05", what: "record's commit: answer lost", commit: true, play: payment1},
+	{name: "K07", what: "endpoint deleted between two attempts", at: outside, play: endpointGone, faults: hard},
+	{name: "K08", what: "stopped with a claim for longer than its lease", play: overslept, faults: []Fault{Stop}},
+
+	{name: "O06", what: "audit row written, before commit", play: payment1},
+}
+
+// via names the point of the source that a point is played at, where that is another.
+var via = map[string]string{
+	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
+}
+
+// unplayed are the points of the list that have no place yet, and why.
+var unplayed = []struct{ name, why string }{
+	{"A03", "approve and remove at once: a race, not a crash; the tests of withdrawal and make race have it"},
+	{"A04", "one approval decides; there are no second approvers yet"},
+	{"A05", "approval and order are one transaction: there is nothing between them"},
+	{"A06", "what was approved cannot be changed; approvals that sign a digest come with the dashboard"},
+	{"D05", "no screening provider is asked yet"},
+	{"S07", "nothing is flagged without screening"},
+	{"S08", "a fork below what is final freezes the chain for a person to decide: nothing drains; played by the trial of forks"},
+	{"S10", "tokens that misbehave have a trial of their own"},
+	{"K06", "an endpoint's secret cannot be rotated yet"},
+	{"O05", "the policy is a file that the signer reads when it starts; nothing is pushed"},
+	{"O07", "make drill"},
+	{"O08", "make drill"},
+}
+
+// overslept outlives the lease of a delivery.
+const leaseAndMore = 70 * time.Second
+
+func place(name string) string {
+	if at, ok := via[name]; ok {
+		return at
+	}
+	return name
+}

@@ -1,0 +1,153 @@
+package crashes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/localworld/tied"
+)
+
+const (
+	tailBytesMax = 64 << 10
+	stopMax      = 30 * time.Second // for a process that is asked to end
+	dieMax       = 20 * time.Second // for one that has to die by itself
+	lookEvery    = 5 * time.Millisecond
+)
+
+// process is a running coffer.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  *tail
+	done <-chan struct{}
+	err  func() error
+}
+
+// tail keeps the end of what a process writes.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write keeps the last bytes.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf.Write(p)
+	if over := t.buf.Len() - tailBytesMax; over > 0 {
+		t.buf.Next(over)
+	}
+	return len(p), nil
+}
+
+// String is what was kept.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buf.String()
+}
+
+// launch starts the program; log goes on from an earlier life when there was one.
+func launch(name, program string, log *tail, env []string, args ...string) (*process, error) {
+	if log == nil {
+		log = &tail{}
+	}
+	p := &process{name: name, cmd: exec.Command(program, args...), log: log}
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	var err error
+	if p.done, p.err, err = tied.Start(p.cmd); err != nil {
+		return nil, fmt.Errorf("start the %s: %w", name, err)
+	}
+	return p, nil
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends it as kill -9 does, also when it is stopped.
+func (p *process) kill() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-p.done
+	return nil
+}
+
+// end asks it to stop in order.
+func (p *process) end() error {
+	if !p.alive() {
+		return nil
+	}
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopMax):
+		return errors.Join(fmt.Errorf("the %s did not stop within %s", p.name, stopMax), p.kill())
+	}
+}
+
+func (p *process) signal(s syscall.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal the %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// killed waits until it was killed by a signal; any other end is an error.
+func (p *process) killed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dieMax)
+	defer cancel()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return fmt.Errorf("the %s lives", p.name)
+	}
+	var exit *exec.ExitError
+	if errors.As(p.err(), &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+			return nil
+		}
+	}
+	return fmt.Errorf("the %s ended with %w", p.name, p.err())
+}
+
+// until looks until something is so. The error is the last one it was told.
+func until(ctx context.Context, what string, patience time.Duration, is func(ctx context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var last error
+	for wait := lookEvery; ; wait = min(2*wait, 100*time.Millisecond) {
+		ok, err := is(ctx)
+		if ok && err == nil {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			if last == nil {
+				return fmt.Errorf("not within %s: %s", patience, what)
+			}
+			return fmt.Errorf("not within %s: %s: %w", patience, what, last)
+		case <-time.After(wait):
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package crashes
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// receiver is the organization's backend: it takes webhooks and remembers them.
+type receiver struct {
+	server *http.Server
+	url    string
+
+	mu      sync.Mutex
+	secrets map[string]string   // path -> secret of the endpoint
+	fails   map[string]bool     // paths that answer 500
+	bodies  map[string][][]byte // path and event id -> bodies that came
+	wrong   []string
+}
+
+func newReceiver() (*receiver, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{
+		url: "http://" + l.Addr().String(), secrets: map[string]string{}, fails: map[string]bool{}, bodies: map[string][][]byte{},
+	}
+	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = r.server.Serve(l) }() // it ends with close
+	return r, nil
+}
+
+func (r *receiver) close() { _ = r.server.Close() }
+
+// ServeHTTP takes an event: the signature has to be good and the body the one
+// that came before under the same id.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	eventID := req.Header.Get(webhook.HeaderID)
+	if err := webhook.Verify(body, req.Header, r.secrets[req.URL.Path], webhook.DefaultTolerance); err != nil {
+		r.wrong = append(r.wrong, fmt.Sprintf("webhook %s at %s: %v", eventID, req.URL.Path, err))
+	}
+	key := req.URL.Path + " " + eventID
+	for _, before := range r.bodies[key] {
+		if !bytes.Equal(before, body) {
+			r.wrong = append(r.wrong, fmt.Sprintf("webhook %s came with two bodies:\n%s\n%s", eventID, before, body))
+		}
+	}
+	r.bodies[key] = append(r.bodies[key], body)
+	if r.fails[req.URL.Path] {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// expect says which secret signs for a path, and whether it fails.
+func (r *receiver) expect(path, secret string, fails bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.secrets[path], r.fails[path] = secret, fails
+}
+
+// got is what came to a path under an event's id.
+func (r *receiver) got(path, eventID string) [][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bodies[path+" "+eventID]
+}
+
+// count is how many posts came to a path.
+func (r *receiver) count(path string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, bodies := range r.bodies {
+		if len(key) > len(path) && key[:len(path)+1] == path+" " {
+			n += len(bodies)
+		}
+	}
+	return n
+}
+
+// complaints is what was wrong with what came.
+func (r *receiver) complaints() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wrong
+}

@@ -1,0 +1,240 @@
+// Package crashes plays every place where a crash must be survived, with every
+// fault, against the real program on a real chain: the service, its signer and
+// PostgreSQL as processes of their own, wires between them that can be cut, and
+// an oracle that reads the chain by its own code.
+//
+// A cell of the table is one point with one fault. It passes when the point was
+// reached, everything that was open came to its end within a minute, who was to
+// be paid received the amount once, the books agree with the chain, and every
+// event was delivered with one body. What a crash of the trial itself leaves:
+// no process; its folders in the system's temporary directory.
+package crashes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+)
+
+const cellMax = 4 * time.Minute
+
+// Options say what is played.
+type Options struct {
+	Program string   // coffer, built with the tag crash
+	Points  []string // empty: all
+	Faults  []Fault  // empty: all
+	Worlds  int      // at once; 0: one for each core, and one more since they mostly wait
+	Out     io.Writer
+}
+
+// cell is one point with one fault, and how it went.
+type cell struct {
+	point point
+	fault Fault
+	took  time.Duration
+	err   error
+	log   string
+}
+
+// Report is what came of a run.
+type Report struct {
+	Cells  int
+	Failed int
+	Took   time.Duration
+	table  string
+}
+
+// String is the table and the verdict.
+func (r Report) String() string { return r.table }
+
+// Run plays what the options ask for. The error is about the trial itself; what
+// the trial found is in the report.
+func Run(ctx context.Context, opts Options) (Report, error) {
+	cells, err := chosen(opts)
+	if err != nil {
+		return Report{}, err
+	}
+	worlds := opts.Worlds
+	if worlds == 0 {
+		worlds = runtime.NumCPU() + 1
+	}
+	worlds = min(worlds, len(cells))
+	if opts.Out == nil {
+		opts.Out = io.Discard
+	}
+	began := time.Now()
+	var (
+		mu   sync.Mutex
+		next int
+		done int
+		wg   sync.WaitGroup
+	)
+	take := func() *cell {
+		mu.Lock()
+		defer mu.Unlock()
+		if next == len(cells) || ctx.Err() != nil {
+			return nil
+		}
+		next++
+		return &cells[next-1]
+	}
+	tell := func(c *cell) {
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		verdict := "ok"
+		if c.err != nil {
+			verdict = "FAILED: " + c.err.Error()
+		}
+		fmt.Fprintf(opts.Out, "%4d/%d  %6.1fs  %-4s %-9s %s\n", done, len(cells), c.took.Seconds(), c.point.name, c.fault, verdict)
+		if c.err != nil && c.log != "" {
+			fmt.Fprintf(opts.Out, "--- end of the log\n%s---\n", c.log)
+		}
+	}
+	for range worlds {
+		wg.Go(func() { work(ctx, opts.Program, take, tell) })
+	}
+	wg.Wait()
+	r := Report{Cells: len(cells), Took: time.Since(began)}
+	for _, c := range cells {
+		if c.err != nil || c.took == 0 {
+			r.Failed++
+		}
+	}
+	r.table = table(cells, opts, r)
+	return r, ctx.Err()
+}
+
+// work plays cells in a town of its own, and in a new one after a failure: what
+// went wrong must not be seen twice.
+func work(ctx context.Context, program string, take func() *cell, tell func(*cell)) {
+	var t *town
+	for c := take(); c != nil; c = take() {
+		began := time.Now()
+		if t == nil {
+			if t, c.err = newTown(ctx, program); c.err != nil {
+				c.took = time.Since(began)
+				tell(c)
+				continue
+			}
+			began = time.Now()
+		}
+		c.err = t.play(ctx, c.point, c.fault)
+		c.took = time.Since(began)
+		if c.err != nil {
+			c.log = t.log.String()
+			if over := len(c.log) - logBytesMax; over > 0 {
+				c.log = c.log[over:]
+			}
+			_ = t.stop() // its end says nothing about the cell
+			t = nil
+		}
+		tell(c)
+	}
+	if t != nil {
+		_ = t.stop()
+	}
+}
+
+const logBytesMax = 6 << 10
+
+// play plays one cell.
+func (t *town) play(ctx context.Context, p point, f Fault) error {
+	ctx, cancel := context.WithTimeout(ctx, cellMax)
+	defer cancel()
+	t.cells++
+	s := &stage{town: t, point: p, fault: f, name: fmt.Sprintf("%s-%s-%d", p.name, f, t.cells)}
+	return s.run(ctx)
+}
+
+// chosen are the cells that the options ask for, fault by fault of each point.
+func chosen(opts Options) (cells []cell, err error) {
+	for _, name := range opts.Points {
+		if !slices.ContainsFunc(points, func(p point) bool { return p.name == name }) {
+			return nil, fmt.Errorf("no point %q is played", name)
+		}
+	}
+	for _, f := range opts.Faults {
+		if !slices.Contains(Faults, f) {
+			return nil, fmt.Errorf("no fault is called %q", f)
+		}
+	}
+	for _, p := range points {
+		if len(opts.Points) > 0 && !slices.Contains(opts.Points, p.name) {
+			continue
+		}
+		for _, f := range Faults {
+			if p.takes(f) && (len(opts.Faults) == 0 || slices.Contains(opts.Faults, f)) {
+				cells = append(cells, cell{point: p, fault: f})
+			}
+		}
+	}
+	if len(cells) == 0 {
+		return nil, fmt.Errorf("nothing is played at these points with these faults")
+	}
+	// The longest goes first, so that nobody waits for it in the end.
+	slices.SortStableFunc(cells, func(a, b cell) int {
+		long := func(c cell) int {
+			if c.point.name == "K08" {
+				return 0
+			}
+			return 1
+		}
+		return long(a) - long(b)
+	})
+	return cells, nil
+}
+
+// table is the result for a person.
+func table(cells []cell, opts Options, r Report) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "point")
+	for _, f := range Faults {
+		fmt.Fprintf(w, "\t%s", f)
+	}
+	fmt.Fprintln(w, "\twhat stands there")
+	for _, p := range points {
+		row, any := p.name, false
+		for _, f := range Faults {
+			text := "-"
+			for _, c := range cells {
+				if c.point.name != p.name || c.fault != f {
+					continue
+				}
+				any = true
+				switch {
+				case c.err != nil:
+					text = "FAILED"
+				case c.took == 0:
+					text = "not run"
+				default:
+					text = fmt.Sprintf("%.1fs", c.took.Seconds())
+				}
+			}
+			row += "\t" + text
+		}
+		if any {
+			fmt.Fprintln(w, row+"\t"+p.what)
+		}
+	}
+	_ = w.Flush() // into memory
+	if len(opts.Points) == 0 {
+		b.WriteString("\nnot played:\n")
+		for _, u := range unplayed {
+			fmt.Fprintf(&b, "%s  %s\n", u.name, u.why)
+		}
+	}
+	verdict := "every crash was survived"
+	if r.Failed > 0 {
+		verdict = fmt.Sprintf("%d FAILED", r.Failed)
+	}
+	fmt.Fprintf(&b, "\n%d cells in %s: %s\n", r.Cells, r.Took.Round(time.Second), verdict)
+	return b.String()
+}

@@ -1,0 +1,59 @@
+// Command run plays the crash points and prints the table: make crash.
+//
+// POINTS=W11,W14 and FAULTS=kill,cut choose, WORLDS says how many at once.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/cofferpay/coffer/internal/trial/crashes"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ok, err := run(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "crash trial:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) (ok bool, err error) {
+	dir, err := os.MkdirTemp("", "coffer-crash-bin-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	opts := crashes.Options{Program: filepath.Join(dir, "coffer"), Points: list("POINTS"), Out: os.Stdout}
+	for _, f := range list("FAULTS") {
+		opts.Faults = append(opts.Faults, crashes.Fault(f))
+	}
+	if n := os.Getenv("WORLDS"); n != "" {
+		if opts.Worlds, err = strconv.Atoi(n); err != nil {
+			return false, fmt.Errorf("WORLDS: %w", err)
+		}
+	}
+	fmt.Println("building coffer with its crash points armed")
+	build := exec.CommandContext(ctx, "go", "build", "-tags", "crash", "-o", opts.Program, "github.com/cofferpay/coffer/cmd/coffer")
+	if out, err := build.CombinedOutput(); err != nil {
+		return false, fmt.Errorf("build: %w\n%s", err, out)
+	}
+	report, err := crashes.Run(ctx, opts)
+	fmt.Println(report)
+	return report.Failed == 0, err
+}
+
+func list(variable string) []string {
+	return strings.FieldsFunc(os.Getenv(variable), func(r rune) bool { return r == ',' || r == ' ' })
+}

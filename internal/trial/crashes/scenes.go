@@ -1,0 +1,545 @@
+package crashes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/localworld/anvil"
+	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	smallUnits = 1_000_000     // not worth a sweep
+	largeUnits = 5_000_000_000 // worth one
+	sceneMax   = 30 * time.Second
+)
+
+// payment1 is a payment through the point.
+func payment1(ctx context.Context, s *stage) error {
+	p := s.newPayment()
+	if err := s.through(ctx, s.point.name, s.pay(p)); err != nil {
+		return err
+	}
+	return s.completed(ctx, p, paid)
+}
+
+// lied is a payment whose provider does not say what it does.
+func lied(ctx context.Context, s *stage) error {
+	p := s.newPayment()
+	met, honestly := s.provider.tell(lie(s.point.name))
+	defer honestly()
+	if err := s.pay(p)(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-met:
+	case <-time.After(reachMax):
+		return errors.New("nothing was sent")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := s.inflict(ctx, func() error { honestly(); return nil }); err != nil {
+		return err
+	}
+	return s.completed(ctx, p, paid)
+}
+
+// out waits until a payment's newest version, at least so many of them, was sent.
+func (s *stage) out(ctx context.Context, p *payment, versions int) error {
+	if err := s.returned(ctx); err != nil {
+		return err
+	}
+	return until(ctx, fmt.Sprintf("version %d is out", versions), sceneMax, func(ctx context.Context) (bool, error) {
+		var n int
+		var said string
+		err := s.query(ctx, `
+			SELECT count(*) FILTER (WHERE a.last_answer ~ 'accepted|already imported' AND o.status = 'BROADCAST'),
+			       coalesce(string_agg(a.version || ' at ' || a.fee_cap || ': ' || coalesce(a.last_answer, ''), '; '), '')
+			FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`, []any{p.made.WithdrawalID}, &n, &said)
+		if err == nil && n < versions {
+			err = errors.New(said)
+		}
+		return err == nil, err
+	})
+}
+
+// still stops the blocks; goOn starts them again.
+func (s *stage) still()                      { s.mining.Store(false) }
+func (s *stage) goOn(context.Context) error { s.mining.Store(true); return nil }
+
+// waiting asks for a payment and leaves it in the pool.
+func (s *stage) waiting(ctx context.Context, p *payment) error {
+	s.still()
+	if err := s.pay(p)(ctx); err != nil {
+		return err
+	}
+	return s.out(ctx, p, 1)
+}
+
+// replaced waits in the pool until its fee is raised.
+func replaced(ctx context.Context, s *stage) error {
+	p := s.newPayment()
+	s.meanwhile = s.goOn
+	err := s.through(ctx, s.point.name, func(ctx context.Context) error { return s.waiting(ctx, p) })
+	if err != nil {
+		return err
+	}
+	return s.completed(ctx, p, paid)
+}
+
+// olderMined has the first version mined after the second was sent.
+func olderMined(ctx context.Context, s *stage) error {
+	p := s.newPayment()
+	if err := s.waiting(ctx, p); err != nil {
+		return err
+	}
+	if err := s.out(ctx, p, 2); err != nil {
+		return err
+	}
+	s.provider.away(true)
+	defer s.provider.away(false)
+	var older, newer string
+	var raw []byte
+	err := s.query(ctx, `
+		SELECT a.tx_hash, a.raw, (SELECT tx_hash FROM dispatch_attempts b WHERE b.order_id = a.order_id AND b.raw IS NOT NULL ORDER BY version DESC LIMIT 1)
+		FROM dispatch_attempts a WHERE order_id = $1 AND version = 1`, []any{p.made.WithdrawalID}, &older, &raw, &newer)
+	if err != nil {
+		return err
+	}
+	node := s.world.Chain()
+	if err := node.DropTransaction(ctx, common.HexToHash(newer)); err != nil {
+		return err
+	}
+	var got common.Hash
+	if err := node.RPC.CallContext(ctx, &got, "eth_sendRawTransaction", fmt.Sprintf("0x%x", raw)); err != nil {
+		return err
+	}
+	if err := node.Mine(ctx, 1); err != nil {
+		return err
+	}
+	s.meanwhile = func(ctx context.Context) error { s.provider.away(false); return s.goOn(ctx) }
+	if err := s.outside(ctx); err != nil {
+		return err
+	}
+	if err := s.completed(ctx, p, paid); err != nil {
+		return err
+	}
+	if p.last.TxHash == nil || *p.last.TxHash != older {
+		return fmt.Errorf("the older version %s was mined, and the withdrawal names %v", older, p.last.TxHash)
+	}
+	return nil
+}
+
+// forkedAway is in a block that a fork takes away.
+func forkedAway(ctx context.Context, s *stage) error {
+	p := s.newPayment()
+	if err := s.waiting(ctx, p); err != nil {
+		return err
+	}
+	s.held = func(ctx context.Context) error { return s.world.Chain().Reorg(ctx, 1) }
+	s.meanwhile = s.goOn
+	err := s.through(ctx, place(s.point.name), func(ctx context.Context) error { return s.world.Chain().Mine(ctx, 1) })
+	if err != nil {
+		return err
+	}
+	return s.completed(ctx, p, paid)
+}
+
+// reverted is refused by the token after it was signed.
+func reverted(ctx context.Context, s *stage) error {
+	p := s.newPayment()
+	release, err := s.hold(ctx, "W14", s.pay(p))
+	if err != nil {
+		return err
+	}
+	hash, err := s.world.Chain().Send(ctx, ptr(s.token()), nil, evmtoken.FiatToken.Call("blacklist", p.to))
+	if err != nil {
+		return err
+	}
+	if _, err := s.world.Chain().Receipt(ctx, hash); err != nil {
+		return err
+	}
+	if err := s.through(ctx, s.point.name, func(context.Context) error { return release() }); err != nil {
+		return err
+	}
+	return s.completed(ctx, p, failed)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// cancelled is taken back while it waits in the pool: it ends either way, and
+// in only one.
+func cancelled(ctx context.Context, s *stage) error {
+	p := s.newPayment()
+	if err := s.waiting(ctx, p); err != nil {
+		return err
+	}
+	desk := dispatch.New(s.tools.DB(), s.tools.Chains()[chain.Ethereum], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	s.meanwhile = s.goOn
+	err := s.through(ctx, s.point.name, func(ctx context.Context) error {
+		return until(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
+			return desk.Cancel(ctx, p.made.WithdrawalID)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return s.completed(ctx, p, paid, failed)
+}
+
+// approved is a payment that a person allows, with the command, which dies or
+// is cut off; it is given again until it is done.
+func approved(ctx context.Context, s *stage) error {
+	p := s.newPayment()
+	p.body["requireApproval"] = true
+	if err := s.accepted(ctx, p); err != nil {
+		return err
+	}
+	approve := func() (*process, error) {
+		return launch("approval", s.program, nil, s.env(), "withdrawals", "approve", "--config", s.file("service"),
+			"--as", s.world.Info.Users[0].Email, p.made.WithdrawalID)
+	}
+	file, what := s.point.name, "wait"
+	switch {
+	case s.fault == Kill:
+		what = "kill"
+	case s.point.commit && (s.fault == Cut || s.fault == Postgres):
+		file += ".commit"
+	}
+	if err := s.arm(file, what); err != nil {
+		return err
+	}
+	first, err := approve()
+	if err != nil {
+		return err
+	}
+	if err := s.arrived(ctx, file); err != nil {
+		return err
+	}
+	s.reached = true
+	switch {
+	case what == "kill":
+		err = first.killed(ctx)
+	case file != s.point.name:
+		err = s.unanswered(ctx, file)
+	default:
+		err = s.inflict(ctx, func() error { return s.release(file) })
+	}
+	if err != nil {
+		return errors.Join(err, first.kill())
+	}
+	<-first.done
+	err = until(ctx, "the approval has come through", sceneMax, func(ctx context.Context) (bool, error) {
+		if _, err := s.call(ctx, http.MethodGet, "/withdrawals/"+p.made.WithdrawalID, nil, &p.last); err != nil {
+			return false, err
+		}
+		if p.last.Status != "AWAITING_APPROVAL" {
+			return true, nil
+		}
+		again, err := approve()
+		if err != nil {
+			return false, err
+		}
+		<-again.done
+		return false, again.err()
+	})
+	if err != nil {
+		return err
+	}
+	return s.completed(ctx, p, paid)
+}
+
+// deposit1 is a deposit through the point.
+func deposit1(ctx context.Context, s *stage) error {
+	d := s.newDeposit(smallUnits)
+	if err := s.addressed(ctx, d); err != nil {
+		return err
+	}
+	if err := s.through(ctx, place(s.point.name), func(ctx context.Context) error { return s.send(ctx, d) }); err != nil {
+		return err
+	}
+	return s.credited(ctx, d)
+}
+
+// credited waits for the credit and compares the balance.
+func (s *stage) credited(ctx context.Context, d *deposit) error {
+	if err := s.booked(ctx, d); err != nil {
+		return err
+	}
+	return s.has(ctx, d.customer, d.units)
+}
+
+// rescanned sets the walk back below a deposit while it is being credited.
+func rescanned(ctx context.Context, s *stage) error {
+	s.held = func(ctx context.Context) error {
+		walker := scan.New(s.tools.DB(), scan.Config{Chain: chain.Ethereum, Reader: s.tools.Chains()[chain.Ethereum].Reader}, nil, slog.New(slog.DiscardHandler))
+		var at uint64
+		if err := s.query(ctx, `SELECT height - 8 FROM scan_cursors`, nil, &at); err != nil {
+			return err
+		}
+		return walker.Rewind(ctx, at, audit.Operator("crash trial"))
+	}
+	return deposit1(ctx, s)
+}
+
+// twoWalkers has a second service alive, which waits for the first to fall.
+func twoWalkers(ctx context.Context, s *stage) error {
+	if err := s.startSecond(ctx); err != nil {
+		return err
+	}
+	err := deposit1(ctx, s)
+	if err == nil {
+		err = s.drained(ctx, drainMax)
+	}
+	return errors.Join(err, s.endSecond())
+}
+
+// seen is a deposit in the newest block, shown and not final, with its bytes.
+func (s *stage) seen(ctx context.Context, d *deposit) ([]byte, error) {
+	if err := s.addressed(ctx, d); err != nil {
+		return nil, err
+	}
+	s.still()
+	if err := s.send(ctx, d); err != nil {
+		return nil, err
+	}
+	if err := s.world.Chain().Mine(ctx, 1); err != nil {
+		return nil, err
+	}
+	if err := s.shown(ctx, d, "CONFIRMING"); err != nil {
+		return nil, err
+	}
+	return s.raw(ctx, d.tx)
+}
+
+func (s *stage) shown(ctx context.Context, d *deposit, status string) error {
+	return until(ctx, "the deposit is "+status, sceneMax, func(ctx context.Context) (bool, error) {
+		var is string
+		err := s.query(ctx, `SELECT coalesce(string_agg(status, ','), '') FROM deposits WHERE customer_id = $1`, []any{d.customer}, &is)
+		if err == nil && is != status {
+			err = fmt.Errorf("it is %q", is)
+		}
+		return err == nil, err
+	})
+}
+
+// forkFound is a deposit that a fork takes away and that comes back.
+func forkFound(ctx context.Context, s *stage) error {
+	d := s.newDeposit(smallUnits)
+	raw, err := s.seen(ctx, d)
+	if err != nil {
+		return err
+	}
+	s.meanwhile = func(ctx context.Context) error {
+		return errors.Join(s.back1(ctx, raw), s.goOn(ctx))
+	}
+	err = s.through(ctx, s.point.name, func(ctx context.Context) error { return s.world.Chain().Reorg(ctx, 1) })
+	if err != nil {
+		return err
+	}
+	return s.credited(ctx, d)
+}
+
+// back1 sends a transaction again that a fork took away.
+func (s *stage) back1(ctx context.Context, raw []byte) error {
+	var hash common.Hash
+	err := s.world.Chain().RPC.CallContext(ctx, &hash, "eth_sendRawTransaction", fmt.Sprintf("0x%x", raw))
+	if err != nil && !strings.Contains(err.Error(), "already") {
+		return err
+	}
+	return nil
+}
+
+// includedAgain is in another block, at another place of it, after a fork.
+func includedAgain(ctx context.Context, s *stage) error {
+	d := s.newDeposit(smallUnits)
+	raw, err := s.seen(ctx, d)
+	if err != nil {
+		return err
+	}
+	if err := s.world.Chain().Reorg(ctx, 1); err != nil {
+		return err
+	}
+	if err := s.shown(ctx, d, "ORPHANED"); err != nil {
+		return err
+	}
+	s.meanwhile = s.goOn
+	err = s.through(ctx, s.point.name, func(ctx context.Context) error {
+		return s.world.Chain().Reorg(ctx, 1, anvil.ReorgTx{Raw: raw})
+	})
+	if err != nil {
+		return err
+	}
+	return s.credited(ctx, d)
+}
+
+// undecodable is a block whose receipts are nonsense for a while: the walk
+// stands before it, over the fault, and does not skip it.
+func undecodable(ctx context.Context, s *stage) error {
+	d := s.newDeposit(smallUnits)
+	if err := s.addressed(ctx, d); err != nil {
+		return err
+	}
+	s.provider.garble(true)
+	defer s.provider.garble(false)
+	if err := s.send(ctx, d); err != nil {
+		return err
+	}
+	receipt, err := s.world.Chain().Receipt(ctx, d.tx)
+	if err != nil {
+		return err
+	}
+	standing := func() error {
+		return until(ctx, "the walk stands before the block", sceneMax, func(ctx context.Context) (bool, error) {
+			head, err := s.world.Chain().Eth.BlockNumber(ctx)
+			if err != nil {
+				return false, err
+			}
+			var at uint64
+			if err := s.query(ctx, `SELECT height FROM scan_cursors`, nil, &at); err != nil {
+				return false, err
+			}
+			if at >= receipt.BlockNumber.Uint64() {
+				return false, fmt.Errorf("it went over block %d to %d", receipt.BlockNumber, at)
+			}
+			return head > receipt.BlockNumber.Uint64()+8 && at == receipt.BlockNumber.Uint64()-1, nil
+		})
+	}
+	if err := standing(); err != nil {
+		return err
+	}
+	if err := s.outside(ctx); err != nil {
+		return err
+	}
+	if err := standing(); err != nil {
+		return err
+	}
+	s.provider.garble(false)
+	return s.credited(ctx, d)
+}
+
+// swept1 is a deposit that is worth a sweep, which needs gas first.
+func swept1(ctx context.Context, s *stage) error {
+	d := s.newDeposit(largeUnits)
+	if err := s.addressed(ctx, d); err != nil {
+		return err
+	}
+	if err := s.through(ctx, s.point.name, func(ctx context.Context) error { return s.send(ctx, d) }); err != nil {
+		return err
+	}
+	if err := s.credited(ctx, d); err != nil {
+		return err
+	}
+	return s.emptied(ctx, d)
+}
+
+// emptied waits until nothing is left at a deposit's address, as the chain says.
+func (s *stage) emptied(ctx context.Context, d *deposit) error {
+	return until(ctx, "the address is swept", drainMax, func(ctx context.Context) (bool, error) {
+		left, err := s.world.Chain().TokenBalance(ctx, s.token(), d.address)
+		if err == nil && left.Sign() != 0 {
+			err = fmt.Errorf("it holds %s", left)
+		}
+		return err == nil, err
+	})
+}
+
+// sweptTwice gets a second deposit at the same address while the sweep of the
+// first is about to be signed.
+func sweptTwice(ctx context.Context, s *stage) error {
+	d := s.newDeposit(largeUnits)
+	if err := s.addressed(ctx, d); err != nil {
+		return err
+	}
+	s.held = func(ctx context.Context) error {
+		if err := s.send(ctx, d); err != nil {
+			return err
+		}
+		d.credited = 2
+		return s.booked(ctx, d)
+	}
+	if err := s.through(ctx, s.point.name, func(ctx context.Context) error { return s.send(ctx, d) }); err != nil {
+		return err
+	}
+	if err := s.booked(ctx, d); err != nil {
+		return err
+	}
+	if err := s.has(ctx, d.customer, new(big.Int).Mul(d.units, big.NewInt(2))); err != nil {
+		return err
+	}
+	return s.emptied(ctx, d)
+}
+
+// endpointGone deletes an endpoint that has failed once: nothing more goes there.
+func endpointGone(ctx context.Context, s *stage) error {
+	var hook struct{ EndpointID, Secret string }
+	path := "/gone-" + s.name
+	s.receiver.expect(path, "", true)
+	status, err := s.call(ctx, http.MethodPost, "/webhook-endpoints", map[string]any{
+		"url": s.receiver.url + path, "events": []webhook.Type{webhook.CustomerWithdraw},
+	}, &hook)
+	if err != nil || status != http.StatusCreated {
+		return fmt.Errorf("register a second webhook: %d %w", status, err)
+	}
+	s.receiver.expect(path, hook.Secret, true)
+	p := s.newPayment()
+	if err := s.pay(p)(ctx); err != nil {
+		return err
+	}
+	err = until(ctx, "the second webhook was tried", reachMax, func(context.Context) (bool, error) { return s.receiver.count(path) > 0, nil })
+	if err != nil {
+		return err
+	}
+	if _, err := s.call(ctx, http.MethodDelete, "/webhook-endpoints/"+hook.EndpointID, nil, nil); err != nil {
+		return err
+	}
+	if err := s.outside(ctx); err != nil {
+		return err
+	}
+	if err := s.completed(ctx, p, paid); err != nil {
+		return err
+	}
+	if n := s.receiver.count(path); n != 1 {
+		return fmt.Errorf("the deleted endpoint got %d posts, want the one before", n)
+	}
+	return nil
+}
+
+// overslept is stopped with a delivery that was answered and not recorded, for
+// longer than its lease: the second service delivers again, with the same body,
+// and the first's record comes too late to count.
+func overslept(ctx context.Context, s *stage) error {
+	s.whole = leaseAndMore
+	p := s.newPayment()
+	if err := s.through(ctx, place(s.point.name), s.pay(p)); err != nil {
+		return err
+	}
+	if err := s.completed(ctx, p, paid); err != nil {
+		return err
+	}
+	for _, eventID := range []webhook.Type{webhook.CustomerWithdraw} {
+		var again int
+		err := s.query(ctx, `SELECT coalesce(max(attempts), 0) FROM deliveries d JOIN events e USING (event_id) WHERE e.resource_id = $1 AND e.type = $2`,
+			[]any{p.made.WithdrawalID, string(eventID)}, &again)
+		if err != nil {
+			return err
+		}
+		if again != 1 {
+			return fmt.Errorf("%d attempts were recorded, want the one of who held the lease last", again)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,432 @@
+package crashes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/pg/local"
+	"github.com/cofferpay/coffer/internal/trial/oracle"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	blockEvery = 200 * time.Millisecond
+	callMax    = 20 * time.Second // one call of the API
+	answerMax  = 60 * time.Second // until the API has answered, over restarts
+	drainMax   = 60 * time.Second // until nothing is open any more
+	upMax      = 30 * time.Second // for a process to answer
+	hookPath   = "/hooks"
+	rich       = "user_rich" // the customer whose money the payments are
+	richUnits  = 1_000_000_000_000
+)
+
+// town is a world with the service as real processes: a signer, a service, now
+// and then a second one, and wires between them that can be cut. Its clock of
+// blocks is ours, so that the chain can be stopped.
+type town struct {
+	world    *localworld.World
+	conf     app.Config // as the world has it: the signer's files, no wires
+	dir      string
+	program  string
+	points   string // the folder that arms the processes
+	socket   string
+	log      *tail // of the service, over its lives
+	signer   *process
+	service  *process
+	second   *process
+	wire     *wire
+	provider *provider
+	receiver *receiver
+	tools    *app.App
+	oracle   *oracle.Chain
+	mining   atomic.Bool
+	stopMine context.CancelFunc
+	mined    sync.WaitGroup
+
+	usdc      localworld.Mint
+	claims    []*payment
+	deposited *big.Int // USDC that was sent to addresses of ours
+	cells     int      // played here
+}
+
+// newTown starts everything and makes one customer rich.
+func newTown(ctx context.Context, program string) (t *town, err error) {
+	t = &town{program: program, log: &tail{}, deposited: new(big.Int)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.stop())
+			t = nil
+		}
+	}()
+	if t.dir, err = os.MkdirTemp("", "coffer-crash-"); err != nil {
+		return t, err
+	}
+	t.points, t.socket = filepath.Join(t.dir, "points"), filepath.Join(t.dir, "signer.sock")
+	if err := os.Mkdir(t.points, 0o700); err != nil {
+		return t, err
+	}
+	t.world, err = localworld.Start(ctx, localworld.Options{Dir: t.dir, Bare: true, Manual: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return t, err
+	}
+	if t.conf, err = app.ReadConfig(t.world.Info.Config); err != nil {
+		return t, err
+	}
+	t.mine(ctx)
+	if err := t.connect(); err != nil {
+		return t, err
+	}
+	if err := t.writeConfigs(); err != nil {
+		return t, err
+	}
+	if err := t.startSigner(ctx); err != nil {
+		return t, err
+	}
+	if err := t.startService(ctx); err != nil {
+		return t, err
+	}
+	if t.tools, err = app.OpenTools(ctx, t.conf, slog.New(slog.DiscardHandler)); err != nil {
+		return t, err
+	}
+	var hook struct{ EndpointID, Secret string }
+	every := []webhook.Type{
+		webhook.CustomerDeposit, webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdraw,
+		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
+	}
+	if status, err := t.call(ctx, http.MethodPost, "/webhook-endpoints", map[string]any{"url": t.receiver.url + hookPath, "events": every}, &hook); err != nil || status != http.StatusCreated {
+		return t, fmt.Errorf("register the webhook: %d %w", status, err)
+	}
+	t.receiver.expect(hookPath, hook.Secret, false)
+	d := &deposit{customer: rich, units: big.NewInt(richUnits)}
+	if err := t.payIn(ctx, d); err != nil {
+		return t, err
+	}
+	return t, t.drained(ctx, drainMax)
+}
+
+// mine makes a block now and then while mining is on.
+func (t *town) mine(ctx context.Context) {
+	ctx, t.stopMine = context.WithCancel(ctx)
+	t.mining.Store(true)
+	t.mined.Go(func() {
+		tick := time.NewTicker(blockEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if t.mining.Load() {
+					_ = t.world.Chain().Mine(ctx, 1) // the next tick tries again
+				}
+			}
+		}
+	})
+}
+
+func (t *town) connect() (err error) {
+	db, err := url.Parse(t.conf.Database.URL)
+	if err != nil {
+		return err
+	}
+	if t.wire, err = newWire(db.Host); err != nil {
+		return err
+	}
+	if t.provider, err = newProvider(t.world.Chain().URL); err != nil {
+		return err
+	}
+	if t.receiver, err = newReceiver(); err != nil {
+		return err
+	}
+	for _, m := range t.world.Info.Mints {
+		if m.Symbol == "USDC" {
+			t.usdc = m
+		}
+	}
+	t.oracle = oracle.Open(t.world.Chain().URL)
+	return nil
+}
+
+func (t *town) file(name string) string { return filepath.Join(t.dir, name+".toml") }
+
+// writeConfigs writes what each process runs with: the signer has the keys, the
+// services have its socket; the first service has the wires.
+func (t *town) writeConfigs() error {
+	t.conf.Paces = app.Paces{
+		Scan: tenth, Dispatch: tenth, Sweep: 3 * tenth, Verify: 50 * tenth, Resend: 10 * tenth, Bump: 20 * tenth,
+	}
+	if err := app.WriteConfig(t.file("signer"), t.conf); err != nil {
+		return err
+	}
+	second := t.conf
+	second.Signer = app.Signer{Socket: t.socket}
+	second.Database.MaxConns = 10
+	first := second
+	var err error
+	for _, listen := range []*string{&second.API.Listen, &second.Ops.Listen} {
+		if *listen, err = freePort(); err != nil {
+			return err
+		}
+	}
+	if err := app.WriteConfig(t.file("second"), second); err != nil {
+		return err
+	}
+	db, err := url.Parse(first.Database.URL)
+	if err != nil {
+		return err
+	}
+	db.Host = t.wire.address()
+	first.Database.URL = db.String()
+	eth := first.Chains[chain.Ethereum]
+	eth.Endpoints = []string{t.provider.url}
+	first.Chains = map[chain.Name]app.Chain{chain.Ethereum: eth}
+	return app.WriteConfig(t.file("service"), first)
+}
+
+const tenth = app.Duration(100 * time.Millisecond)
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+func (t *town) env() []string { return []string{"COFFER_CRASH_DIR=" + t.points} }
+
+func (t *town) startSigner(ctx context.Context) (err error) {
+	t.signer, err = launch("signer", t.program, t.log, t.env(), "signer", "serve", "--config", t.file("signer"), "--socket", t.socket)
+	if err != nil {
+		return err
+	}
+	return until(ctx, "the signer answers", upMax, func(ctx context.Context) (bool, error) {
+		if !t.signer.alive() {
+			return false, fmt.Errorf("it ended with %w", orClean(t.signer.err()))
+		}
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "unix", t.socket)
+		if err != nil {
+			return false, err
+		}
+		return true, c.Close()
+	})
+}
+
+func (t *town) startService(ctx context.Context) (err error) {
+	t.service, err = launch("service", t.program, t.log, t.env(), "serve", "--config", t.file("service"))
+	if err != nil {
+		return err
+	}
+	return ready(ctx, t.service, t.conf.Ops.Listen)
+}
+
+func (t *town) startSecond(ctx context.Context) (err error) {
+	conf, err := app.ReadConfig(t.file("second"))
+	if err != nil {
+		return err
+	}
+	if t.second, err = launch("second service", t.program, nil, t.env(), "serve", "--config", t.file("second")); err != nil {
+		return err
+	}
+	return ready(ctx, t.second, conf.Ops.Listen)
+}
+
+func (t *town) endSecond() error {
+	if t.second == nil {
+		return nil
+	}
+	err := t.second.end()
+	if err == nil && t.second.err() != nil {
+		err = fmt.Errorf("the second service ended with %w:\n%s", t.second.err(), t.second.log)
+	}
+	t.second = nil
+	return err
+}
+
+func orClean(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+func ready(ctx context.Context, p *process, ops string) error {
+	return until(ctx, "the "+p.name+" is ready", upMax, func(ctx context.Context) (bool, error) {
+		if !p.alive() {
+			return false, fmt.Errorf("it ended with %w:\n%s", orClean(p.err()), p.log)
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/readyz", nil)
+		if err != nil {
+			return false, err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false, err
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode == http.StatusOK, nil
+	})
+}
+
+// stop ends everything that newTown started.
+func (t *town) stop() error {
+	var errs []error
+	for _, p := range []*process{t.second, t.service, t.signer} {
+		if p != nil {
+			errs = append(errs, p.kill())
+		}
+	}
+	if t.tools != nil {
+		errs = append(errs, t.tools.Close())
+	}
+	if t.stopMine != nil {
+		t.stopMine()
+		t.mined.Wait()
+	}
+	if t.provider != nil {
+		t.provider.close()
+	}
+	if t.wire != nil {
+		t.wire.close()
+	}
+	if t.receiver != nil {
+		t.receiver.close()
+	}
+	if t.world != nil {
+		errs = append(errs, t.world.Stop())
+	}
+	if t.dir != "" {
+		errs = append(errs, os.RemoveAll(t.dir))
+	}
+	return errors.Join(errs...)
+}
+
+var impatient = &http.Client{Timeout: callMax}
+
+// call calls the API until it answers: the service may be dead at any moment,
+// and the same request with the same key may always be sent again.
+func (t *town) call(ctx context.Context, method, path string, body, into any) (status int, err error) {
+	payload, err := json.Marshal(body)
+	if err != nil {
+		return 0, err
+	}
+	err = until(ctx, method+" "+path+" is answered", answerMax, func(ctx context.Context) (bool, error) {
+		status, err = t.try(ctx, method, path, payload, into)
+		if err == nil && (status >= 500 || status == http.StatusTooManyRequests) {
+			err = fmt.Errorf("status %d", status)
+		}
+		return err == nil, err
+	})
+	return status, err
+}
+
+func (t *town) try(ctx context.Context, method, path string, payload []byte, into any) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, method, t.world.Info.BaseURL+path, bytes.NewReader(payload))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("x-api-key", t.world.Info.APIKey)
+	if method == http.MethodPost {
+		req.Header.Set("content-type", "application/json")
+	}
+	resp, err := impatient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || into == nil || len(b) == 0 || resp.StatusCode >= 300 {
+		if resp.StatusCode >= 400 && resp.StatusCode < 500 && err == nil {
+			err = nil
+		}
+		return resp.StatusCode, err
+	}
+	return resp.StatusCode, json.Unmarshal(b, into)
+}
+
+// query reads one row from the database as its superuser, or changes something.
+func (t *town) query(ctx context.Context, sql string, args []any, into ...any) error {
+	conn, err := pgx.Connect(ctx, t.world.Database().SuperURL(local.Database))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if len(into) == 0 {
+		_, err := conn.Exec(ctx, sql, args...)
+		return err
+	}
+	return conn.QueryRow(ctx, sql, args...).Scan(into...)
+}
+
+// open is what is still under way, by kind; empty when nothing is.
+const openWork = `
+	SELECT coalesce(string_agg(kind || ' ' || n, ', '), '') FROM (
+		SELECT 'order ' || status AS kind, count(*) AS n FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY status
+		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
+		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING') GROUP BY status
+		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
+		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
+		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
+		UNION ALL SELECT 'delivery', count(*) FROM deliveries WHERE status = 'PENDING'
+		UNION ALL SELECT 'freeze: ' || reason, 1 FROM freezes WHERE lifted_at IS NULL
+	) AS open WHERE n > 0`
+
+// drained waits until nothing is under way any more.
+func (t *town) drained(ctx context.Context, patience time.Duration) error {
+	return until(ctx, "everything is done", patience, func(ctx context.Context) (bool, error) {
+		var left string
+		if err := t.query(ctx, openWork, nil, &left); err != nil {
+			return false, err
+		}
+		if left != "" {
+			return false, errors.New("open: " + left)
+		}
+		return true, nil
+	})
+}
+
+// expire lets the leases of deliveries run out, as a minute does: who held them
+// is dead.
+func (t *town) expire(ctx context.Context) error {
+	return t.query(ctx, `UPDATE deliveries SET leased_until = now(), attempt_after = now() WHERE status = 'PENDING' AND lease IS NOT NULL`, nil)
+}
+
+// ours are the addresses that our keys control.
+func (t *town) ours(ctx context.Context) (map[string]bool, error) {
+	var all []string
+	if err := t.query(ctx, `SELECT array_agg(lower(address)) FROM wallets`, nil, &all); err != nil {
+		return nil, err
+	}
+	out := map[string]bool{}
+	for _, a := range all {
+		out[a] = true
+	}
+	return out, nil
+}
+
+func (t *town) asset() string { return strings.ToLower(*t.usdc.ContractAddress) }
+
+func (t *town) token() common.Address { return common.HexToAddress(*t.usdc.ContractAddress) }

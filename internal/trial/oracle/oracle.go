@@ -1,0 +1,364 @@
+// Package oracle reads an EVM chain with its own few lines, to say what really
+// happened: what every address received, what our addresses sent, what they
+// hold. It shares no code with the product, so that a mistake in reading the
+// chain cannot hide itself.
+//
+// What never happens here: an answer taken from the service or its database. A
+// crash leaves nothing; it keeps what it read in memory.
+package oracle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// transferTopic is the first topic of the ERC-20 event Transfer(address,address,uint256).
+const transferTopic = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+
+// Movement is an amount that changed its address, in atomic units. An asset is
+// the address of a token's contract, or "" for the native coin. Addresses and
+// hashes are lower-case hex.
+type Movement struct {
+	Tx       string
+	Block    uint64
+	Asset    string
+	From, To string
+	Amount   *big.Int
+}
+
+// Sent is a transaction in a block.
+type Sent struct {
+	Hash      string
+	Block     uint64
+	From, To  string
+	Nonce     uint64
+	Succeeded bool
+	Fee       *big.Int // wei
+}
+
+type block struct {
+	hash      string
+	movements []Movement
+	sent      []Sent
+}
+
+// Chain is what was read of a chain so far. It is not safe for concurrent use.
+type Chain struct {
+	url    string
+	blocks []block // by height
+}
+
+// Open prepares to read the chain at a JSON-RPC URL.
+func Open(url string) *Chain { return &Chain{url: url} }
+
+type rawBlock struct {
+	Number, Hash, ParentHash string
+	Transactions             []struct {
+		Hash, From, Nonce, Value string
+		To                       *string
+	}
+}
+
+type rawReceipt struct {
+	TransactionHash, Status, GasUsed, EffectiveGasPrice string
+	Logs                                                []struct {
+		Address, Data string
+		Topics        []string
+	}
+}
+
+type rawFrame struct {
+	Type, From, To, Value, Error string
+	Calls                        []rawFrame
+}
+
+// Walk reads on to the newest block, and reads again what a fork has replaced.
+// It returns the height it stands at.
+func (c *Chain) Walk(ctx context.Context) (height uint64, err error) {
+	var head struct{ Number, Hash string }
+	if err := c.call(ctx, &head, "eth_getBlockByNumber", "latest", false); err != nil {
+		return 0, err
+	}
+	latest, err := number(head.Number)
+	if err != nil {
+		return 0, err
+	}
+	if uint64(len(c.blocks)) > latest+1 {
+		c.blocks = c.blocks[:latest+1]
+	}
+	for uint64(len(c.blocks)) <= latest {
+		at := uint64(len(c.blocks))
+		var b rawBlock
+		if err := c.call(ctx, &b, "eth_getBlockByNumber", hex(at), true); err != nil {
+			return 0, err
+		}
+		if at > 0 && b.ParentHash != c.blocks[at-1].hash {
+			c.blocks = c.blocks[:at-1] // a fork: one more back
+			continue
+		}
+		read, err := c.read(ctx, at, b)
+		if err != nil {
+			return 0, fmt.Errorf("block %d: %w", at, err)
+		}
+		c.blocks = append(c.blocks, read)
+	}
+	if c.blocks[latest].hash != head.Hash {
+		c.blocks = c.blocks[:latest]
+		return c.Walk(ctx)
+	}
+	return latest, nil
+}
+
+func (c *Chain) read(ctx context.Context, at uint64, b rawBlock) (block, error) {
+	out := block{hash: b.Hash}
+	if len(b.Transactions) == 0 {
+		return out, nil
+	}
+	var receipts []rawReceipt
+	if err := c.call(ctx, &receipts, "eth_getBlockReceipts", hex(at)); err != nil {
+		return out, err
+	}
+	if len(receipts) != len(b.Transactions) {
+		return out, fmt.Errorf("%d transactions and %d receipts", len(b.Transactions), len(receipts))
+	}
+	for i, tx := range b.Transactions {
+		r := receipts[i]
+		if r.TransactionHash != tx.Hash {
+			return out, fmt.Errorf("receipt %d is of %s, not of %s", i, r.TransactionHash, tx.Hash)
+		}
+		nonce, err := number(tx.Nonce)
+		if err != nil {
+			return out, err
+		}
+		used, err := integer(r.GasUsed)
+		if err != nil {
+			return out, err
+		}
+		price, err := integer(r.EffectiveGasPrice)
+		if err != nil {
+			return out, err
+		}
+		s := Sent{Hash: lower(tx.Hash), Block: at, From: lower(tx.From), Nonce: nonce, Succeeded: r.Status == "0x1", Fee: new(big.Int).Mul(used, price)}
+		if tx.To != nil {
+			s.To = lower(*tx.To)
+		}
+		out.sent = append(out.sent, s)
+		if !s.Succeeded {
+			continue
+		}
+		tokens, err := tokenMovements(s, r)
+		if err != nil {
+			return out, err
+		}
+		out.movements = append(out.movements, tokens...)
+		var frame rawFrame
+		tracer := map[string]any{"tracer": "callTracer"}
+		if err := c.call(ctx, &frame, "debug_traceTransaction", tx.Hash, tracer); err != nil {
+			return out, err
+		}
+		if err := coinMovements(s, frame, &out.movements); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func tokenMovements(s Sent, r rawReceipt) (out []Movement, err error) {
+	for _, l := range r.Logs {
+		if len(l.Topics) != 3 || l.Topics[0] != transferTopic {
+			continue
+		}
+		amount, err := integer(l.Data)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Movement{
+			Tx: s.Hash, Block: s.Block, Asset: lower(l.Address), From: ofTopic(l.Topics[1]), To: ofTopic(l.Topics[2]), Amount: amount,
+		})
+	}
+	return out, nil
+}
+
+// coinMovements adds what a call and the calls inside it moved of the native
+// coin. A call that failed took everything inside it back.
+func coinMovements(s Sent, f rawFrame, out *[]Movement) error {
+	if f.Error != "" {
+		return nil
+	}
+	if f.Value != "" && (f.Type == "CALL" || f.Type == "CREATE" || f.Type == "CREATE2" || f.Type == "SELFDESTRUCT") {
+		amount, err := integer(f.Value)
+		if err != nil {
+			return err
+		}
+		if amount.Sign() > 0 {
+			*out = append(*out, Movement{Tx: s.Hash, Block: s.Block, From: lower(f.From), To: lower(f.To), Amount: amount})
+		}
+	}
+	for _, inner := range f.Calls {
+		if err := coinMovements(s, inner, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Received is what came to an address of an asset, in the order of the chain.
+func (c *Chain) Received(asset, to string) (out []Movement) {
+	for _, b := range c.blocks {
+		for _, m := range b.movements {
+			if m.Asset == asset && m.To == to {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}
+
+// Sent are the transactions of any of the addresses, in the order of the chain.
+func (c *Chain) Sent(from map[string]bool) (out []Sent) {
+	for _, b := range c.blocks {
+		for _, s := range b.sent {
+			if from[s.From] {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// Left is what went from any of the addresses to an address that is not one of them.
+func (c *Chain) Left(ours map[string]bool) (out []Movement) {
+	for _, b := range c.blocks {
+		for _, m := range b.movements {
+			if ours[m.From] && !ours[m.To] {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}
+
+// Holds is what an address has of an asset at a height, asked of the chain's
+// state and not of its movements.
+func (c *Chain) Holds(ctx context.Context, asset, holder string, height uint64) (*big.Int, error) {
+	var answer string
+	if asset == "" {
+		if err := c.call(ctx, &answer, "eth_getBalance", holder, hex(height)); err != nil {
+			return nil, err
+		}
+		return integer(answer)
+	}
+	const balanceOf = "0x70a08231000000000000000000000000"
+	ask := map[string]string{"to": asset, "data": balanceOf + strings.TrimPrefix(holder, "0x")}
+	if err := c.call(ctx, &answer, "eth_call", ask, hex(height)); err != nil {
+		return nil, err
+	}
+	return integer(answer)
+}
+
+// Claim is what the service says of a payment to a destination that nothing
+// else was ever sent to.
+type Claim struct {
+	ID     string
+	Asset  string
+	To     string
+	Amount *big.Int
+	Paid   bool
+	Tx     string // of the payment, when Paid
+}
+
+// Judge compares claims with the chain: who was paid received exactly the
+// amount, once, in the transaction that is named; who was not received nothing;
+// and nothing left our addresses for anybody else. It returns what is wrong.
+func (c *Chain) Judge(claims []Claim, ours map[string]bool) (wrong []string) {
+	claimed := map[[2]string]bool{}
+	for _, claim := range claims {
+		to := lower(claim.To)
+		claimed[[2]string{claim.Asset, to}] = true
+		got := c.Received(claim.Asset, to)
+		switch {
+		case !claim.Paid && len(got) > 0:
+			wrong = append(wrong, fmt.Sprintf("%s was not paid, says the service, and %s received %s in %s", claim.ID, to, got[0].Amount, got[0].Tx))
+		case claim.Paid && len(got) != 1:
+			wrong = append(wrong, fmt.Sprintf("%s: %s was paid %d times, want once", claim.ID, to, len(got)))
+		case claim.Paid && (got[0].Amount.Cmp(claim.Amount) != 0 || got[0].Tx != lower(claim.Tx) || !ours[got[0].From]):
+			wrong = append(wrong, fmt.Sprintf("%s: %s received %s in %s from %s, want %s in %s from us", claim.ID, to, got[0].Amount, got[0].Tx, got[0].From, claim.Amount, claim.Tx))
+		}
+	}
+	for _, m := range c.Left(ours) {
+		if !claimed[[2]string{m.Asset, m.To}] {
+			wrong = append(wrong, fmt.Sprintf("%s of %q went from %s to %s in %s, and nobody asked for it", m.Amount, m.Asset, m.From, m.To, m.Tx))
+		}
+	}
+	return wrong
+}
+
+// call is one JSON-RPC call.
+func (c *Chain) call(ctx context.Context, into any, method string, params ...any) error {
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	var answer struct {
+		Result json.RawMessage
+		Error  *struct{ Message string }
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	if answer.Error != nil {
+		return fmt.Errorf("%s: %s", method, answer.Error.Message)
+	}
+	if len(answer.Result) == 0 || string(answer.Result) == "null" {
+		return fmt.Errorf("%s: %w", method, errNothing)
+	}
+	return json.Unmarshal(answer.Result, into)
+}
+
+var errNothing = errors.New("the chain has no answer")
+
+func hex(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
+
+func number(text string) (uint64, error) {
+	return strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
+}
+
+func integer(text string) (*big.Int, error) {
+	n, ok := new(big.Int).SetString(strings.TrimPrefix(text, "0x"), 16)
+	if !ok {
+		return nil, fmt.Errorf("%q is not a number", text)
+	}
+	return n, nil
+}
+
+// ofTopic is the address in the last twenty bytes of a topic.
+func ofTopic(topic string) string {
+	if len(topic) != 66 {
+		return topic
+	}
+	return "0x" + lower(topic[26:])
+}
+
+func lower(s string) string { return strings.ToLower(s) }
