@@ -112,21 +112,9 @@ func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 			if m.LogoURL != "" {
 				logo = &m.LogoURL
 			}
-			_, err := tx.Exec(ctx, `
-				INSERT INTO mints (mint_id, chain, network, kind, contract, symbol, name, decimals, logo_url,
-					deposit_enabled, withdraw_enabled, min_deposit, min_withdraw, confirmations_required, finality)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-				ON CONFLICT (mint_id) DO UPDATE SET
-					chain = excluded.chain, network = excluded.network, kind = excluded.kind,
-					contract = excluded.contract, decimals = excluded.decimals,
-					symbol = excluded.symbol, name = excluded.name, logo_url = excluded.logo_url,
-					deposit_enabled = excluded.deposit_enabled, withdraw_enabled = excluded.withdraw_enabled,
-					min_deposit = excluded.min_deposit, min_withdraw = excluded.min_withdraw,
-					confirmations_required = excluded.confirmations_required, finality = excluded.finality`,
-				m.ID, string(m.Chain), string(m.Network), string(m.Kind), string(m.Contract), m.Symbol, m.Name, m.Decimals, logo,
-				m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw, m.ConfirmationsRequired, m.Finality)
+			err := write(ctx, tx, m, logo)
 			switch {
-			case pg.Violates(err, "mints_identity_fixed"):
+			case errors.Is(err, errOther) || pg.Violates(err, "mints_identity_fixed"):
 				return fmt.Errorf("mint %d is another token in the database: chain, network, contract and decimals of an id never change; give the new token a new id", m.ID)
 			case pg.Violates(err, "mints_contract_unique"):
 				return fmt.Errorf("mint %d: contract %q on %s has another id in the database", m.ID, m.Contract, m.Chain)
@@ -136,6 +124,45 @@ func Sync(ctx context.Context, db *pg.DB, mints []Mint) error {
 		}
 		return nil
 	})
+}
+
+var errOther = errors.New("the id belongs to another token")
+
+// write adds a mint or brings a known one up to date. Every row in the books
+// that names a mint holds a key share of it until its transaction ends, and an
+// upsert that sets what is part of a key waits for all of those: a process that
+// hangs would keep another from starting. So a known mint is touched only when
+// something differs, and never its key.
+func write(ctx context.Context, tx pg.Tx, m Mint, logo *string) error {
+	args := []any{
+		m.ID, string(m.Chain), string(m.Network), string(m.Kind), string(m.Contract), m.Symbol, m.Name, m.Decimals, logo,
+		m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw, m.ConfirmationsRequired, m.Finality,
+	}
+	added, err := tx.Exec(ctx, `
+		INSERT INTO mints (mint_id, chain, network, kind, contract, symbol, name, decimals, logo_url,
+			deposit_enabled, withdraw_enabled, min_deposit, min_withdraw, confirmations_required, finality)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+		ON CONFLICT (mint_id) DO NOTHING`, args...)
+	if err != nil || added.RowsAffected() == 1 {
+		return err
+	}
+	var same bool
+	err = tx.QueryRow(ctx, `SELECT chain = $2 AND contract = $3 FROM mints WHERE mint_id = $1`, m.ID, string(m.Chain), string(m.Contract)).Scan(&same)
+	if err != nil {
+		return err
+	}
+	if !same {
+		return errOther
+	}
+	_, err = tx.Exec(ctx, `
+		UPDATE mints SET network = $3, kind = $4, symbol = $6, name = $7, decimals = $8, logo_url = $9,
+			deposit_enabled = $10, withdraw_enabled = $11, min_deposit = $12, min_withdraw = $13,
+			confirmations_required = $14, finality = $15
+		WHERE mint_id = $1 AND chain = $2 AND contract = $5
+		  AND (network, kind, symbol, name, decimals, logo_url, deposit_enabled, withdraw_enabled,
+		       min_deposit, min_withdraw, confirmations_required, finality)
+		      IS DISTINCT FROM ($3, $4, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`, args...)
+	return err
 }
 
 // Catalogue is all mints as of one transaction.
