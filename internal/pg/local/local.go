@@ -630,7 +630,8 @@ func (c *Cluster) await(ctx context.Context) error {
 			if err == nil {
 				return conn.Close(ctx)
 			}
-			if _, said := errors.AsType[*pgconn.PgError](err); said {
+			// 57P03: it still recovers, whatever the state file of its former life says.
+			if refused, said := errors.AsType[*pgconn.PgError](err); said && refused.Code != "57P03" {
 				return fmt.Errorf("log in: %w", err)
 			}
 		}
