@@ -56,6 +56,11 @@ generate: ## write generated files anew (the local chain's contracts, go generat
 fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
 
+.PHONY: crash
+crash: setup ## die at every step of a payment and come back (POINTS=W11,W14 FAULTS=kill,signer,postgres,cut,stop WORLDS=3)
+	@go build -o bin/crash.trial ./internal/trial/crashes/run
+	@POINTS='$(POINTS)' FAULTS='$(FAULTS)' WORLDS='$(WORLDS)' bin/crash.trial
+
 .PHONY: soak
 soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
 	@go test -c -o bin/soak.test ./internal/trial/soak

@@ -204,49 +204,6 @@ func (n *town) sound() {
 	}
 }
 
-// Rules WD-7, WD-10 and IDEM-1: the service is killed between the journal and
-// the caller, after the bytes are stored, after the broadcast, and after the
-// settlement; the receiver gets the amount once.
-func TestAWithdrawalIsPaidOnceWhateverIsKilled(t *testing.T) {
-	t.Parallel()
-	n := newTown(t, program(t))
-	n.payIn("user_1", "USDC", 1_000_000_000)
-	m := n.mint("USDC")
-	for _, point := range []string{"W11", "W14", "W18", "W27"} {
-		if err := n.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.Restart(n.ctx, "COFFER_CRASH_AT="+point); err != nil {
-			t.Fatal(err)
-		}
-		to := common.BytesToAddress([]byte("a receiver of " + point))
-		body := map[string]any{
-			"mintId": m.ID, "customerId": "user_1", "amount": "100000000", "toAddress": to.Hex(), "idempotencyKey": "crash-" + point,
-		}
-		var w, again webhook.Withdrawal
-		if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
-			t.Fatalf("%s: POST /withdraw: got %d, want 202", point, status)
-		}
-		dies, cancel := context.WithTimeout(n.ctx, time.Minute)
-		err := n.Killed(dies)
-		cancel()
-		if err != nil {
-			t.Fatalf("%s: %v", point, err)
-		}
-		if err := n.Restart(n.ctx); err != nil {
-			t.Fatal(err)
-		}
-		if status := n.call(http.MethodPost, "/withdraw", body, &again); status != http.StatusAccepted || again.WithdrawalID != w.WithdrawalID {
-			t.Errorf("%s: the same key got %d %s, want %s", point, status, again.WithdrawalID, w.WithdrawalID)
-		}
-		n.completed(w.WithdrawalID)
-		if got := n.has(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
-			t.Errorf("%s: the receiver has %v, want 100000000", point, got)
-		}
-	}
-	n.sound()
-}
-
 // The signer in a process of its own is killed before it is asked, and again as
 // soon as a withdrawal was taken; nothing is lost and nothing is paid twice.
 // Rule WD-7.

@@ -29,6 +29,7 @@ type Options struct {
 	Program string   // coffer, built with the tag crash
 	Points  []string // empty: all
 	Faults  []Fault  // empty: all
+	Only    []string // "W14 kill": these cells alone; empty: all that Points and Faults leave
 	Worlds  int      // at once; 0: one for each core, and one more since they mostly wait
 	Out     io.Writer
 }
@@ -47,8 +48,12 @@ type Report struct {
 	Cells  int
 	Failed int
 	Took   time.Duration
-	table  string
+
+	table, failures string
 }
+
+// Failures are the errors and the ends of the logs of the cells that failed.
+func (r Report) Failures() string { return r.failures }
 
 // String is the table and the verdict.
 func (r Report) String() string { return r.table }
@@ -105,6 +110,7 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 	for _, c := range cells {
 		if c.err != nil || c.took == 0 {
 			r.Failed++
+			r.failures += fmt.Sprintf("%s %s: %v\n%s\n", c.point.name, c.fault, c.err, c.log)
 		}
 	}
 	r.table = table(cells, opts, r)
@@ -170,7 +176,8 @@ func chosen(opts Options) (cells []cell, err error) {
 			continue
 		}
 		for _, f := range Faults {
-			if p.takes(f) && (len(opts.Faults) == 0 || slices.Contains(opts.Faults, f)) {
+			if p.takes(f) && (len(opts.Faults) == 0 || slices.Contains(opts.Faults, f)) &&
+				(len(opts.Only) == 0 || slices.Contains(opts.Only, p.name+" "+string(f))) {
 				cells = append(cells, cell{point: p, fault: f})
 			}
 		}

@@ -77,7 +77,7 @@ func (s *stage) out(ctx context.Context, p *payment, versions int) error {
 }
 
 // still stops the blocks; goOn starts them again.
-func (s *stage) still()                      { s.mining.Store(false) }
+func (s *stage) still()                     { s.mining.Store(false) }
 func (s *stage) goOn(context.Context) error { s.mining.Store(true); return nil }
 
 // waiting asks for a payment and leaves it in the pool.

@@ -1,0 +1,137 @@
+package crashes
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// root is the folder of the source tree.
+const root = "../../.."
+
+var placed = regexp.MustCompile(`crash\.(Point|Committing)\("([A-Z]\d\d)"\)`)
+
+// inSource finds the points of the source, and those with a commit before them.
+func inSource(t *testing.T) (points, commits map[string]bool) {
+	t.Helper()
+	points, commits = map[string]bool{}, map[string]bool{}
+	err := filepath.WalkDir(filepath.Join(root, "internal"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range placed.FindAllStringSubmatch(string(text), -1) {
+			if m[1] == "Point" {
+				points[m[2]] = true
+			} else {
+				commits[m[2]] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return points, commits
+}
+
+// The list, the source and the table say the same: a point that is played
+// stands in the source, or outside of it; a point of the source is played; what
+// is not played says why. That a point is reached is part of every cell.
+func TestEveryPointStandsAndIsPlayed(t *testing.T) {
+	t.Parallel()
+	source, commits := inSource(t)
+	played := map[string]bool{}
+	for _, p := range points {
+		if played[p.name] {
+			t.Errorf("%s is played twice", p.name)
+		}
+		played[p.name] = true
+		command := p.name[0] == 'A' // its process is the command's, not the service's
+		if (p.at != outside || command) && !source[place(p.name)] {
+			t.Errorf("%s does not stand in the source", p.name)
+		}
+		if p.at == outside && !command && source[p.name] {
+			t.Errorf("%s stands in the source and is played outside", p.name)
+		}
+		if p.commit != commits[p.name] {
+			t.Errorf("%s: got commit %v in the table, %v in the source", p.name, p.commit, commits[p.name])
+		}
+		if p.play == nil || p.what == "" {
+			t.Errorf("%s has no scene or no words", p.name)
+		}
+	}
+	for name := range source {
+		if !played[name] {
+			t.Errorf("%s stands in the source and is not played", name)
+		}
+	}
+	for _, u := range unplayed {
+		if played[u.name] || u.why == "" {
+			t.Errorf("%s is played and listed as not played, or has no reason", u.name)
+		}
+		played[u.name] = true
+	}
+	for _, family := range []struct {
+		letter      string
+		first, last int
+	}{{"W", 1, 30}, {"A", 1, 6}, {"D", 1, 14}, {"S", 1, 10}, {"K", 1, 8}, {"O", 5, 8}} {
+		for n := family.first; n <= family.last; n++ {
+			name := family.letter + string(rune('0'+n/10)) + string(rune('0'+n%10))
+			if !played[name] {
+				t.Errorf("%s is neither played nor listed", name)
+			}
+		}
+	}
+}
+
+func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, opts := range []Options{
+		{Points: []string{"W99"}}, {Faults: []Fault{"flood"}}, {Points: []string{"K08"}, Faults: []Fault{Kill}},
+	} {
+		if got, err := chosen(opts); err == nil {
+			t.Errorf("%+v: got %d cells, want an error", opts, len(got))
+		}
+	}
+	all, err := chosen(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(all, func(c cell) bool { return c.point.name == "W14" && c.fault == Kill }) {
+		t.Error("W14 kill is not among all cells")
+	}
+}
+
+// Rules WD-7, WD-10 and IDEM-1: the service, its signer or the database dies, or
+// the answer to a commit is lost, at the steps where most is at stake; the
+// receiver gets the amount once, and the books agree with the chain. make crash
+// plays all points with all faults.
+func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "coffer")
+	build := exec.Command("go", "build", "-tags", "crash", "-o", program, "github.com/cofferpay/coffer/cmd/coffer")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	began := time.Now()
+	report, err := Run(t.Context(), Options{Program: program, Worlds: 1, Only: []string{
+		"W03 cut", "W11 signer", "W14 kill", "W18 postgres", "W27 cut", "D08 cut", "S04 kill",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s\n%s", time.Since(began).Round(time.Second), report)
+	if report.Failed > 0 {
+		t.Errorf("%d of %d cells failed:\n%s", report.Failed, report.Cells, report.Failures())
+	}
+}
