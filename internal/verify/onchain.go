@@ -19,7 +19,7 @@ import (
 const holdingsMax = 500
 
 // OnChain compares what our addresses hold by our own account with the balances
-// in the block where each chain's final walk stands. Left out is what is under
+// in the highest block that each chain's final walk has taken in. Left out is what is under
 // way at that moment: wallets that an open order pays from or to, and mints and
 // deposits that are in doubt, which stand in the findings already.
 //
@@ -105,11 +105,17 @@ func compare(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]strin
 	return found, count, note, nil
 }
 
-// walked is the block where the final walk stands, or nil before its start.
+// walked is the highest block that the final walk has taken in, or nil before
+// its start. That is not its cursor when a person has set it back to read blocks
+// again: what those brought is in the books already.
 func walked(ctx context.Context, tx pg.Tx, name chain.Name) (*chain.Block, error) {
 	var b chain.Block
 	var height int64
-	err := tx.QueryRow(ctx, `SELECT height, hash FROM scan_cursors WHERE chain = $1`, string(name)).Scan(&height, &b.Hash)
+	err := tx.QueryRow(ctx, `
+		SELECT height, hash FROM (
+			SELECT height, hash FROM scan_cursors WHERE chain = $1
+			UNION ALL (SELECT height, hash FROM finality_proofs WHERE chain = $1 ORDER BY height DESC LIMIT 1)
+		) AS walked ORDER BY height DESC LIMIT 1`, string(name)).Scan(&height, &b.Hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
