@@ -127,8 +127,8 @@ var places = []place{
 	{"internal/trial/soak", world, testOnly | mayKeys},
 	{"internal/trial/mutants", watch, testOnly},
 	{"internal/trial/oracle", watch, mayHTTP},
-	{"internal/trial/crashes", watch, mayHTTP | mayKeys | mayFloat},
-	{"internal/trial/crashes/run", watch, 0},
+	{"internal/trial/crashes", watch, testOnly | mayHTTP | mayKeys | mayFloat},
+	{"internal/trial/crashes/run", watch, testOnly},
 	{"internal/arch", watch, 0},
 }
 
@@ -141,6 +141,6 @@ var doors = []door{}
 // importers names the only packages whose code, tests aside, may import the
 // ones on the left. Adapters need no line here: only app imports them.
 var importers = map[string][]string{
-	"internal/localworld/anvil":    {"internal/localworld", "internal/localworld/anvil/anviltest"},
+	"internal/localworld/anvil":    {"internal/localworld", "internal/localworld/anvil/anviltest", "internal/trial/crashes"},
 	"internal/localworld/evmtoken": {"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour", "internal/trial/crashes"},
 }

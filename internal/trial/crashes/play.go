@@ -27,7 +27,7 @@ const (
 var Faults = []Fault{Kill, Signer, Postgres, Cut, Stop}
 
 const (
-	reachMax = 30 * time.Second
+	reachMax = time.Minute
 	muteMax  = 10 * time.Second
 	muteMore = 100 * time.Millisecond // after the first answer that was taken away, for the other connections
 	stopped  = 6 * time.Second        // how long the second service has for the work of the first
