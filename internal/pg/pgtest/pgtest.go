@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/cofferpay/coffer/internal/pg"
@@ -77,6 +78,33 @@ func Fresh(t testing.TB) Database {
 		OwnerURL: s.cluster.OwnerURL(name),
 		SuperURL: s.cluster.SuperURL(name),
 	}
+}
+
+// Copy is a copy of a database as it is now, dropped at the end of the test: a backup
+// that somebody restores later. Connections to the original are cut; pools of package
+// pg open new ones by themselves.
+func Copy(t testing.TB, of Database) Database {
+	t.Helper()
+	s := shared(t)
+	name := "test_" + strconv.FormatInt(s.count.Add(1), 10)
+	ctx := t.Context()
+	Eventually(t, func() bool {
+		_, err := s.admin.Exec(ctx, `SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE datname = $1`, of.Name)
+		if err == nil {
+			_, err = s.admin.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+of.Name+" STRATEGY file_copy OWNER "+local.Owner)
+		}
+		var busy *pgconn.PgError
+		if err != nil && !(errors.As(err, &busy) && busy.Code == "55006") {
+			t.Fatalf("copy the test's database: %v", err)
+		}
+		return err == nil
+	}, "the database is in use and cannot be copied")
+	t.Cleanup(func() {
+		if _, err := s.admin.Exec(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("drop the copy of the test's database: %v", err)
+		}
+	})
+	return Database{Name: name, URL: s.cluster.URL(name), OwnerURL: s.cluster.OwnerURL(name), SuperURL: s.cluster.SuperURL(name)}
 }
 
 // New opens a database of the test's own, on the system's clock.
