@@ -205,6 +205,15 @@ func ByID(ctx context.Context, tx pg.Tx, walletID string) (Wallet, error) {
 	return w, nil
 }
 
+// ByRef is the wallet that ref names, as its row says, not proven. Error: ErrNotFound.
+func ByRef(ctx context.Context, tx pg.Tx, ref signer.WalletRef) (Wallet, error) {
+	w, err := bySubject(ctx, tx, ref)
+	if err != nil {
+		return w, fmt.Errorf("wallet of %s for %s: %w", ref.OrgID, ref.Purpose, err)
+	}
+	return w, nil
+}
+
 // Known finds which of some addresses are ours. The wallets are as their rows say;
 // what is decided on one of them proves it first.
 func Known(ctx context.Context, tx pg.Tx, f chain.Family, addresses []chain.Address) (map[chain.Address]Wallet, error) {

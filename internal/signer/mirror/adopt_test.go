@@ -58,6 +58,8 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 		b.order(t, id)
 	}
 	first, second, third := limited("wd_1", 100), limited("wd_2", 100), limited("wd_3", 50)
+	b.slot(t, first, 0)
+	b.slot(t, second, 1)
 	for _, i := range []signer.Intent{first, second} {
 		if _, err := h.s.Admit(t.Context(), i); err != nil {
 			t.Fatal(err)

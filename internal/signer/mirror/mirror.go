@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -59,8 +60,9 @@ func (e *UnknownError) Error() string {
 		}
 	}
 	return "the signer's journal knows " + strings.Join(parts, " and ") + " that the database does not: " +
-		"the database is older than the journal; restore a backup that is as young as the journal " +
-		"(replay the write-ahead log to its end) and start again; nothing goes out until then. " +
+		"the database is older than the journal. Nothing goes out until a backup is restored that is as young " +
+		"as the journal (replay the write-ahead log to its end) or, where there is none, until `coffer signer import` " +
+		"makes again what the journal remembers. " +
 		"Do not move the journal away and do not rebuild it with `coffer signer adopt`: " +
 		"it is all that remembers these payments, and without it they would be made again"
 }
@@ -353,6 +355,7 @@ func step(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, at sig
 	}
 	var wallets []signer.Issued
 	var intents []string
+	var signs []signer.SignBody
 	end := at
 	for _, e := range entries {
 		r, err := e.Follow(end)
@@ -362,26 +365,22 @@ func step(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, at sig
 		end = e.Head()
 		switch r.Kind {
 		case signer.RecordIssue:
-			// The proof is not in the journal; the signer makes the same one again.
-			issued, err := s.Issue(ctx, r.Issue.WalletRef)
+			issued, err := again(ctx, s, e, *r.Issue)
 			if err != nil {
-				return at, fmt.Errorf("ask the signer for the proof of entry %d: %w", e.Seq, err)
-			}
-			if issued.Address != r.Issue.Address || issued.Path != r.Issue.Path || issued.Entry.Hash != e.Hash {
-				return at, fmt.Errorf("%w: the wallet of entry %d has another address now", ErrForeign, e.Seq)
+				return at, err
 			}
 			wallets = append(wallets, issued)
 		case signer.RecordAdmit:
 			intents = append(intents, r.Admit.ID)
 		case signer.RecordSign:
-			intents = append(intents, r.Sign.IntentID)
+			signs = append(signs, *r.Sign)
 		case signer.RecordGenesis:
 		}
 	}
 	next := end
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		next = end
-		if err := missing(ctx, tx, wallets, intents); err != nil {
+		if err := missing(ctx, tx, wallets, intents, signs); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
@@ -414,9 +413,14 @@ func step(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, at sig
 	return next, nil
 }
 
-// missing finds what the journal knows and the database does not.
-func missing(ctx context.Context, tx pg.Tx, wallets []signer.Issued, intents []string) error {
+// missing finds what the journal knows and the database does not. An order that is
+// there counts for a signature only with the slot and the bytes that were signed: both
+// are committed before the signer is asked, so a database without them is an older one.
+func missing(ctx context.Context, tx pg.Tx, wallets []signer.Issued, intents []string, signs []signer.SignBody) error {
 	var lacks UnknownError
+	if err := unsigned(ctx, tx, signs, &lacks.Intents); err != nil {
+		return err
+	}
 	orgs := make([]string, 0, len(wallets))
 	for _, w := range wallets {
 		orgs = append(orgs, w.OrgID)
@@ -436,12 +440,39 @@ func missing(ctx context.Context, tx pg.Tx, wallets []signer.Issued, intents []s
 		if err != nil {
 			return fmt.Errorf("look for what the signer's journal names: %w", err)
 		}
-		if *q.into, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
 			return fmt.Errorf("look for what the signer's journal names: %w", err)
 		}
+		*q.into = append(*q.into, found...)
+		slices.Sort(*q.into)
+		*q.into = slices.Compact(*q.into)
 	}
 	if len(lacks.Intents)+len(lacks.Organizations) > 0 {
 		return &lacks
+	}
+	return nil
+}
+
+// unsigned adds the orders to into that lack a slot or bytes that were signed.
+func unsigned(ctx context.Context, tx pg.Tx, signs []signer.SignBody, into *[]string) error {
+	if len(signs) == 0 {
+		return nil
+	}
+	ids, nonces, payloads := make([]string, len(signs)), make([]int64, len(signs)), make([][]byte, len(signs))
+	for n, s := range signs {
+		ids[n], nonces[n], payloads[n] = s.IntentID, int64(s.Slot.Nonce), s.Payload
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT DISTINCT j.id FROM unnest($1::text[], $2::bigint[], $3::bytea[]) AS j (id, nonce, payload)
+		WHERE NOT EXISTS (
+			SELECT FROM dispatch_attempts a JOIN dispatch_slots s USING (order_id)
+			WHERE a.order_id = j.id AND a.payload = j.payload AND s.nonce = j.nonce)`, ids, nonces, payloads)
+	if err != nil {
+		return fmt.Errorf("look for what the signer signed: %w", err)
+	}
+	if *into, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		return fmt.Errorf("look for what the signer signed: %w", err)
 	}
 	return nil
 }

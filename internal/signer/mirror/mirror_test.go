@@ -168,6 +168,20 @@ func (b base) order(t *testing.T, id string) {
 		VALUES ($1, $2, 'PAYMENT', 'ETHEREUM', $3, '0x', 2, '', 1, 'QUEUED', now(), now())`, id, org, w.ID)
 }
 
+// slot commits the unsigned transaction of a payment to a nonce, as dispatch does
+// before it asks for a signature.
+func (b base) slot(t *testing.T, i signer.Intent, nonce uint64) {
+	t.Helper()
+	w, err := b.book.Treasury(t.Context(), org, "EVM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.exec(t, `INSERT INTO dispatch_slots VALUES ($1, 'ETHEREUM', $2, $3, $4, 0, now())`, w.ID, int64(nonce), org, i.ID)
+	b.exec(t, `
+		INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, created_at)
+		VALUES ($1, 1, $2, 'PAY', 1, 1, 1, $3, now())`, i.ID, org, signertest.PayloadOf(t, i, w.Address, nonce, signertest.Fees()))
+}
+
 func (b base) frozen(t *testing.T) *freeze.Freeze {
 	t.Helper()
 	var f *freeze.Freeze
@@ -260,6 +274,24 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 	young.order(t, "wd_1")
 	young.order(t, "wd_2")
 	young.mustImport(t)
+
+	// One that has the payment queued, and not what was signed for it, is older too.
+	i := limited("wd_3", 1)
+	for _, b := range []base{young, old} {
+		b.order(t, i.ID)
+	}
+	young.slot(t, i, 0)
+	if _, err := h.s.Admit(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.sign(t, i, 0); err != nil {
+		t.Fatal(err)
+	}
+	young.mustImport(t)
+	var lacking *mirror.UnknownError
+	if err := old.importing(t); !errors.As(err, &lacking) || !slices.Equal(lacking.Intents, []string{"wd_1", "wd_2", "wd_3"}) {
+		t.Errorf("got %v, want it to name wd_3, whose signature the database lacks", err)
+	}
 	if f := young.frozen(t); f != nil {
 		t.Errorf("the young database: got %+v, want no freeze", f)
 	}
