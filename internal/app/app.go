@@ -112,7 +112,9 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 		return a, err
 	}
 	deposits := deposit.New(a.db, a.book, a.prices, log)
-	a.loops = append(a.loops, loop{"deposit", deposits.Run})
+	a.loops = append(a.loops, loop{"deposit", deposits.Run}, loop{"restored", func(ctx context.Context) error {
+		return a.withdraw.RunCollect(ctx, log)
+	}})
 	for name, ch := range a.chains {
 		a.wireChain(name, ch, deposits)
 	}

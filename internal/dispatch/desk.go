@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -183,6 +184,9 @@ func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err erro
 		if busy, err = d.follow(ctx, from, open); err != nil || busy {
 			return busy, err
 		}
+	}
+	if slices.ContainsFunc(open, func(s slot) bool { return s.FundsPending }) {
+		return busy, nil // what the wallet holds may be promised to restored orders
 	}
 	limit = d.conf.InFlightMax - len(open)
 	return d.admit(ctx, from, limit, len(open) > 0)

@@ -42,6 +42,14 @@ func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (bus
 		if unsigned != nil {
 			break
 		}
+		if len(open[i].signed()) == 0 {
+			// Nothing behind it is signed before it is: the journal has no nonce
+			// without all below it, whatever backup of the database meets it.
+			break
+		}
+	}
+	if _, err := d.settleFunds(ctx, from, open); err != nil {
+		return busy, err
 	}
 	moved, err := d.followSigned(ctx, from, open)
 	return busy || moved, errors.Join(unsigned, err)
@@ -183,7 +191,7 @@ func (d *Desk) freezeWallet(ctx context.Context, from wallet.Wallet, why string)
 func (d *Desk) push(ctx context.Context, from wallet.Wallet, s slot, head bool) (busy bool, err error) {
 	now := d.db.Clock()()
 	a := s.newestSigned()
-	if head && a.Version == s.newest().Version && a.SentAt != nil && now.Sub(*a.SentAt) >= d.conf.BumpAfter {
+	if head && !s.FundsPending && a.Version == s.newest().Version && a.SentAt != nil && now.Sub(*a.SentAt) >= d.conf.BumpAfter {
 		// Whatever became of the replacement, the bytes that are there are sent again.
 		if busy, err = d.replace(ctx, from, s); errors.Is(err, errLost) {
 			return busy, err
@@ -302,6 +310,9 @@ func (d *Desk) Cancel(ctx context.Context, orderID string) (bool, error) {
 	if found.newest().Act == signer.Cancel {
 		return true, nil
 	}
+	if found.FundsPending {
+		return false, fmt.Errorf("order %s was restored and its funds are still to be found again", orderID)
+	}
 	fees, ok, err := d.chain.Sender.Bump(ctx, found.newest().Fees)
 	if err != nil || !ok {
 		return false, fmt.Errorf("price a cancel of order %s within the cap: %w", orderID, err)
@@ -411,6 +422,9 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 			}
 			return d.listeners[o.Purpose].Included(ctx, tx, o, out.Tx)
 		})
+	}
+	if s.FundsPending {
+		return false, nil // its funds are still to be found again
 	}
 	atFinal(s.Order, out.Succeeded)
 	return true, d.end(ctx, from, s, *out, proof)

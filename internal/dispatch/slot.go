@@ -20,6 +20,9 @@ type slot struct {
 	Nonce       uint64
 	GasReserved money.Amount
 	Attempts    []attempt
+	// FundsPending says that the slot came from the signer's journal and nothing is
+	// reserved for it yet: its bytes are sent and it cannot end. See settleFunds.
+	FundsPending bool
 }
 
 // An attempt is one complete transaction in a slot: unsigned when it is
@@ -81,7 +84,7 @@ func openSlots(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) 
 	rows, err := tx.Query(ctx, `
 		SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
 		       o.contract, o.amount, coalesce(o.customer_id, ''), o.key_hash, o.status, coalesce(o.waiting_for, ''), o.created_at,
-		       s.nonce, s.gas_reserved
+		       s.nonce, s.gas_reserved, o.funds_pending
 		FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)
 		WHERE o.chain = $1 AND o.wallet_id = $2 AND o.status IN ('SLOTTED', 'SIGNED', 'BROADCAST')
 		ORDER BY s.nonce`, name, walletID)
@@ -90,7 +93,7 @@ func openSlots(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) 
 	}
 	slots, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (slot, error) {
 		var s slot
-		return s, row.Scan(append(s.columns(), &s.Nonce, &s.GasReserved)...)
+		return s, row.Scan(append(s.columns(), &s.Nonce, &s.GasReserved, &s.FundsPending)...)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open slots: %w", err)

@@ -50,6 +50,7 @@ const (
 	FeesDue    Kind = "FEES_DUE"    // network fees that the organization owes the operator
 	FeesBilled Kind = "FEES_BILLED" // the other side of FEES_DUE
 	ReorgLoss  Kind = "REORG_LOSS"  // credited, then taken back by the chain
+	Restored   Kind = "RESTORED"    // owed by a customer for a payment that a restored backup had forgotten; the subject is the customer's id
 )
 
 // Floored tells whether accounts of the kind have a balance that cannot fall
@@ -96,7 +97,7 @@ const (
 	WithdrawalHold  CauseKind = "WITHDRAWAL_HOLD"  // the withdrawal
 	WithdrawalEnd   CauseKind = "WITHDRAWAL_END"   // the withdrawal, settled or released
 	NetworkFee      CauseKind = "NETWORK_FEE"      // the dispatch order
-	Restore         CauseKind = "RESTORE"          // the entry of the signer's journal
+	Restore         CauseKind = "RESTORE"          // the restored withdrawal, with /1, /2, … for what is taken later
 )
 
 // Cause is the one event that a posting follows from.

@@ -81,6 +81,27 @@ func Create(ctx context.Context, db *pg.DB, name string) (Organization, seal.Sec
 	return o, key, nil
 }
 
+// Restore makes organizations again of which only the ids are left, without a key:
+// RollKey gives each its new one. It changes nothing of one that is there.
+func Restore(ctx context.Context, tx pg.Tx, ids []string) error {
+	for _, org := range ids {
+		b := &pgx.Batch{}
+		b.Queue(`INSERT INTO organizations (org_id, name, created_at) VALUES ($1, $2, $3)`, org, "restored "+org, tx.Now)
+		b.Queue(`INSERT INTO organization_settings (org_id, updated_at) VALUES ($1, $2)`, org, tx.Now)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return fmt.Errorf("restore organization %s: %w", org, err)
+		}
+		err := audit.Record(ctx, tx, audit.Entry{
+			OrgID: org, Actor: audit.System("restore"), Action: "organization.created",
+			ResourceKind: "ORGANIZATION", ResourceID: org, Detail: map[string]bool{"restored": true},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ByID reads an organization. Error: NOT_FOUND.
 func ByID(ctx context.Context, tx pg.Tx, org string) (Organization, error) {
 	var o Organization

@@ -46,6 +46,9 @@ func (s *Sweeper) topUps(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
+// errComing says that a top-up of the address is open, made here or restored.
+var errComing = errors.New("a top-up is on its way")
+
 func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool, error) {
 	treasury, err := s.book.Treasury(ctx, o.OrgID, s.chain.Name.Family())
 	if err != nil {
@@ -72,6 +75,11 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 		if err := s.book.Prove(to); err != nil {
 			return err
 		}
+		var coming bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM gas_top_ups WHERE wallet_id = $1 AND chain = $2 AND status = 'OPEN')`,
+			to.ID, s.chain.Name).Scan(&coming); err != nil || coming {
+			return errors.Join(err, errComing)
+		}
 		topUpID := id.New("gas", tx.Now)
 		if err := dispatch.Place(ctx, tx, dispatch.Order{
 			ID: topUpID, OrgID: o.OrgID, Purpose: signer.Gas, Chain: s.chain.Name, WalletID: treasury.ID, ToWalletID: to.ID, To: to.Address,
@@ -93,7 +101,7 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 		}
 		return err
 	})
-	if pg.Violates(err, "gas_top_ups_one_open") || errors.Is(err, errNotNow) {
+	if pg.Violates(err, "gas_top_ups_one_open") || errors.Is(err, errNotNow) || errors.Is(err, errComing) {
 		return false, nil // one is on its way, has come, or failed just now
 	}
 	if err != nil {

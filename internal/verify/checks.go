@@ -31,6 +31,7 @@ var checks = []Check{
 			('audit_log', 'audit_log_append_only'), ('signer_journal', 'signer_journal_append_only'),
 			('finality_proofs', 'finality_proofs_append_only'), ('signer_identity', 'signer_identity_forward'),
 			('mints', 'mints_identity_fixed'), ('deposits', 'deposits_keep'), ('withdrawals', 'withdrawals_keep'),
+			('withdrawals', 'withdrawals_restored_keep'),
 			('dispatch_orders', 'dispatch_orders_keep'), ('dispatch_attempts', 'dispatch_attempts_keep'),
 			('deposits', 'deposits_final_keep'), ('dispatch_orders', 'dispatch_orders_end_keep'),
 			('dispatch_slots', 'dispatch_slots_keep'), ('dispatch_accounts', 'dispatch_accounts_forward'),
@@ -61,7 +62,8 @@ var checks = []Check{
 			('address_funds', 'address_funds_gas_covered'),
 			('wallets', 'wallets_subject_unique'), ('wallets', 'wallets_address_unique'),
 			('deposits', 'deposits_movement_once'), ('deposits', 'deposits_final_before_credit'), ('deposits', 'deposits_proof'),
-			('withdrawals', 'withdrawals_idempotency_key_unique'),
+			('withdrawals', 'withdrawals_idempotency_key_unique'), ('withdrawals', 'withdrawals_key_hash_unique'),
+			('withdrawals', 'withdrawals_owed_bounded'), ('dispatch_orders', 'dispatch_orders_funds_before_end'),
 			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'), ('dispatch_slots', 'dispatch_slots_wallet'),
 			('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
 			('dispatch_orders', 'dispatch_orders_end_proven'),
@@ -186,9 +188,11 @@ var checks = []Check{
 		FROM address_funds f
 		FULL JOIN (
 			SELECT wallet_id, mint_id, org_id, sum(amount) AS amount
-			FROM (SELECT wallet_id, mint_id, org_id, amount FROM dispatch_orders WHERE purpose = 'PAYMENT' AND status IN ` + openOrders + `
+			FROM (SELECT wallet_id, mint_id, org_id, amount FROM dispatch_orders
+				WHERE purpose = 'PAYMENT' AND status IN ` + openOrders + ` AND NOT funds_pending
 				UNION ALL
-				SELECT wallet_id, mint_id, org_id, amount FROM sweeps WHERE status = 'OPEN') promised
+				SELECT s.wallet_id, s.mint_id, s.org_id, s.amount FROM sweeps s
+				WHERE s.status = 'OPEN' AND NOT EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.sweep_id AND o.funds_pending)) promised
 			GROUP BY 1, 2, 3) o
 			ON o.wallet_id = f.wallet_id AND o.mint_id = f.mint_id AND o.org_id = f.org_id
 		WHERE coalesce(f.reserved, 0) <> coalesce(o.amount, 0)`},
@@ -202,9 +206,10 @@ var checks = []Check{
 			SELECT wallet_id, mint_id, org_id, sum(amount) AS amount
 			FROM (SELECT s.wallet_id, n.mint_id, s.org_id, s.gas_reserved AS amount
 				FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) JOIN native n ON n.chain = s.chain
-				WHERE o.status IN ` + openOrders + `
+				WHERE o.status IN ` + openOrders + ` AND NOT o.funds_pending
 				UNION ALL
-				SELECT wallet_id, mint_id, org_id, amount FROM dispatch_orders WHERE purpose = 'GAS' AND status IN ` + openOrders + `) promised
+				SELECT wallet_id, mint_id, org_id, amount FROM dispatch_orders
+				WHERE purpose = 'GAS' AND status IN ` + openOrders + ` AND NOT funds_pending) promised
 			GROUP BY 1, 2, 3) o
 			ON o.wallet_id = f.wallet_id AND o.mint_id = f.mint_id AND o.org_id = f.org_id
 		WHERE coalesce(f.gas_reserved, 0) <> coalesce(o.amount, 0)`},
@@ -381,14 +386,34 @@ var checks = []Check{
 			('CUSTOMER_WITHDRAW_REJECTED', coalesce(e.rejected, 0), coalesce(e.rejected, 0) = (w.status = 'REJECTED')::int)) AS due (type, told, kept)
 		WHERE NOT due.kept`},
 
+	{ID: "I-45-owed", Promise: "what customers owe for restored payments is what their withdrawals say", sql: `
+		SELECT coalesce(l.org_id, w.org_id), format('customer %s in mint %s', coalesce(l.subject, w.customer_id), coalesce(l.mint_id, w.mint_id)),
+			format('the books say %s, the withdrawals %s', coalesce(l.owed, 0), coalesce(w.owed, 0))
+		FROM (SELECT a.org_id, a.subject, a.mint_id, sum(m.delta) AS owed
+			FROM ledger_accounts a JOIN (
+				SELECT debit_account AS account_id, amount AS delta FROM ledger_transfers WHERE cause_kind = 'RESTORE'
+				UNION ALL
+				SELECT credit_account, -amount FROM ledger_transfers WHERE cause_kind = 'RESTORE') m USING (account_id)
+			WHERE a.kind = 'RESTORED' GROUP BY 1, 2, 3) l
+		FULL JOIN (SELECT org_id, customer_id, mint_id, sum(owed) AS owed FROM withdrawals WHERE owed > 0 GROUP BY 1, 2, 3) w
+			ON w.org_id = l.org_id AND w.customer_id = l.subject AND w.mint_id = l.mint_id
+		WHERE coalesce(l.owed, 0) <> coalesce(w.owed, 0)`},
+
 	{ID: "I-36-order", Promise: "events are numbered without gaps, by resource and by organization", sql: `
 		SELECT org_id, 'resource ' || resource_id, format('%s events, numbered %s to %s', count(*), min(resource_seq), max(resource_seq))
 		FROM events GROUP BY org_id, resource_id HAVING (count(*), 1) <> (max(resource_seq)::bigint, min(resource_seq))
 		UNION ALL
-		SELECT coalesce(e.org_id, s.org_id), 'sequence', format('%s events, numbered %s to %s, the counter is at %s', coalesce(e.n, 0), e.first, e.last, s.last)
+		SELECT coalesce(e.org_id, s.org_id), 'sequence', format('%s events, numbered %s to %s, %s numbers are marked as lost in a restore, the counter is at %s',
+			coalesce(e.n, 0), e.first, e.last, coalesce(g.lost, 0), s.last)
 		FROM (SELECT org_id, count(*) AS n, min(sequence) AS first, max(sequence) AS last FROM events WHERE sequence IS NOT NULL GROUP BY 1) e
 		FULL JOIN event_sequences s ON s.org_id = e.org_id
-		WHERE (coalesce(e.n, 0), coalesce(e.last, 0), coalesce(e.first, 1)) IS DISTINCT FROM (s.last, s.last, 1::bigint)
+		LEFT JOIN (SELECT org_id, sum(resumed_at - after) AS lost, max(resumed_at) AS resumed, min(after) AS before FROM event_gaps GROUP BY 1) g
+			ON g.org_id = coalesce(e.org_id, s.org_id)
+		WHERE (coalesce(e.n, 0) + coalesce(g.lost, 0), greatest(e.last, g.resumed, 0)) IS DISTINCT FROM (s.last::numeric, s.last)
+			OR e.first <> 1 AND coalesce(g.before, 1) <> 0
+		UNION ALL
+		SELECT e.org_id, 'sequence', format('event %s has number %s, which was marked as lost', e.event_id, e.sequence)
+		FROM event_gaps g JOIN events e ON e.org_id = g.org_id AND e.sequence > g.after AND e.sequence <= g.resumed_at
 		UNION ALL
 		SELECT org_id, 'resource ' || resource_id, format('event %s has sequence %s, a later one %s', resource_seq, sequence, later)
 		FROM (SELECT org_id, resource_id, resource_seq, sequence,

@@ -163,6 +163,8 @@ var tamperings = []struct {
 	{"I-36-order", "a counter that lags", []string{`UPDATE event_sequences SET last = last - 1`}},
 	{"I-36-order", "no counter", []string{`DELETE FROM event_sequences`}},
 	{"I-36-order", "two of a resource the wrong way round", []string{`UPDATE events SET resource_seq = resource_seq + 100 WHERE resource_id = 'wd_paid'`, `UPDATE events SET resource_seq = 105 - resource_seq WHERE resource_id = 'wd_paid'`}},
+	{"I-36-order", "a number in a gap", []string{`INSERT INTO event_gaps SELECT org_id, 0, last, now() FROM event_sequences`}},
+	{"I-45-owed", "a debt that the books do not know", []string{`UPDATE withdrawals SET restored_at = now(), owed = 1 WHERE withdrawal_id = 'wd_held'`}},
 	{"I-40", "a credit without its row", []string{`DELETE FROM audit_log WHERE resource_id = 'dep_token'`}},
 	{"I-40", "an approval without its row", []string{`DELETE FROM audit_log WHERE action = 'withdrawal.approved'`}},
 	{"I-40", "a slot without its row", []string{`DELETE FROM audit_log WHERE action = 'order.slotted' AND resource_id = 'gas_open'`}},

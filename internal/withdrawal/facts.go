@@ -36,6 +36,11 @@ func gather(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) e
 	if err != nil {
 		return fmt.Errorf("balance of a customer of %s: %w", orgID, err)
 	}
+	owed, err := owedBy(ctx, tx, orgID, customerID, f.mint.ID)
+	if err != nil {
+		return err
+	}
+	f.balance = less(f.balance, owed)
 	if f.liquid, err = liquid(ctx, tx, orgID, f.mint, f.amount); err != nil {
 		return err
 	}

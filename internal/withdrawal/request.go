@@ -74,6 +74,9 @@ type parsed struct {
 	// caller wrote it.
 	runs   bool
 	digest []byte
+	// bare is the digest of the same payment asked for without approval: what a
+	// row can have that was restored from the signer's journal.
+	bare []byte
 }
 
 // parse reads a request's words. It is pure; what it refuses depends on nothing
@@ -124,6 +127,8 @@ func parse(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error)
 		}
 	}
 	p.digest = digest(r, p)
+	r.RequireApproval = false
+	p.bare = digest(r, p)
 	return p, nil
 }
 
@@ -287,8 +292,9 @@ func loadMints(ctx context.Context, tx pg.Tx, into *mint.Catalogue) (err error) 
 
 // existing is the row that has a key.
 type existing struct {
-	id     string
-	digest []byte
+	id       string
+	digest   []byte
+	restored bool // its digest is a bare one
 }
 
 func lookup(ctx context.Context, tx pg.Tx, org string, key *string) (e existing, known bool, err error) {
@@ -296,8 +302,8 @@ func lookup(ctx context.Context, tx pg.Tx, org string, key *string) (e existing,
 		return e, false, nil
 	}
 	err = tx.QueryRow(ctx, `
-		SELECT withdrawal_id, request_digest FROM withdrawals WHERE org_id = $1 AND idempotency_key = $2`,
-		org, *key).Scan(&e.id, &e.digest)
+		SELECT withdrawal_id, request_digest, restored_at IS NOT NULL FROM withdrawals WHERE org_id = $1 AND key_hash = $2`,
+		org, keyHash(key)).Scan(&e.id, &e.digest, &e.restored)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return e, false, nil
 	}
@@ -310,7 +316,11 @@ func lookup(ctx context.Context, tx pg.Tx, org string, key *string) (e existing,
 // replay answers a known key: the row as it is now, or a conflict when the
 // request means another payment. A request that cannot even be read is another.
 func (s *Service) replay(ctx context.Context, org string, e existing, p parsed, wrong error) (webhook.Withdrawal, error) {
-	if wrong != nil || string(e.digest) != string(p.digest) {
+	asked := p.digest
+	if e.restored {
+		asked = p.bare
+	}
+	if wrong != nil || string(e.digest) != string(asked) {
 		return webhook.Withdrawal{}, fault.New(fault.Conflict, fault.IdempotencyConflict,
 			"This idempotencyKey belongs to %s, a withdrawal with other parameters. Nothing was held and nothing was sent by this request. Repeat the original request to see that withdrawal, or use a new key for a new payment.", e.id).
 			On("idempotencyKey").Beside("existingId", e.id)

@@ -35,6 +35,7 @@ const (
 	ReasonDestinationAddress Reason = "DESTINATION_ADDRESS" // looks like a known destination and is another
 	ReasonLowLiquidity       Reason = "LOW_LIQUIDITY"       // our wallets cannot pay it now
 	ReasonPolicyLimit        Reason = "POLICY_LIMIT"        // the signer's policy said no
+	ReasonRestored           Reason = "RESTORED"            // restored from the signer's journal, where it was admitted and never signed
 )
 
 type transition struct {

@@ -1,0 +1,421 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/verify"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+)
+
+const coin = 1_000_000_000_000_000_000
+
+// outside is what no backup of the database holds: the chain, the signer with its
+// journal, and the time.
+type outside struct {
+	*testing.T
+	net    *sim.Chain
+	signer *stubborn
+	attest []byte
+	mu     sync.Mutex
+	now    time.Time
+}
+
+func (o *outside) clock() time.Time { o.mu.Lock(); defer o.mu.Unlock(); return o.now }
+
+func (o *outside) must(err error) {
+	o.Helper()
+	if err != nil {
+		o.Fatal(err)
+	}
+}
+
+// stubborn is a signer that cannot be asked to sign some intents.
+type stubborn struct {
+	signer.Signer
+	mu     sync.Mutex
+	refuse map[string]bool
+}
+
+func (s *stubborn) deaf(id string) { s.mu.Lock(); defer s.mu.Unlock(); s.refuse[id] = true }
+
+func (s *stubborn) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed, error) {
+	s.mu.Lock()
+	no := s.refuse[r.IntentID]
+	s.mu.Unlock()
+	if no {
+		return signer.Signed{}, errors.New("the signer does not answer")
+	}
+	return s.Signer.Sign(ctx, r)
+}
+
+func newOutside(t *testing.T) *outside {
+	t.Helper()
+	sign, attest := signertest.New(t)
+	return &outside{
+		T: t, net: sim.New(sim.Config{}), signer: &stubborn{Signer: sign, refuse: map[string]bool{}}, attest: attest,
+		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+}
+
+// inside is the service on one database, one step at a time, with a look at the books
+// after each.
+type inside struct {
+	*outside
+	ctx    context.Context
+	db     *pg.DB
+	org    string
+	book   *wallet.Book
+	chains chain.Chains
+	pay    *withdrawal.Service
+	steps  []func(context.Context) error
+	quick  bool // no look after each step
+}
+
+func (o *outside) on(d pgtest.Database, orgID string) *inside {
+	o.Helper()
+	s := &inside{outside: o, ctx: o.Context(), db: pgtest.Open(o, d, o.clock), org: orgID}
+	ch := o.net.Configured()
+	s.chains = chain.Chains{ch.Name: ch}
+	s.book = wallet.New(s.db, o.signer, o.attest)
+	log := slog.New(slog.DiscardHandler)
+	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: o.clock}
+	s.pay = &withdrawal.Service{DB: s.db, Chains: s.chains, Wallets: s.book, Prices: prices}
+	desk := deposit.New(s.db, s.book, prices, log)
+	zero := uint64(0)
+	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
+	out := dispatch.New(s.db, ch, o.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
+		signer.Payment: s.pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+	}, dispatch.Config{}, log)
+	sweeper := sweep.New(s.db, ch, s.book, prices, sweep.Config{}, log)
+	sequencer := &event.Sequencer{DB: s.db, Environment: "TEST", Listener: delivery.Fan{}, Log: log}
+	until := func(do func(context.Context) (bool, error)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			for range 100 {
+				if more, err := do(ctx); err != nil || !more {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	count := func(do func(context.Context) (int, error)) func(context.Context) error {
+		return func(ctx context.Context) error { _, err := do(ctx); return err }
+	}
+	s.steps = []func(context.Context) error{
+		until(walk.Head), until(walk.Final), count(desk.Credit), count(s.pay.Collect), count(sweeper.Plan),
+		func(ctx context.Context) error {
+			err := until(out.Round)(ctx)
+			if err != nil && strings.Contains(err.Error(), "the signer does not answer") {
+				return nil
+			}
+			return err
+		},
+		count(sequencer.Step),
+	}
+	return s
+}
+
+func (s *inside) look(when string) {
+	s.Helper()
+	r, err := verify.Run(s.ctx, s.db)
+	s.must(err)
+	onChain, err := verify.OnChain(s.ctx, s.db, s.chains)
+	s.must(err)
+	for _, r := range []verify.Report{r, onChain} {
+		if !r.OK() {
+			var b bytes.Buffer
+			_, err := r.WriteTo(&b)
+			s.must(err)
+			s.Fatalf("after %s:\n%s", when, b.String())
+		}
+	}
+}
+
+func (s *inside) pass(blocks int) {
+	s.Helper()
+	for range blocks {
+		for _, step := range s.steps {
+			s.must(step(s.ctx))
+			if !s.quick {
+				s.look("a step")
+			}
+		}
+		s.net.Mine(1)
+		s.mu.Lock()
+		s.now = s.now.Add(5 * time.Second)
+		s.mu.Unlock()
+	}
+}
+
+func (s *inside) address(customerID string) chain.Address {
+	s.Helper()
+	s.must(s.db.InOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
+		_, _, err := customer.Ensure(ctx, tx, s.org, customerID, "")
+		return err
+	}))
+	w, err := s.book.Address(s.ctx, signertest.Deposit(s.org, customerID))
+	s.must(err)
+	return w.Address
+}
+
+func (s *inside) ask(key, customerID, amount string, to chain.Address, approval bool) (string, error) {
+	w, _, err := s.pay.Request(s.ctx, s.org, withdrawal.Request{
+		MintID: 1, CustomerID: customerID, Amount: amount, ToAddress: string(to), RequireApproval: approval,
+		IdempotencyKey: &key, Actor: audit.APIKey(s.org),
+	})
+	return w.WithdrawalID, err
+}
+
+func (s *inside) withdraw(key, customerID, amount string, to chain.Address, approval bool) string {
+	s.Helper()
+	id, err := s.ask(key, customerID, amount, to, approval)
+	s.must(err)
+	return id
+}
+
+func (s *inside) want(withdrawalID, status string) {
+	s.Helper()
+	w, err := s.pay.ByID(s.ctx, s.org, withdrawalID)
+	s.must(err)
+	if w.Status != status {
+		s.Errorf("withdrawal %s: got %v (%v), want %v", withdrawalID, w.Status, w.ApprovalReasons, status)
+	}
+}
+
+func (s *inside) has(customerID string, want uint64) {
+	s.Helper()
+	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
+		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: s.org, MintID: 1, Kind: ledger.Customer, Subject: customerID})
+		if err == nil && got != money.Units(want) {
+			s.Errorf("%s has %v, want %v", customerID, got, want)
+		}
+		return err
+	}))
+}
+
+func (s *inside) number(sql string, args ...any) (n int64) {
+	s.Helper()
+	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql, args...).Scan(&n) }))
+	return n
+}
+
+// start furnishes a house: two customers with money that was swept, one payment made.
+func start(t *testing.T) (*inside, pgtest.Database) {
+	t.Helper()
+	o := newOutside(t)
+	d := pgtest.Fresh(t)
+	s := o.on(d, "")
+	s.quick = true
+	s.must(mirror.Import(s.ctx, s.db, o.signer, s.book))
+	token := mint.Mint{
+		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "FINALIZED",
+	}
+	native := token
+	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = 2, mint.Native, "", "ETH", "Ether", 18
+	s.must(mint.Sync(s.ctx, s.db, []mint.Mint{token, native}))
+	made, _, err := org.Create(s.ctx, s.db, "Acme")
+	s.must(err)
+	s.org = made.ID
+	treasury, err := s.book.Treasury(s.ctx, s.org, chain.EVM)
+	s.must(err)
+	rich := sim.Address("rich")
+	s.net.Mint(rich, signertest.Token, money.Units(10_000_000_000))
+	s.net.Mint(rich, "", money.Units(10*coin))
+	s.net.Pay(rich, treasury.Address, "", coin)
+	s.net.Pay(rich, s.address("ann"), signertest.Token, 500_000_000)
+	s.net.Pay(rich, s.address("bob"), signertest.Token, 80_000_000)
+	s.pass(14)
+	early := s.withdraw("early", "ann", "50000000", sim.Address("shop"), false)
+	s.pass(8)
+	s.want(early, "COMPLETED")
+	s.has("ann", 450_000_000)
+	return s, d
+}
+
+// I-16, I-20 and O08: a backup from before several payments is restored. Nothing is
+// paid twice, every key leads to its payment, and the books come out where the lost
+// ones would have.
+func TestARestoredBackupPaysNothingTwice(t *testing.T) {
+	t.Parallel()
+	live, d := start(t)
+	shop, rich := sim.Address("shop"), sim.Address("rich")
+	held := live.withdraw("held", "bob", "5000000", sim.Address("held"), true)
+	backup := pgtest.Copy(t, d)
+
+	// What only the lost database saw.
+	cid := live.address("cid")
+	live.net.Pay(rich, cid, signertest.Token, 300_000_000)
+	live.net.Pay(rich, live.address("ann"), signertest.Token, 200_000_000)
+	live.pass(14) // credited, topped up and swept
+	_, err := live.pay.Approve(live.ctx, live.org, held, audit.User("usr_1"))
+	live.must(err)
+	final := live.withdraw("final", "ann", "600000000", shop, false)
+	newcomer := live.withdraw("newcomer", "cid", "120000000", sim.Address("newcomer"), false)
+	live.pass(8)
+	live.want(final, "COMPLETED")
+	live.want(held, "COMPLETED")
+	flying := live.withdraw("flying", "bob", "60000000", sim.Address("flying"), false)
+	live.pass(1)
+	live.want(flying, "BROADCAST")
+	live.net.Provider(0).Swallow(true) // accepted and forgotten
+	unsent := live.withdraw("unsent", "cid", "20000000", sim.Address("unsent"), false)
+	for _, step := range live.steps {
+		live.must(step(live.ctx))
+	}
+	live.net.Provider(0).Swallow(false)
+	unsigned := live.withdraw("unsigned", "ann", "10000000", sim.Address("unsigned"), false)
+	live.signer.deaf(unsigned)
+	for _, step := range live.steps {
+		live.must(step(live.ctx))
+	}
+	live.look("the last step of the lost database")
+	lastNumber := live.number(`SELECT max(sequence) FROM events`)
+	if n := live.number(`SELECT count(*) FROM dispatch_slots WHERE order_id = $1`, unsigned); n != 1 {
+		t.Fatalf("the payment that was never signed has %d slots, want 1", n)
+	}
+	live.db.Close()
+
+	s := live.on(backup, live.org)
+	s.signer.refuse = map[string]bool{}
+	var unknown *mirror.UnknownError
+	if err := mirror.Check(s.ctx, s.db, s.signer, s.book); !errors.As(err, &unknown) {
+		t.Fatalf("the older database: got %v, want *UnknownError", err)
+	}
+	wanted := []string{final, newcomer, flying, unsent, unsigned, held}
+	for _, id := range wanted {
+		if !slices.Contains(unknown.Intents, id) {
+			t.Errorf("the error does not name %s: %v", id, unknown.Intents)
+		}
+	}
+	by := audit.Operator("op")
+	for range 2 {
+		before := s.number(`SELECT count(*) FROM audit_log`)
+		_, err = mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, by), true)
+		if !errors.Is(err, mirror.ErrRehearsed) || s.number(`SELECT count(*) FROM audit_log`) != before {
+			t.Fatalf("a rehearsal: got %v, want ErrRehearsed and nothing written", err)
+		}
+	}
+	done, err := mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, by), false)
+	s.must(err)
+	if len(done.Lacking.Intents) < len(wanted) {
+		t.Errorf("restored %v, want at least %v", done.Lacking.Intents, wanted)
+	}
+	s.must(mirror.Check(s.ctx, s.db, s.signer, s.book))
+	s.look("the import")
+	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
+		f, err := freeze.Standing(ctx, tx, freeze.Of{OrgID: s.org})
+		if f != nil {
+			t.Errorf("frozen after the import: %+v", f)
+		}
+		return err
+	}))
+
+	// The keys lead to their payments, and the money that is owed cannot be spent.
+	for key, c := range map[string]struct {
+		id, customer, amount, to string
+	}{
+		"final": {final, "ann", "600000000", "shop"}, "flying": {flying, "bob", "60000000", "flying"},
+		"unsent": {unsent, "cid", "20000000", "unsent"}, "unsigned": {unsigned, "ann", "10000000", "unsigned"},
+	} {
+		for _, approval := range []bool{false, true} {
+			if got, err := s.ask(key, c.customer, c.amount, sim.Address(c.to), approval); err != nil || got != c.id {
+				t.Errorf("key %s: got %s %v, want %s", key, got, err, c.id)
+			}
+		}
+		var f *fault.Fault
+		if got, err := s.ask(key, c.customer, c.amount+"0", sim.Address(c.to), false); !errors.As(err, &f) || f.Code != fault.IdempotencyConflict {
+			t.Errorf("key %s for another payment: got %s %v, want %s", key, got, err, fault.IdempotencyConflict)
+		}
+	}
+	s.has("ann", 0)
+	s.want(unsigned, "AWAITING_APPROVAL")
+	s.want(held, "PROCESSING")
+	if owed := s.number(`SELECT coalesce(sum(owed), 0)::bigint FROM withdrawals`); owed == 0 {
+		t.Error("nothing is owed, and the backup lacks the deposits that paid")
+	}
+	if _, err := s.ask("greedy", "ann", "100000000", shop, false); err == nil {
+		t.Error("what is owed could be withdrawn")
+	}
+
+	s.pass(26)
+	for _, id := range []string{final, held, newcomer, flying, unsent} {
+		s.want(id, "COMPLETED")
+	}
+	for to, want := range map[string]uint64{
+		"shop": 650_000_000, "held": 5_000_000, "newcomer": 120_000_000, "flying": 60_000_000, "unsent": 20_000_000, "unsigned": 0,
+	} {
+		if got := s.net.Received(sim.Address(to), signertest.Token); got != money.Units(want) {
+			t.Errorf("%s received %v, want %d", to, got, want)
+		}
+	}
+	s.has("ann", 40_000_000) // 10,000,000 wait with the payment that was never signed
+	s.has("bob", 15_000_000)
+	s.has("cid", 160_000_000)
+	for what, sql := range map[string]string{
+		"owed":            `SELECT coalesce(sum(owed), 0)::bigint FROM withdrawals`,
+		"without funds":   `SELECT count(*) FROM dispatch_orders WHERE funds_pending`,
+		"open":            `SELECT count(*) FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')`,
+		"open sweeps":     `SELECT count(*) FROM sweeps WHERE status = 'OPEN'`,
+		"numbers re-used": `SELECT count(*) FROM event_gaps g JOIN events e ON e.sequence > g.after AND e.sequence <= g.resumed_at`,
+	} {
+		if n := s.number(sql); n != 0 {
+			t.Errorf("%s: got %d, want 0", what, n)
+		}
+	}
+	if first := s.number(`SELECT min(sequence) FROM events WHERE sequence > (SELECT max(after) FROM event_gaps)`); first <= lastNumber {
+		t.Errorf("numbers go on at %d, and the lost database gave up to %d", first, lastNumber)
+	}
+
+	// A person decides about what was never signed.
+	_, err = s.pay.Approve(s.ctx, s.org, unsigned, audit.User("usr_1"))
+	s.must(err)
+	s.pass(8)
+	s.want(unsigned, "COMPLETED")
+	if got := s.net.Received(sim.Address("unsigned"), signertest.Token); got != money.Units(10_000_000) {
+		t.Errorf("the approved payment moved %v, want 10000000", got)
+	}
+
+	// Rule of paths: an address that the lost database gave out is its customer's.
+	if got := s.address("cid"); got != cid {
+		t.Errorf("cid's address is %s, was %s", got, cid)
+	}
+	if s.address("dan") == cid {
+		t.Error("the address of one customer was given to another")
+	}
+	after := s.withdraw("after", "cid", "30000000", shop, false)
+	s.pass(8)
+	s.want(after, "COMPLETED")
+}

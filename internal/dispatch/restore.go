@@ -1,0 +1,368 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// Restored is an order that Restore made, or brought to a slot.
+type Restored struct {
+	Order
+	New bool
+	// Signed says that its transaction may be out. One that is not signed pays
+	// nobody until a person says so: it may have been taken back after the backup.
+	Signed bool
+}
+
+// Restorer is a feature that makes its own rows again for orders that are.
+type Restorer interface {
+	// Restored is told of all restored orders of its purpose in one call and returns
+	// what has to be posted for them. It writes in the transaction and may run twice.
+	Restored(ctx context.Context, tx pg.Tx, orders []Restored) ([]ledger.Posting, error)
+}
+
+// Journal makes orders again that the signer's journal remembers and a restored
+// database lacks.
+type Journal struct {
+	Features map[signer.Purpose]Restorer
+	// FeesOf reads the fees out of an unsigned transaction.
+	FeesOf func(name chain.Name, payload []byte) (chain.Fees, error)
+}
+
+// restoredWhy stands with an order that the signer admitted and never signed.
+const restoredWhy = "restored from the signer's journal, which has no signature of it"
+
+// Restore makes the orders, slots and transactions that are missing, in the caller's
+// transaction. What is there stays as it is. An order with a signature gets the slot
+// and the bytes of the journal and is followed from there like any other; what it
+// moves is not reserved yet, because the restored wallets may not hold it: see
+// settleFunds. Its wallet takes no new order until then.
+//
+// An order that contradicts the journal is an error, and nothing is restored.
+func (j Journal) Restore(ctx context.Context, tx pg.Tx, all []mirror.Remembered) error {
+	byPurpose := map[signer.Purpose][]Restored{}
+	type account struct{ wallet, chain string }
+	touched := map[account]bool{}
+	for _, m := range slices.SortedFunc(slices.Values(all), func(a, b mirror.Remembered) int { return cmp.Compare(a.ID, b.ID) }) {
+		r, err := j.one(ctx, tx, m)
+		if err != nil {
+			return fmt.Errorf("restore order %s: %w", m.ID, err)
+		}
+		if r == nil {
+			continue
+		}
+		byPurpose[r.Purpose] = append(byPurpose[r.Purpose], *r)
+		touched[account{r.WalletID, string(r.Chain)}] = true
+	}
+	for a := range touched {
+		// A nonce that nothing has would hold up every later one.
+		var next, slots uint64
+		err := tx.QueryRow(ctx, `
+			SELECT coalesce((SELECT next_nonce FROM dispatch_accounts WHERE wallet_id = $1 AND chain = $2), 0),
+				(SELECT count(*) FROM dispatch_slots WHERE wallet_id = $1 AND chain = $2)`, a.wallet, a.chain).Scan(&next, &slots)
+		if err != nil {
+			return fmt.Errorf("count the slots of wallet %s: %w", a.wallet, err)
+		}
+		if next != slots {
+			return fmt.Errorf("wallet %s on %s has %d slots below nonce %d: the journal does not continue this database", a.wallet, a.chain, slots, next)
+		}
+	}
+	var postings []ledger.Posting
+	for _, purpose := range slices.Sorted(maps.Keys(byPurpose)) {
+		more, err := j.Features[purpose].Restored(ctx, tx, byPurpose[purpose])
+		if err != nil {
+			return err
+		}
+		postings = append(postings, more...)
+	}
+	return ledger.Post(ctx, tx, postings...)
+}
+
+// one restores an order; nil when nothing of it is missing.
+func (j Journal) one(ctx context.Context, tx pg.Tx, m mirror.Remembered) (*Restored, error) {
+	r := &Restored{}
+	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1 FOR UPDATE`, m.ID)
+	if err != nil {
+		return nil, err
+	}
+	r.Order, err = pgx.CollectExactlyOneRow(rows, scanOrder)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		if m.Intent == nil {
+			return nil, errors.New("the journal admitted it before this backup was made, and the backup lacks it")
+		}
+		r.New = true
+		if r.Order, err = queueAgain(ctx, tx, m); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, err
+	case m.Intent != nil && (m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract || m.Intent.Purpose != r.Purpose):
+		return nil, fmt.Errorf("it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To)
+	}
+	missing, err := j.unknown(ctx, tx, m)
+	if err != nil {
+		return nil, err
+	}
+	if len(missing) == 0 {
+		if !r.New {
+			return nil, nil
+		}
+		r.Status = Refused
+		return r, become(ctx, tx, r.ID, Queued, Refused, "last_error = $4", restoredWhy)
+	}
+	r.Signed = true
+	if err := j.resume(ctx, tx, r, missing); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// queueAgain inserts an order as the journal has it.
+func queueAgain(ctx context.Context, tx pg.Tx, m mirror.Remembered) (Order, error) {
+	i := m.Intent
+	from, err := wallet.ByRef(ctx, tx, i.From)
+	if err != nil {
+		return Order{}, fmt.Errorf("the wallet that pays: %w", err)
+	}
+	o := Order{
+		ID: i.ID, OrgID: i.From.OrgID, Purpose: i.Purpose, Chain: i.Chain, WalletID: from.ID, To: i.To, MintID: i.MintID,
+		Contract: i.Contract, Amount: i.Amount, CustomerID: i.CustomerID, KeyHash: i.IdempotencyKeyHash, Status: Queued, CreatedAt: m.At,
+	}
+	if i.ToWallet != nil {
+		to, err := wallet.ByRef(ctx, tx, *i.ToWallet)
+		if err != nil {
+			return o, fmt.Errorf("the wallet that receives: %w", err)
+		}
+		o.ToWalletID = to.ID
+	}
+	at := tx
+	at.Now = m.At
+	return o, Place(ctx, at, o)
+}
+
+// unknown are the signed transactions of an order that the database lacks. One whose
+// payload is there, unsigned, is not missing: dispatch asks for its bytes again.
+func (j Journal) unknown(ctx context.Context, tx pg.Tx, m mirror.Remembered) ([]mirror.Signature, error) {
+	attempts, err := attemptsOf(ctx, tx, m.ID)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(m.Signed), func(s mirror.Signature) bool {
+		return slices.ContainsFunc(attempts, func(a attempt) bool { return string(a.Payload) == string(s.Payload) && a.Act == s.Act })
+	}), nil
+}
+
+// resume gives an order its slot, unless it has it, and the transactions that were
+// signed for it. What was reserved for it is let go: the restored books may hold less
+// than the lost ones did, and settleFunds asks for all of it again.
+func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mirror.Signature) error {
+	native, err := nativeMint(ctx, tx, r.Chain)
+	if err != nil {
+		return err
+	}
+	var pending bool
+	if err := tx.QueryRow(ctx, `SELECT funds_pending FROM dispatch_orders WHERE order_id = $1`, r.ID).Scan(&pending); err != nil {
+		return err
+	}
+	nonce := missing[0].Slot.Nonce
+	var reserved money.Amount
+	switch r.Status {
+	case Refused:
+		if err := become(ctx, tx, r.ID, Refused, Queued, ""); err != nil {
+			return err
+		}
+		fallthrough
+	case Queued:
+		if r.Purpose == signer.Sweep && !r.New {
+			// A sweep reserves when it is planned.
+			if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: r.WalletID, OrgID: r.OrgID, MintID: r.MintID, Part: wallet.Reserved, Minus: r.Amount}); err != nil {
+				return err
+			}
+		}
+		if err := become(ctx, tx, r.ID, Queued, Slotted, "last_error = NULL, funds_pending = true"); err != nil {
+			return err
+		}
+		if err := takeSlot(ctx, tx, r.Order, nonce, missing[0].At); err != nil {
+			return err
+		}
+		r.Status = Slotted
+	case Slotted, Signed, Broadcast:
+		var had uint64
+		if err := tx.QueryRow(ctx, `SELECT nonce, gas_reserved FROM dispatch_slots WHERE order_id = $1`, r.ID).Scan(&had, &reserved); err != nil {
+			return fmt.Errorf("read its slot: %w", err)
+		}
+		if had != nonce {
+			return fmt.Errorf("the journal signed nonce %d for it and it has slot %d", nonce, had)
+		}
+		if !pending {
+			if err := wallet.Move(ctx, tx, claims(r.Order, native, reserved, false)...); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = true WHERE order_id = $1`, r.ID); err != nil {
+				return err
+			}
+		}
+	default:
+		return fmt.Errorf("it is %s, and the journal has a transaction of it that the database lacks", r.Status)
+	}
+	if err := j.keep(ctx, tx, r.Order, nonce, reserved, missing); err != nil {
+		return err
+	}
+	if r.Status == Slotted {
+		if err := become(ctx, tx, r.ID, Slotted, Signed, ""); err != nil {
+			return err
+		}
+		r.Status = Signed
+	}
+	return nil
+}
+
+// takeSlot writes a slot that the journal names and moves the nonce counter past it.
+func takeSlot(ctx context.Context, tx pg.Tx, o Order, nonce uint64, at time.Time) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO dispatch_slots (wallet_id, chain, nonce, org_id, order_id, gas_reserved, created_at)
+		VALUES ($1, $2, $3, $4, $5, 0, $6)`, o.WalletID, o.Chain, nonce, o.OrgID, o.ID, at)
+	if pg.Violates(err, "dispatch_slots_pkey") {
+		return fmt.Errorf("nonce %d of its wallet belongs to another order, which this database made after it was restored: "+
+			"restore the backup once more and let nothing run on it before the import: %w", nonce, err)
+	}
+	if err != nil {
+		return fmt.Errorf("slot %d: %w", nonce, err)
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO dispatch_accounts AS a (wallet_id, chain, org_id, next_nonce) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (wallet_id, chain) DO UPDATE SET next_nonce = greatest(a.next_nonce, excluded.next_nonce)`,
+		o.WalletID, o.Chain, o.OrgID, nonce+1)
+	if err != nil {
+		return fmt.Errorf("move the nonce counter past %d: %w", nonce, err)
+	}
+	return remember(ctx, tx, o, "slotted", map[string]any{"nonce": nonce, "restored": true})
+}
+
+// keep stores transactions that were signed, and what the dearest of them may cost.
+func (j Journal) keep(ctx context.Context, tx pg.Tx, o Order, nonce uint64, reserved money.Amount, signed []mirror.Signature) error {
+	var version int
+	if err := tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM dispatch_attempts WHERE order_id = $1`, o.ID).Scan(&version); err != nil {
+		return err
+	}
+	most := reserved
+	for _, s := range signed {
+		if s.Slot.Nonce != nonce {
+			return fmt.Errorf("the journal signed nonces %d and %d for it", nonce, s.Slot.Nonce)
+		}
+		fees, err := j.FeesOf(o.Chain, s.Payload)
+		if err != nil {
+			return fmt.Errorf("read the fees of transaction %s: %w", s.Hash, err)
+		}
+		cost, err := fees.Max()
+		if err != nil {
+			return fmt.Errorf("what transaction %s may cost: %w", s.Hash, err)
+		}
+		if most.Less(cost) {
+			most = cost
+		}
+		version++
+		at := tx
+		at.Now = s.At
+		if err := insertAttempt(ctx, at, o, version, s.Act, fees, s.Payload); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE dispatch_attempts SET raw = $3, tx_hash = $4, signed_at = $5
+			WHERE order_id = $1 AND version = $2 AND raw IS NULL`, o.ID, version, s.Raw, s.Hash, s.At)
+		if err != nil {
+			return fmt.Errorf("store transaction %s: %w", s.Hash, err)
+		}
+	}
+	if _, err := tx.Exec(ctx, `UPDATE dispatch_slots SET gas_reserved = $2 WHERE order_id = $1`, o.ID, most); err != nil {
+		return fmt.Errorf("note what its slot may cost: %w", err)
+	}
+	return nil
+}
+
+// claims are what an order with a slot has reserved, to be taken or let go.
+func claims(o Order, native int, gas money.Amount, take bool) []wallet.Movement {
+	at := func(mintID int, part wallet.Part, a money.Amount) wallet.Movement {
+		m := wallet.Movement{WalletID: o.WalletID, OrgID: o.OrgID, MintID: mintID, Part: part}
+		if take {
+			m.Plus = a
+		} else {
+			m.Minus = a
+		}
+		return m
+	}
+	moves := []wallet.Movement{at(native, wallet.GasReserved, gas)}
+	switch o.Purpose {
+	case signer.Payment, signer.Sweep:
+		moves = append(moves, at(o.MintID, wallet.Reserved, o.Amount))
+	case signer.Gas:
+		moves = append(moves, at(native, wallet.GasReserved, o.Amount))
+	}
+	return moves
+}
+
+// settleFunds reserves what restored orders need, in the order of their nonces, as
+// far as their wallet holds it by now: the final walk finds again what had arrived,
+// and earlier orders end. waiting says that one still lacks something. They were all
+// paid for once, in this order, so that each comes to its turn.
+func (d *Desk) settleFunds(ctx context.Context, from wallet.Wallet, open []slot) (waiting bool, err error) {
+	for i := range open {
+		s := &open[i]
+		if !s.FundsPending {
+			continue
+		}
+		if waiting {
+			continue
+		}
+		err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			o, err := lockOrder(ctx, tx, s.ID)
+			if err != nil {
+				return err
+			}
+			native, err := nativeMint(ctx, tx, o.Chain)
+			if err != nil {
+				return err
+			}
+			tag, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = false WHERE order_id = $1 AND funds_pending`, o.ID)
+			if err != nil {
+				return fmt.Errorf("reserve for restored order %s: %w", o.ID, err)
+			}
+			if tag.RowsAffected() != 1 {
+				return fmt.Errorf("reserve for restored order %s: %w", o.ID, errLost)
+			}
+			var gas money.Amount
+			if err := tx.QueryRow(ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, o.ID).Scan(&gas); err != nil {
+				return fmt.Errorf("read the gas of restored order %s: %w", o.ID, err)
+			}
+			return wallet.Move(ctx, tx, claims(o, native, gas, true)...)
+		})
+		switch {
+		case errors.Is(err, wallet.ErrShort):
+			waiting = true
+		case errors.Is(err, errLost):
+			return true, nil
+		case err != nil:
+			return true, err
+		default:
+			s.FundsPending = false
+			d.log.Info("restored order has its funds", "order", s.ID, "wallet", from.ID)
+		}
+	}
+	return waiting, nil
+}

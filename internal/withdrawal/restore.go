@@ -1,0 +1,264 @@
+package withdrawal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+var _ dispatch.Restorer = (*Service)(nil)
+
+// Restored implements dispatch.Restorer: the row of a payment that the signer
+// remembers and the database does not, with its hold. What the customer's restored
+// balance lacks for the hold is owed, until deposits that are found again pay it:
+// the hold itself is always whole, so the payment ends like any other.
+//
+// A payment that was never signed waits for a person: nothing of it is out, and it may
+// have been taken back after the backup was made.
+func (s *Service) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored) ([]ledger.Posting, error) {
+	mints, err := mint.All(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	left := map[ledger.Account]money.Amount{}
+	var postings []ledger.Posting
+	for _, o := range orders {
+		known, err := s.known(ctx, tx, o)
+		if err != nil {
+			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
+		}
+		if known {
+			continue
+		}
+		m, ok := mints.ByID(o.MintID)
+		if !ok || m.Chain != o.Chain || m.Contract != o.Contract {
+			return nil, fmt.Errorf("restore withdrawal %s: mint %d is not what the journal paid with: configure it as it was", o.ID, o.MintID)
+		}
+		if _, _, err := customer.Ensure(ctx, tx, o.OrgID, o.CustomerID, ""); err != nil {
+			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
+		}
+		from := ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID}
+		if _, read := left[from]; !read {
+			if left[from], err = ledger.Balance(ctx, tx, from); err != nil {
+				return nil, err
+			}
+		}
+		owed := less(o.Amount, left[from])
+		left[from] = less(left[from], o.Amount)
+		if err := insertRestored(ctx, tx, o, m, owed); err != nil {
+			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
+		}
+		if !owed.IsZero() {
+			postings = append(postings, ledger.Posting{
+				Cause: ledger.Cause{Kind: ledger.Restore, ID: o.ID},
+				Legs:  []ledger.Leg{{Debit: debt(from), Credit: from, Amount: owed}},
+			})
+		}
+		postings = append(postings, hold(o.OrgID, o.ID, o.CustomerID, parsed{mint: m, amount: o.Amount}))
+	}
+	return postings, nil
+}
+
+// debt is the account of what a customer owes for restored payments.
+func debt(of ledger.Account) ledger.Account {
+	of.Kind = ledger.Restored
+	return of
+}
+
+// known brings a row that the backup has up to its order. It has its hold already.
+func (s *Service) known(ctx context.Context, tx pg.Tx, o dispatch.Restored) (bool, error) {
+	var status Status
+	err := tx.QueryRow(ctx, `SELECT status FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2 FOR UPDATE`, o.OrgID, o.ID).Scan(&status)
+	if errors.Is(err, pgx.ErrNoRows) {
+		if !o.New {
+			return false, errors.New("the database has its order and not its row")
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case !o.Signed && status == AwaitingApproval, o.Signed && (status == Processing || status == Broadcast):
+		return true, nil
+	case o.Signed && status == AwaitingApproval:
+		// It was approved after the backup was made; by whom, nobody knows here.
+		if err := become(ctx, tx, o.OrgID, o.ID, AwaitingApproval, Processing, "approved_at = $5", tx.Now); err != nil {
+			return false, err
+		}
+		w, err := Object(ctx, tx, o.OrgID, o.ID)
+		if err != nil {
+			return false, err
+		}
+		if err := tell(ctx, tx, o.OrgID, move(AwaitingApproval, Processing), w); err != nil {
+			return false, err
+		}
+		return true, audit.Record(ctx, tx, audit.Entry{
+			OrgID: o.OrgID, Actor: audit.System("restore"), Action: "withdrawal.approved", ResourceKind: resourceKind, ResourceID: o.ID,
+			Detail: map[string]any{"restored": true},
+		})
+	}
+	return false, fmt.Errorf("it is %s here, and the signer has signed or admitted it since", status)
+}
+
+func insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Restored, m mint.Mint, owed money.Amount) error {
+	status, reasons := Processing, []string{}
+	if !o.Signed {
+		status, reasons = AwaitingApproval, []string{string(ReasonRestored)}
+	}
+	decision, err := json.Marshal(map[string]any{"restored": true, "signed": o.Signed})
+	if err != nil {
+		return err
+	}
+	var key *string
+	if o.KeyHash != "" {
+		key = &o.KeyHash
+	}
+	bare := digest(Request{CustomerID: o.CustomerID}, parsed{mint: m, amount: o.Amount, to: o.To})
+	_, err = tx.Exec(ctx, `
+		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest,
+			status, requires_approval, approval_reasons, decision, created_at, restored_at, restored_key_hash, owed)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+		o.ID, o.OrgID, o.CustomerID, o.MintID, o.Chain, o.Amount, o.To, bare,
+		status, !o.Signed, reasons, decision, o.CreatedAt, tx.Now, key, owed)
+	if err != nil {
+		return err
+	}
+	w, err := Object(ctx, tx, o.OrgID, o.ID)
+	if err != nil {
+		return err
+	}
+	if err := tell(ctx, tx, o.OrgID, move("", status), w); err != nil {
+		return err
+	}
+	return audit.Record(ctx, tx, audit.Entry{
+		OrgID: o.OrgID, Actor: audit.System("restore"), Action: "withdrawal.requested", ResourceKind: resourceKind, ResourceID: o.ID,
+		Detail: map[string]any{"restored": true, "signed": o.Signed, "owed": owed},
+	})
+}
+
+// owedBy is what a customer owes of a mint for restored payments. It stands against
+// the balance: only Restored makes it more, while nothing else runs, and Collect takes
+// both in one transaction, so that an older answer is never too small.
+func owedBy(ctx context.Context, tx pg.Tx, org, customerID string, mintID int) (owed money.Amount, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT coalesce(sum(owed), 0) FROM withdrawals
+		WHERE org_id = $1 AND customer_id = $2 AND mint_id = $3 AND owed > 0`, org, customerID, mintID).Scan(&owed)
+	if err != nil {
+		return owed, fmt.Errorf("what a customer of %s owes: %w", org, err)
+	}
+	return owed, nil
+}
+
+const (
+	collectMax   = 500
+	collectPause = time.Second
+)
+
+// RunCollect collects until ctx ends. Any number of processes may run it.
+func (s *Service) RunCollect(ctx context.Context, log *slog.Logger) error {
+	for {
+		if _, err := s.Collect(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("what restored payments are owed could not be collected", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(collectPause):
+		}
+	}
+}
+
+// Collect takes from customers what they owe for restored payments, as far as their
+// balances go, and says from how many withdrawals it took something off. Without a
+// restore there is nothing to look at.
+func (s *Service) Collect(ctx context.Context) (n int, err error) {
+	type owing struct{ Org, ID string }
+	var all []owing
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT org_id, withdrawal_id FROM withdrawals w
+			WHERE owed > 0 AND EXISTS (
+				SELECT FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+				WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = 'CUSTOMER' AND a.subject = w.customer_id AND b.balance > 0)
+			ORDER BY created_at, withdrawal_id LIMIT $1`, collectMax)
+		if err != nil {
+			return err
+		}
+		all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[owing])
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for what is owed: %w", err)
+	}
+	for _, o := range all {
+		took := false
+		err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			took, err = collect(ctx, tx, o.Org, o.ID)
+			return err
+		})
+		if errors.Is(err, ledger.ErrOverdraft) {
+			continue // somebody was quicker; next time
+		}
+		if err != nil {
+			return n, fmt.Errorf("collect for withdrawal %s: %w", o.ID, err)
+		}
+		if took {
+			n++
+		}
+	}
+	return n, nil
+}
+
+func collect(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool, error) {
+	var owed money.Amount
+	var takings int
+	from := ledger.Account{OrgID: org, Kind: ledger.Customer}
+	err := tx.QueryRow(ctx, `
+		SELECT owed, takings, customer_id, mint_id FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2 FOR UPDATE`,
+		org, withdrawalID).Scan(&owed, &takings, &from.Subject, &from.MintID)
+	if err != nil {
+		return false, err
+	}
+	balance, err := ledger.Balance(ctx, tx, from)
+	if err != nil {
+		return false, err
+	}
+	take := less(owed, less(owed, balance))
+	if take.IsZero() {
+		return false, nil
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE withdrawals SET owed = owed - $3, takings = takings + 1
+		WHERE org_id = $1 AND withdrawal_id = $2 AND owed = $4 AND takings = $5`, org, withdrawalID, take, owed, takings)
+	if err != nil {
+		return false, err
+	}
+	if tag.RowsAffected() != 1 {
+		return false, errLost
+	}
+	err = ledger.Post(ctx, tx, ledger.Posting{
+		Cause: ledger.Cause{Kind: ledger.Restore, ID: fmt.Sprintf("%s/%d", withdrawalID, takings+1)},
+		Legs:  []ledger.Leg{{Debit: from, Credit: debt(from), Amount: take}},
+	})
+	if err != nil {
+		return false, err
+	}
+	return true, audit.Record(ctx, tx, audit.Entry{
+		OrgID: org, Actor: audit.System("restore"), Action: "withdrawal.collected", ResourceKind: resourceKind, ResourceID: withdrawalID,
+		Detail: map[string]any{"taken": take, "owed": less(owed, take)},
+	})
+}
