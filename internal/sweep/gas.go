@@ -46,9 +46,6 @@ func (s *Sweeper) topUps(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// errComing says that a top-up of the address is open, made here or restored.
-var errComing = errors.New("a top-up is on its way")
-
 func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool, error) {
 	treasury, err := s.book.Treasury(ctx, o.OrgID, s.chain.Name.Family())
 	if err != nil {
@@ -59,9 +56,12 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 		return false, err
 	}
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		var failed bool // just now: asking the same again would only make rows
+		// Failed just now: asking the same again would only make rows. Open and restored:
+		// the index does not keep a second one away.
+		var failed bool
 		if err := tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM gas_top_ups WHERE wallet_id = $1 AND chain = $2 AND status = 'FAILED' AND ended_at > $3)`,
+			SELECT EXISTS (SELECT FROM gas_top_ups WHERE wallet_id = $1 AND chain = $2
+				AND (status = 'FAILED' AND ended_at > $3 OR status = 'OPEN' AND restored))`,
 			o.WalletID, s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail)).Scan(&failed); err != nil {
 			return fmt.Errorf("look at the last top-ups: %w", err)
 		}
@@ -74,11 +74,6 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 		}
 		if err := s.book.Prove(to); err != nil {
 			return err
-		}
-		var coming bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM gas_top_ups WHERE wallet_id = $1 AND chain = $2 AND status = 'OPEN')`,
-			to.ID, s.chain.Name).Scan(&coming); err != nil || coming {
-			return errors.Join(err, errComing)
 		}
 		topUpID := id.New("gas", tx.Now)
 		if err := dispatch.Place(ctx, tx, dispatch.Order{
@@ -101,7 +96,7 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 		}
 		return err
 	})
-	if pg.Violates(err, "gas_top_ups_one_open") || errors.Is(err, errNotNow) || errors.Is(err, errComing) {
+	if pg.Violates(err, "gas_top_ups_one_open") || errors.Is(err, errNotNow) {
 		return false, nil // one is on its way, has come, or failed just now
 	}
 	if err != nil {
