@@ -54,6 +54,9 @@ const (
 // batchMax is how many holds one transaction makes at most.
 const batchMax = 24
 
+// roundsMin is how often everybody tries, however short the time.
+const roundsMin = 2
+
 // task is what a process is told.
 type task struct {
 	URL      string
@@ -154,7 +157,7 @@ func account(org string, kind ledger.Kind, subject string) ledger.Account {
 // wants the same ones.
 func (p *process) spend(ctx context.Context, worker int) {
 	customer, held, owned := account(p.Org, ledger.Customer, spender), account(p.Org, ledger.Withdrawing, spender), account(p.Org, ledger.Custody, "")
-	for round := 0; p.stop.Err() == nil; round++ {
+	for round := 0; round < roundsMin || p.stop.Err() == nil; round++ {
 		// Both twins draw the same.
 		dice := rand.New(rand.NewPCG(uint64(worker), uint64(round)))
 		n, amount, settles := 1+dice.IntN(batchMax), money.Units(1+dice.Uint64N(60)), dice.IntN(8) == 0
@@ -211,7 +214,7 @@ func (p *process) post(ctx context.Context, postings []ledger.Posting) error {
 // same order, and then decides on them.
 func (p *process) ask(ctx context.Context, worker int) {
 	const asked = "7"
-	for round := 0; p.stop.Err() == nil; round++ {
+	for round := 0; round < roundsMin || p.stop.Err() == nil; round++ {
 		key := fmt.Sprintf("key-%d", round)
 		r := withdrawal.Request{
 			MintID: token, CustomerID: payer, Amount: asked, ToAddress: string(sim.Address("shop")), RequireApproval: true,
@@ -268,8 +271,8 @@ func (p *process) same(of map[string]string, key, id string) {
 
 // reserve promises what the wallet holds, and takes the promise back.
 func (p *process) reserve(ctx context.Context) {
-	for p.stop.Err() == nil {
-		amount := money.Units(1 + rand.Uint64N(funds/4))
+	for round := 0; round < roundsMin || p.stop.Err() == nil; round++ {
+		amount := money.Units(1 + rand.Uint64N(funds/2))
 		move := func(m wallet.Movement) error {
 			m.WalletID, m.OrgID, m.MintID, m.Part = p.Treasury.ID, p.Org, token, wallet.Reserved
 			return p.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return wallet.Move(ctx, tx, m) })
@@ -293,7 +296,7 @@ func (p *process) reserve(ctx context.Context) {
 // watch looks at what is committed, again and again: the sum is the same at every
 // commit, and nothing is below nothing.
 func (p *process) watch(ctx context.Context) {
-	for p.stop.Err() == nil {
+	for round := 0; round < roundsMin || p.stop.Err() == nil; round++ {
 		err := p.db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
 			var sum, least, reserved int64
 			err := tx.QueryRow(ctx, `

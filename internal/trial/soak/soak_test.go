@@ -16,8 +16,10 @@ var (
 	forFlag   = flag.Duration("soak.for", 0, "no run is begun after this; 0: all are")
 )
 
+const shortSteps = 110
+
 // The seeds that every `make test` plays.
-var selection = []uint64{1, 2, 3}
+var selection = []uint64{1, 2}
 
 func TestRandomDaysLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
@@ -27,8 +29,8 @@ func TestRandomDaysLoseAndDoubleNothing(t *testing.T) {
 	for _, seed := range selection {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			if o := run(t, seed, 150); o.broken != "" {
-				t.Fatal(o.words(seed, 150))
+			if o := run(t, seed, shortSteps); o.broken != "" {
+				t.Fatal(o.words(seed, shortSteps))
 			}
 		})
 	}
@@ -39,7 +41,7 @@ func TestTheSameSeedIsTheSameDay(t *testing.T) {
 	if *runsFlag > 0 {
 		return
 	}
-	const seed, steps = 4, 120
+	const seed, steps = 4, 60
 	one, two := run(t, seed, steps), run(t, seed, steps)
 	for _, o := range []outcome{one, two} {
 		if o.broken != "" {
