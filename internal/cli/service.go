@@ -56,9 +56,10 @@ func (m migrate) Run(ctx context.Context, std streams) error {
 }
 
 type signerCmd struct {
-	Serve signerServe `cmd:"" default:"withargs" help:"Answer at a unix socket (the default)."`
-	Init  signerInit  `cmd:"" help:"Begin an empty journal for a seed that has never signed."`
-	Adopt signerAdopt `cmd:"" help:"Rebuild a journal that is lost for good, from the database's copy and the chains."`
+	Serve  signerServe  `cmd:"" default:"withargs" help:"Answer at a unix socket (the default)."`
+	Init   signerInit   `cmd:"" help:"Begin an empty journal for a seed that has never signed."`
+	Adopt  signerAdopt  `cmd:"" help:"Rebuild a journal that is lost for good, from the database's copy and the chains."`
+	Import signerImport `cmd:"" help:"After a restore: bring the database up to the signer's journal."`
 }
 
 type signerServe struct {
@@ -127,6 +128,44 @@ func (s signerAdopt) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "\n%s is written and continues %s. Start the service: it compares it with the database before anything is paid.\n", a.Journal, a.Lost)
+	return nil
+}
+
+type signerImport struct {
+	installation
+	Yes bool `help:"Do it. Without it, nothing is written and what would be is said."`
+}
+
+const importExplained = `Bringing a restored database up to the signer's journal makes again what the journal
+remembers. Three conditions that only you can know:
+
+  1. No younger state of the database can be had: with the write-ahead log up to its
+     end nothing is missing, and references, metadata and approvals are kept.
+  2. Nothing has run on this database since it was restored.
+  3. No service of this installation runs anywhere. A signer of its own may.
+`
+
+func (s signerImport) Run(ctx context.Context, std streams) error {
+	conf, err := s.read()
+	if err != nil {
+		return err
+	}
+	done, err := app.ImportJournal(ctx, conf, logger(conf.Log, std.err), audit.Operator("cli"), !s.Yes)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "%s\nThe database was imported up to entry %d of journal %s, which ends at %d.\nBeyond it: %d addresses, %d payments, sweeps and top-ups.\n",
+		importExplained, done.From.Seq, done.To.JournalID, done.To.Seq, done.Wallets, done.Intents)
+	for _, id := range done.Lacking.Intents {
+		fmt.Fprintf(std.out, "  %s is made again or completed\n", id)
+	}
+	for _, id := range done.Lacking.Organizations {
+		fmt.Fprintf(std.out, "  %s is made again, without an API key\n", id)
+	}
+	if !s.Yes {
+		return errors.New("nothing was done; when all three hold, the same with --yes does it")
+	}
+	fmt.Fprintln(std.out, "\nImported. The numbers of events go on past every number that may have been given. Start the service.")
 	return nil
 }
 
