@@ -175,7 +175,10 @@ func (s *stage) unanswered(ctx context.Context, file string) error {
 		return err
 	}
 	pause(ctx, muteMore)
-	return s.inflict(ctx, func() error { return nil })
+	if err := s.inflict(ctx, func() error { return nil }); err != nil {
+		return err
+	}
+	return s.expire(ctx) // a claim of deliveries may have been among the commits
 }
 
 // inflict plays the fault while a process stands somewhere, or nowhere, and
@@ -198,7 +201,7 @@ func (s *stage) inflict(ctx context.Context, release func() error) error {
 			return err
 		}
 		s.wire.cut()
-		return errors.Join(release(), s.later(ctx), s.world.Database().Restart(ctx))
+		return errors.Join(release(), s.later(ctx), s.world.Database().Restart(ctx), s.expire(ctx))
 	case Cut:
 		s.wire.cut()
 		s.provider.cut()
@@ -276,7 +279,7 @@ func (s *stage) run(ctx context.Context) error {
 	return s.sound(ctx)
 }
 
-// restarted is for what nothing of ours stands at: it plays the fault there.
+// outside plays the fault where nothing of ours stands.
 func (s *stage) outside(ctx context.Context) error {
 	return s.inflict(ctx, func() error { return nil })
 }
