@@ -60,9 +60,9 @@ func (e *UnknownError) Error() string {
 		}
 	}
 	return "the signer's journal knows " + strings.Join(parts, " and ") + " that the database does not: " +
-		"the database is older than the journal. Nothing goes out until a backup is restored that is as young " +
-		"as the journal (replay the write-ahead log to its end) or, where there is none, until `coffer signer import` " +
-		"makes again what the journal remembers. " +
+		"the database is older than the journal, and nothing goes out; restore a backup that is as young as the journal " +
+		"(replay the write-ahead log to its end) or, where there is none, have `coffer signer import` " +
+		"make again what the journal remembers. " +
 		"Do not move the journal away and do not rebuild it with `coffer signer adopt`: " +
 		"it is all that remembers these payments, and without it they would be made again"
 }
