@@ -1,7 +1,10 @@
 package localworld_test
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -11,17 +14,23 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"filippo.io/age"
+	"filippo.io/age/armor"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/jackc/pgx/v5"
+	"github.com/tyler-smith/go-bip39"
 
+	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// I-43: whatever happens, no secret is in the log, in an answer, or in a table.
-// The one answer that shows a webhook's secret is left out.
+// I-43: whatever happens, no secret is in the log, in an answer, in a webhook, or
+// in a table. The one answer that shows a webhook's secret is left out.
 func TestNoSecretIsToldAnywhere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -56,9 +65,9 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	canaries["database password"], _ = login.User.Password()
-	keys := filepath.Join(filepath.Dir(n.Info.Config), "keys")
+	folder := filepath.Join(filepath.Dir(n.Info.Config), "keys")
 	for _, name := range []string{"cursor.key", "webhook.key", "seal.key", "seed.key"} {
-		text, err := os.ReadFile(filepath.Join(keys, name))
+		text, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,16 +77,23 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 			}
 		}
 	}
+	canaries["seed's words"] = seedWords(t, folder)
+	entropy, err := bip39.EntropyFromMnemonic(canaries["seed's words"])
+	if err != nil {
+		t.Fatal("the words of the seed are not the words of a seed")
+	}
+	canaries["seed"] = string(entropy)
 
-	// Webhooks that are taken and webhooks that fail.
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
-	t.Cleanup(refusing.Close)
+	// Every second webhook is taken, the others fail.
+	var sent inbox
+	receiver := httptest.NewServer(&sent)
+	t.Cleanup(receiver.Close)
 	var endpoint struct{ Secret string }
-	if status := n.call(http.MethodPost, "/webhook-endpoints", map[string]any{"url": refusing.URL}, &endpoint); status != http.StatusCreated {
+	if status := n.call(http.MethodPost, "/webhook-endpoints", map[string]any{"url": receiver.URL}, &endpoint); status != http.StatusCreated {
 		t.Fatalf("POST /webhook-endpoints: got %d, want 201", status)
 	}
 	canaries["webhook secret"] = endpoint.Secret
-	for _, name := range []string{"API key", "database password", "webhook secret", "cursor.key", "webhook.key", "seal.key", "seed.key"} {
+	for _, name := range []string{"API key", "database password", "webhook secret", "cursor.key", "webhook.key", "seal.key", "seed.key", "seed's words", "seed"} {
 		if len(canaries[name]) < 8 {
 			t.Fatalf("%s: got no canary", name)
 		}
@@ -94,6 +110,10 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	n.completed(w.WithdrawalID)
 	if got := n.has(m, to); got.Cmp(big.NewInt(100_000_000)) != 0 {
 		t.Errorf("the receiver has %v, want 100000000", got)
+	}
+
+	for sent.many() < 2 {
+		n.pause(fmt.Errorf("%d webhooks came", sent.many()))
 	}
 
 	var told strings.Builder
@@ -142,13 +162,15 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	tables := n.tables()
-	for where, text := range map[string]string{"the log": string(log), "the answers": told.String(), "the tables": tables} {
+	for where, text := range map[string]string{"the log": string(log), "the answers": told.String(), "the webhooks": sent.text(), "the tables": tables} {
 		if len(text) < 1000 {
 			t.Errorf("%s: got only %d bytes to look through", where, len(text))
 		}
 		for name, secret := range canaries {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s: the %s is in it", where, name)
+			for form, written := range forms(secret) {
+				if strings.Contains(text, written) {
+					t.Errorf("%s: the %s is in it, %s", where, name, form)
+				}
 			}
 		}
 	}
@@ -157,24 +179,95 @@ func TestNoSecretIsToldAnywhere(t *testing.T) {
 	}
 }
 
-// tables is every row of every table, bytes as text where they are text.
+// forms are the ways in which a secret may stand in a text.
+func forms(secret string) map[string]string {
+	out := map[string]string{
+		"as it is":  secret,
+		"in hex":    hex.EncodeToString([]byte(secret)),
+		"in base64": base64.RawStdEncoding.EncodeToString([]byte(secret)),
+	}
+	bare := strings.TrimPrefix(secret, "whsec_")
+	if b, err := hex.DecodeString(bare); err == nil {
+		out["as bytes of its hex"] = string(b)
+	}
+	if b, err := base64.StdEncoding.DecodeString(bare); err == nil {
+		out["as bytes of its base64"], out["as bytes of its base64 in hex"] = string(b), hex.EncodeToString(b)
+	}
+	return out
+}
+
+// seedWords are the words of the seed in a folder of keys, the way an operator
+// gets at them: out of a backup.
+func seedWords(t *testing.T, dir string) string {
+	t.Helper()
+	own, sign := app.KeyFiles(dir)
+	who, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "seed.age")
+	files := keys.Files{Key: sign.Seed, KEK: sign.Wrap, Attest: own.Attest}
+	if err := keys.Backup(files, keys.BackupTo{Recipient: who.Recipient().String()}, path); err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sealed.Close()
+	plain, err := age.Decrypt(armor.NewReader(sealed), who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var backup struct{ Words string }
+	if err := json.NewDecoder(plain).Decode(&backup); err != nil {
+		t.Fatal(err)
+	}
+	return backup.Words
+}
+
+// inbox receives webhooks, refuses the first and every second one after it, and
+// keeps what came.
+type inbox struct {
+	mu   sync.Mutex
+	seen int
+	all  strings.Builder
+}
+
+func (i *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	// A strings.Builder takes everything; a body cut short is what came.
+	_ = r.Header.Write(&i.all)
+	_, _ = io.Copy(&i.all, r.Body)
+	if i.seen++; i.seen%2 == 1 {
+		w.WriteHeader(http.StatusBadGateway)
+	}
+}
+
+func (i *inbox) many() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.seen
+}
+
+func (i *inbox) text() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.all.String()
+}
+
+// tables is every row of every table, as text and, where it has bytes, as those.
 func (n *town) tables() string {
 	n.Helper()
-	conf, err := pgx.ParseConfig(n.Info.Database.URL)
-	if err != nil {
-		n.Fatal(err)
-	}
-	conn, err := pgx.ConnectConfig(n.ctx, conf)
+	conn, err := pgx.Connect(n.ctx, n.SuperURL())
 	if err != nil {
 		n.Fatal(err)
 	}
 	defer conn.Close(n.ctx)
-	if _, err := conn.Exec(n.ctx, "SET ROLE coffer_reader"); err != nil {
-		n.Fatal(err)
-	}
 	rows, err := conn.Query(n.ctx, `
 		SELECT oid::regclass::text FROM pg_class
-		WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND has_table_privilege(oid, 'SELECT')`)
+		WHERE relkind IN ('r', 'm') AND relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema', 'pg_toast')`)
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -184,7 +277,7 @@ func (n *town) tables() string {
 	}
 	var all strings.Builder
 	for _, name := range names {
-		rows, err := conn.Query(n.ctx, "SELECT * FROM "+name)
+		rows, err := conn.Query(n.ctx, "SELECT r.*, r::text FROM "+name+" r")
 		if err != nil {
 			n.Fatal(err)
 		}
@@ -194,10 +287,11 @@ func (n *town) tables() string {
 				n.Fatal(err)
 			}
 			for _, v := range values {
-				if b, ok := v.([]byte); ok {
-					all.Write(b)
-				} else if b, err := json.Marshal(v); err == nil {
-					all.Write(b)
+				switch v := v.(type) {
+				case []byte:
+					all.Write(v)
+				case string:
+					all.WriteString(v)
 				}
 				all.WriteByte('\n')
 			}
