@@ -142,10 +142,11 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 // noSigner is the signer of a process that has none.
 type noSigner struct{ signer.Signer }
 
-var errNoSigner = errors.New("this command has no signer: start the service, which makes the wallet, and try again")
+// ErrNoSigner says that a wallet does not exist yet, of tools, which cannot make one.
+var ErrNoSigner = errors.New("this command has no signer: start the service, which makes the wallet, and try again")
 
 func (noSigner) Issue(context.Context, signer.WalletRef) (signer.Issued, error) {
-	return signer.Issued{}, errNoSigner
+	return signer.Issued{}, ErrNoSigner
 }
 
 func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {

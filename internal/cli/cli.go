@@ -28,6 +28,7 @@ type commands struct {
 	Withdrawals withdrawals `cmd:"" help:"Decide about withdrawals that wait for a person."`
 	Settings    settingsCmd `cmd:"" help:"Show and change an organization's settings."`
 	Sweep       sweepCmd    `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
+	Wallets     walletsCmd  `cmd:"" help:"Show each organization's treasury on each chain, where gas is sent, and the gas in it."`
 	Verify      verifyCmd   `cmd:"" help:"Check the books against themselves and against the chains."`
 	Keys        keysCmd     `cmd:"" help:"Create, show, back up and restore the keys."`
 	Org         orgCmd      `cmd:"" help:"Create organizations."`
