@@ -73,7 +73,7 @@ func TestKeysAreCreatedOnceAndNeverReplaced(t *testing.T) {
 
 func withPolicy(t *testing.T, s Signer) Signer {
 	t.Helper()
-	write(t, s.Policy, `{"chains": {"ETHEREUM": {"signerId": "31337", "feeMax": "1", "gasMax": "1", "unlimited": true}}}`)
+	write(t, s.Policy, `{"chains": {"ETHEREUM": {"signerId": "31337", "feeMax": "1000000000000000000", "gasMax": "1", "unlimited": true}}}`)
 	return s
 }
 
