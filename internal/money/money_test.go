@@ -169,3 +169,30 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestEveryAmountIsReadFromTheDatabaseToTheLastDigit(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{
+		"9007199254740993", // the first that a float cannot hold
+		"1000000000000000001",
+		"115792089237316195423570985008687907853269984665640564039457584007913129639935",
+	} {
+		n, _ := new(big.Int).SetString(s, 10)
+		var a Amount
+		if err := a.ScanNumeric(pgtype.Numeric{Int: n, Valid: true}); err != nil || a.String() != s {
+			t.Errorf("got %v %v, want %s", a, err, s)
+		}
+	}
+}
+
+func TestAValueIsRoundedUpSoThatNoThresholdIsMissed(t *testing.T) {
+	t.Parallel()
+	least := MustParseUSD("0.000000000000000001")
+	// Half of the least that a value can be, and a third more than a dollar.
+	if v, err := ValueOf(Units(1), 18, MustParseUSD("0.5")); err != nil || v != least {
+		t.Errorf("got %v %v, want %v", v, err, least)
+	}
+	if v, err := ValueOf(Units(1), 1, MustParseUSD("10.000000000000000003")); err != nil || v.Cmp(MustParseUSD("1")) <= 0 {
+		t.Errorf("got %v %v, want above 1", v, err)
+	}
+}
