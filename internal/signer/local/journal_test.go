@@ -649,3 +649,20 @@ func TestPolicyTellsAllThatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+func TestNoSignatureLeavesWithoutItsEntryOnDisk(t *testing.T) {
+	t.Parallel()
+	in := install(t, t.TempDir())
+	s := in.open(t)
+	i := payment("wd_1", 7)
+	r := request(t, s, i, 0)
+	if _, err := s.Admit(t.Context(), i); err != nil {
+		t.Fatal(err)
+	}
+	s.BreakDisk()
+	for range 2 { // also not when it is asked again and the index knows the entry
+		if signed, err := s.Sign(t.Context(), r); err == nil || signed.Raw != nil || signed.Hash != "" {
+			t.Errorf("sign without a disk: got %x %v, want an error and no bytes", signed.Raw, err)
+		}
+	}
+}
