@@ -207,3 +207,19 @@ func TestAForkThatShiftsLogsKeepsPositions(t *testing.T) {
 		t.Errorf("got %+v, want %+v with another log index", is, was)
 	}
 }
+
+func TestAFailedTransactionMovesNothingButItsFee(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	failed := l.PayInVain(t, chain.Native, evmtx.Canonical(common.HexToAddress("0x1234567890123456789012345678901234567890")), money.Units(1000))
+	l.Mine(t, 1)
+	c := l.latest(t)
+	for _, tr := range c.Transfers {
+		if tr.Tx == failed {
+			t.Errorf("got %+v, want nothing: the coin never reached the contract that it was sent to", tr)
+		}
+	}
+	if len(c.Fees) != 1 || c.Fees[0].Amount.IsZero() {
+		t.Errorf("got fees %+v, want the sender's", c.Fees)
+	}
+}
