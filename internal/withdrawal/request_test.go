@@ -487,3 +487,22 @@ func TestLookalikeOfAnAddressOfOursIsHeld(t *testing.T) {
 		t.Errorf("got %v %v, want AWAITING_APPROVAL for DESTINATION_ADDRESS", w.Status, w.ApprovalReasons)
 	}
 }
+
+// Rule IDEM-1: the balance would cover all of them, so only the key is in the way.
+func TestReplaysOfAPaymentThatCouldBeMadeAgainAreOneWithdrawal(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.held() // the treasury exists, so that the callers meet at the last step
+	key := "payout-992"
+	r := h.want()
+	r.IdempotencyKey = &key
+	crowd(64, func(i int) {
+		if _, _, err := h.Request(t.Context(), h.org, r); err != nil {
+			t.Errorf("caller %d: got %v, want the withdrawal", i, err)
+		}
+	})
+	h.balances("998000", "2000")
+	if got := h.rows(); !strings.Contains(got, "withdrawals 2,") || !strings.Contains(got, "orders 1,") {
+		t.Errorf("rows: got %v, want the held one and one more", got)
+	}
+}
