@@ -136,3 +136,46 @@ func TestAnOrganizationFreezesOnlyItself(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOrganizationSeesItsOwnFreezesAndThoseOfEverybody(t *testing.T) {
+	t.Parallel()
+	db, ctx := pgtest.New(t), t.Context()
+	var orgs [2]string
+	for i := range orgs {
+		o, _, err := org.Create(ctx, db, "Acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		orgs[i] = o.ID
+	}
+	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		for _, f := range []freeze.Freeze{
+			{Scope: freeze.Organization, OrgID: orgs[0], Reason: "own"},
+			{Scope: freeze.Customer, OrgID: orgs[1], CustomerID: "ann", Reason: "another's"},
+			{Scope: freeze.Chain, Chain: chain.Ethereum, Reason: "everybody's"},
+		} {
+			f.Source, f.By = freeze.ByOperator, audit.Operator("op")
+			if err := freeze.Put(ctx, tx, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	err = db.ReadOrg(ctx, orgs[0], func(ctx context.Context, tx pg.Tx) error {
+		found, err := freeze.List(ctx, tx)
+		for _, f := range found {
+			seen[f.Reason] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 2 || !seen["own"] || !seen["everybody's"] {
+		t.Errorf("got %v, want its own and everybody's", seen)
+	}
+}
