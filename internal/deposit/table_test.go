@@ -1,7 +1,9 @@
 package deposit_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
@@ -77,5 +79,54 @@ func TestACreditAndItsEventAreOneTransaction(t *testing.T) {
 	}
 	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(100) {
 		t.Errorf("got %v, want 100", got)
+	}
+}
+
+// Of several that credit, each passes by what another one is at.
+func TestADepositThatSomebodyElseIsCreditingIsPassedBy(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Pay(payer, bob, usdcAt, 200)
+	w.c.Mine(4)
+	w.final(t)
+	other, err := pgtest.Owner(t, w.db).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec(t.Context(), `SELECT FROM deposits WHERE customer_id = 'alice' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if n, err := w.desk.Credit(ctx); n != 1 || err != nil {
+		t.Errorf("got %d credited and %v, want bob's alone", n, err)
+	}
+	if got := w.balance(t, ledger.Customer, "bob", usdc); got != money.Units(200) {
+		t.Errorf("bob: got %v, want 200", got)
+	}
+	if err := other.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.credit(t); n != 1 {
+		t.Errorf("got %d credited afterwards, want alice's", n)
+	}
+}
+
+// Rule DEP-2: a row that agrees with itself is still not proven to be ours.
+func TestNothingIsCreditedOnAnAddressWhoseProofDoesNotHold(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(4)
+	w.final(t)
+	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE wallets SET proof = decode(repeat('00', 64), 'hex') WHERE wallet_id = 'adr_alice'`); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.credit(t); n != 0 {
+		t.Errorf("got %d credited, want none", n)
+	}
+	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
+		t.Errorf("got %v, want nothing", got)
 	}
 }
