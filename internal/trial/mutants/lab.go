@@ -163,7 +163,7 @@ func leaveOut(tests []string) []string {
 }
 
 func (l *lab) build(ctx context.Context, env []string, program, pkg string) error {
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", program, pkg)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-o", program, pkg)
 	build.Dir, build.Env = l.root, env
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s does not compile: %w\n%s", pkg, err, out)

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -27,6 +28,30 @@ func TestEveryDefectStillFitsTheCode(t *testing.T) {
 				t.Errorf("%s: %s has no tests", d.name, pkg)
 			}
 		}
+	}
+}
+
+func TestEveryDefectWasCaughtWhenItWasLastPlanted(t *testing.T) {
+	t.Parallel()
+	all, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := rowsOf(filepath.Join(root, resultsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		switch row := rows[d.name]; {
+		case row == "":
+			t.Errorf("%s was never planted: run make mutants MUTANTS=%s", d.name, d.name)
+		case strings.Contains(row, "NOT CAUGHT") || strings.Contains(row, "BROKEN"):
+			t.Errorf("got %s, want a test that catches it", row)
+		}
+		delete(rows, d.name)
+	}
+	for name := range rows {
+		t.Errorf("%s stands in the results and is no defect any more: run make mutants", name)
 	}
 }
 
