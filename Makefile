@@ -46,10 +46,10 @@ lint: setup ## the slow checks: staticcheck on everything
 	@$(TOOL) staticcheck ./...
 
 .PHONY: generate
-generate: ## write generated files anew (the local chain's contracts, go generate)
+generate: ## write generated files anew (the local chain's contracts, the drawings of states, the API document)
 	@scripts/setup --generate
 	@node localchain/compile.js
-	@go generate ./...
+	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/api
 	@$(TOOL) gofumpt -w .
 
 .PHONY: fuzz
