@@ -65,7 +65,7 @@ type Mint struct {
 // CUSTOMER_DEPOSIT_APPROVED; never on both. IsFlagged stays true after an approval: it
 // is history, Status says what the books say.
 type Deposit struct {
-	DepositID     string  `json:"depositId"`
+	DepositID     string  `json:"depositId"` // for ever the same for the same transfer, and so is the id of its event
 	CustomerID    string  `json:"customerId"`
 	CustomerEmail *string `json:"customerEmail"`
 	MintID        *int    `json:"mintId"` // null when the token is not in the catalogue

@@ -171,7 +171,7 @@ var notes = map[string]note{
 	"total":           units("available + pendingWithdraw + inSwap."),
 	"usdValue":        {text: "Its value in dollars, for display; null when there is no price.", pattern: `^[0-9]+\.[0-9]{2}$`, example: "5.00"},
 
-	"depositId":              {text: "The deposit.", example: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"depositId":              {text: "The deposit. The same transfer has the same id for ever.", example: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"mint":                   {text: "The mint, for people."},
 	"Deposit.mintId":         {text: "The mint; null for a token that is not in the catalogue.", example: 1},
 	"amount":                 units("Atomic units."),

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/audit"
@@ -231,6 +234,28 @@ func (s *inside) number(sql string, args ...any) (n int64) {
 	return n
 }
 
+// told are the ids of the deposits by their movement, and those of the events that
+// told of each.
+func (s *inside) told() (deposits, events map[string]string) {
+	s.Helper()
+	deposits, events = map[string]string{}, map[string]string{}
+	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT d.chain || ' ' || d.tx_hash || ' ' || d.kind || ' ' || d.position, d.deposit_id, coalesce(e.event_id, '')
+			FROM deposits d LEFT JOIN events e ON e.org_id = d.org_id AND e.resource_id = d.deposit_id`)
+		if err != nil {
+			return err
+		}
+		var movement, depositID, eventID string
+		_, err = pgx.ForEachRow(rows, []any{&movement, &depositID, &eventID}, func() error {
+			deposits[movement], events[movement] = depositID, eventID
+			return nil
+		})
+		return err
+	}))
+	return deposits, events
+}
+
 // start furnishes a house: two customers with money that was swept, one payment made.
 func start(t *testing.T) (*inside, pgtest.Database) {
 	t.Helper()
@@ -303,6 +328,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	}
 	live.look("the last step of the lost database")
 	lastNumber := live.number(`SELECT max(sequence) FROM events`)
+	deposits, tellings := live.told()
 	if n := live.number(`SELECT count(*) FROM dispatch_slots WHERE order_id = $1`, unsigned); n != 1 {
 		t.Fatalf("the payment that was never signed has %d slots, want 1", n)
 	}
@@ -397,6 +423,15 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	}
 	if first := s.number(`SELECT min(sequence) FROM events WHERE sequence > (SELECT max(after) FROM event_gaps)`); first <= lastNumber {
 		t.Errorf("numbers go on at %d, and the lost database gave up to %d", first, lastNumber)
+	}
+
+	// Rule DEP-13: what is found again has the ids that integrators know it by.
+	foundAgain, toldAgain := s.told()
+	if !maps.Equal(foundAgain, deposits) || len(deposits) == 0 {
+		t.Errorf("deposits: got %v, want %v as before", foundAgain, deposits)
+	}
+	if !maps.Equal(toldAgain, tellings) || len(tellings) == 0 {
+		t.Errorf("events of deposits: got %v, want %v as before", toldAgain, tellings)
 	}
 
 	// A person decides about what was never signed.

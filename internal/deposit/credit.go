@@ -302,7 +302,7 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 			}
 			_, err = event.Record(ctx, tx, event.Event{
 				OrgID: is.orgID, Type: event.CustomerDeposit, ResourceKind: resourceKind, ResourceID: is.id,
-				CustomerID: is.customerID, Chain: string(is.chain), Data: object,
+				CustomerID: is.customerID, Chain: string(is.chain), Data: object, FoundAgain: true,
 			})
 			if err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -95,6 +96,29 @@ type movement struct {
 	position string
 }
 
+// account is where on the chain a movement arrived. Another fork can have the same
+// place of the same transaction arrive elsewhere.
+type account struct {
+	movement
+	address, contract chain.Address
+}
+
+func (d row) account() account {
+	return account{movement{d.tx, d.kind, d.position}, d.address, d.contract}
+}
+
+// named is the id of a new deposit. It follows from what the chain says, so that a
+// database that was restored from a backup finds it again under the id that
+// integrators know, and who looks at that credits nobody twice. Should a row of the
+// same arrival be there already, the new one is another deposit.
+func named(d row, met map[account]int) string {
+	parts := []string{d.orgID, string(d.chain), string(d.tx), string(d.kind), d.position, string(d.address), string(d.contract)}
+	if n := met[d.account()]; n > 0 {
+		parts = append(parts, strconv.Itoa(n))
+	}
+	return id.Of("dep", parts...)
+}
+
 // take brings the deposits of a block up to date. proof is nil for a block that
 // is not final. Telling it the same block again changes nothing.
 func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found) error {
@@ -104,7 +128,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 	if len(found) == 0 {
 		return nil
 	}
-	living, orphans, err := known(ctx, tx, ch, found)
+	living, orphans, met, err := known(ctx, tx, ch, found)
 	if err != nil {
 		return err
 	}
@@ -144,7 +168,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 			continue
 		}
 		if was.status == "" {
-			is.id, is.createdAt = id.New("dep", tx.Now), tx.Now
+			is.id, is.createdAt = named(is, met), tx.Now
 			if is.customerID != "" {
 				// The wallet may have come back from the signer's journal before
 				// its customer did.
@@ -177,8 +201,9 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 }
 
 // known locks the deposits of a block's transactions: those that live, and
-// those that a fork took away, by the movement they are.
-func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (living map[movement]row, orphans map[movement][]row, err error) {
+// those that a fork took away, by the movement they are, and how many rows there
+// are of each arrival.
+func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (living map[movement]row, orphans map[movement][]row, met map[account]int, err error) {
 	var hashes []chain.TxHash
 	for _, f := range found {
 		hashes = append(hashes, f.Tx)
@@ -187,14 +212,15 @@ func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (li
 	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE chain = $1 AND tx_hash = ANY($2) ORDER BY deposit_id FOR UPDATE`,
 		ch, slices.Compact(hashes))
 	if err != nil {
-		return nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
+		return nil, nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
 	}
 	all, err := pgx.CollectRows(rows, scanned)
 	if err != nil {
-		return nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
+		return nil, nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
 	}
-	living, orphans = map[movement]row{}, map[movement][]row{}
+	living, orphans, met = map[movement]row{}, map[movement][]row{}, map[account]int{}
 	for _, r := range all {
+		met[r.account()]++
 		m := movement{r.tx, r.kind, r.position}
 		if r.status == Orphaned {
 			orphans[m] = append(orphans[m], r)
@@ -202,7 +228,7 @@ func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (li
 		}
 		living[m] = r
 	}
-	return living, orphans, nil
+	return living, orphans, met, nil
 }
 
 // next is what a deposit becomes by a block that has it. It is pure.

@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/id"
@@ -100,6 +101,11 @@ type Event struct {
 	CustomerID   string // "" when none is concerned
 	Chain        string // likewise
 	Data         any    // one of the objects of package webhook
+
+	// FoundAgain is for what a database that was restored from a backup finds again
+	// under the same resource id: the event's id then follows from the resource, the
+	// type and how often it was told, and who remembers ids drops the second telling.
+	FoundAgain bool
 }
 
 // Record writes the event in the caller's transaction and returns its id.
@@ -116,6 +122,15 @@ func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
 		return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
 	}
 	eventID := id.New("evt", tx.Now)
+	if e.FoundAgain {
+		var before int
+		err := tx.QueryRow(ctx, `SELECT count(*) FROM events WHERE org_id = $1 AND resource_id = $2 AND type = $3`,
+			e.OrgID, e.ResourceID, string(e.Type)).Scan(&before)
+		if err != nil {
+			return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+		}
+		eventID = id.Of("evt", e.OrgID, e.ResourceID, string(e.Type), strconv.Itoa(before))
+	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq,
 		                    customer_id, chain, data, created_at)
