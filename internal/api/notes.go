@@ -256,7 +256,7 @@ var notes = map[string]note{
 	"Withdrawal.status":         {text: "What the books say.", enum: withdrawalStatuses},
 	"Withdrawal.chainStatus":    {text: "What the chain says.", enum: []string{"NONE", "PENDING", "INCLUDED", "FINALIZED", "REVERTED", "DROPPED", "REPLACED"}},
 	"requiresApproval":          {text: "Whether a person has, or had, to approve it."},
-	"approvalReasons":           {text: "Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW, PRICE_UNAVAILABLE, POLICY_LIMIT or RESTORED (made again from the signer's journal after a restore; nothing was sent)."},
+	"approvalReasons":           {text: "Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW, PRICE_UNAVAILABLE, POLICY_LIMIT, DUPLICATE_KEY (the signer remembers another payment with its idempotency key; nothing was sent) or RESTORED (made again from the signer's journal after a restore; nothing was sent)."},
 	"approvals":                 {text: "How far the approval has come."},
 	"required":                  {text: "How many approvals it needs."},
 	"received":                  {text: "How many it has."},

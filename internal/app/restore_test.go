@@ -454,3 +454,49 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	s.pass(8)
 	s.want(after, "COMPLETED")
 }
+
+// The database is restored under a service that goes on: a caller that repeats its
+// request gets a new id, and nothing is paid again before anybody looks.
+func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
+	t.Parallel()
+	live, d := start(t)
+	backup := pgtest.Copy(t, d)
+	shop := sim.Address("shop")
+	lost := live.withdraw("again", "ann", "30000000", shop, false)
+	live.signer.deaf(lost) // admitted: its slot is free to be taken by somebody else
+	for _, step := range live.steps {
+		live.must(step(live.ctx))
+	}
+	live.db.Close()
+	paid := live.net.Received(shop, signertest.Token)
+
+	s := live.on(backup, live.org)
+	s.quick = true
+	repeated := s.withdraw("again", "ann", "30000000", shop, false)
+	if repeated == lost {
+		t.Fatal("the restored database knows the payment")
+	}
+	s.pass(2)
+	s.want(repeated, "AWAITING_APPROVAL")
+	w, err := s.pay.ByID(s.ctx, s.org, repeated)
+	s.must(err)
+	if !slices.Equal(w.ApprovalReasons, []string{"DUPLICATE_KEY"}) {
+		t.Errorf("reasons: got %v, want DUPLICATE_KEY", w.ApprovalReasons)
+	}
+	if n := s.number(`SELECT count(*) FROM freezes WHERE scope = 'ALL' AND source = 'SIGNER' AND lifted_at IS NULL AND reason LIKE '%' || $1 || '%signer import%'`, lost); n != 1 {
+		t.Errorf("got %d freezes of everything that name %s and what to do, want 1", n, lost)
+	}
+	if n := s.number(`SELECT count(*) FROM audit_log WHERE resource_id = $1 AND action = 'order.refused' AND detail->>'why' LIKE '%signer import%'`, repeated); n != 1 {
+		t.Errorf("got %d audit rows that say what to do, want 1", n)
+	}
+	s.pass(8)
+	if got := s.net.Received(shop, signertest.Token); got != paid {
+		t.Errorf("the shop has %v, want %v: the payment went out again", got, paid)
+	}
+	// What the database made after the restore cannot be brought together with what the
+	// journal knows; the error says to restore it once more.
+	_, err = mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, audit.Operator("op")), true)
+	if err == nil || !strings.Contains(err.Error(), "restore the backup once more") {
+		t.Errorf("import: got %v, want it to ask for the backup once more", err)
+	}
+}

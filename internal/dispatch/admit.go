@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -320,6 +321,12 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 	} else {
 		d.log.Error("the signer refuses an order as contradictory", "order", o.ID, "code", r.Code, "why", r.Message)
 	}
+	if r.Code == signer.RefusedKey {
+		// The database would have the other payment if it were as young as the journal.
+		if err := d.freezeAll(ctx, r.Message); err != nil {
+			return err
+		}
+	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		o, err := lockOrder(ctx, tx, o.ID)
 		if err != nil {
@@ -333,6 +340,18 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 		}
 		return remember(ctx, tx, o, "refused", map[string]any{"code": r.Code, "why": r.Message})
 	})
+}
+
+// freezeAll stops everything, because the signer's journal knows what this database
+// does not. The watch of the journal would say the same some seconds later.
+func (d *Desk) freezeAll(ctx context.Context, why string) error {
+	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.All, Source: freeze.BySigner, Reason: why})
+	})
+	if err != nil {
+		return fmt.Errorf("freeze everything: %w", err)
+	}
+	return nil
 }
 
 // silence is how long nothing has been sent of an attempt.

@@ -230,6 +230,10 @@ const (
 	RefusedSlot          = "SLOT"           // a second slot of an intent, or a slot of another intent
 	RefusedPayload       = "PAYLOAD"        // bytes that do not do exactly what the intent says
 	RefusedFee           = "FEE"            // a fee above the cap of the policy
+	// RefusedKey is a payment with the idempotency key of another one in the journal.
+	// A database that knew the other one would not have made it: it is older than the
+	// journal.
+	RefusedKey = "KEY"
 )
 
 // Error is the code and the sentence.
@@ -244,7 +248,8 @@ type Signer interface {
 	Issue(ctx context.Context, w WalletRef) (Issued, error)
 	// Admit checks an intent against the policy, takes its limits and journals
 	// it. The same intent again is admitted again without taking more; an
-	// intent with the same id and other words is refused.
+	// intent with the same id and other words is refused, and so is a payment
+	// with the idempotency key of another one of its organization, for ever.
 	Admit(ctx context.Context, i Intent) (Entry, error)
 	// Sign signs a payload of an admitted intent, after decoding it and
 	// comparing it with the intent, the slot and what the journal knows of both.

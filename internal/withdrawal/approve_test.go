@@ -249,6 +249,25 @@ func TestPolicyRefusalGoesBackToAPerson(t *testing.T) {
 	}
 }
 
+// A repeated request on a database that has forgotten the first one: nothing is paid,
+// and a person sees why.
+func TestAPaymentOfAKeyThatTheJournalKnowsWaitsForAPerson(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.request(h.want())
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+			return err
+		}
+		return h.Refused(ctx, tx, h.order(w), &signer.Refusal{Code: signer.RefusedKey})
+	})
+	got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
+	if err != nil || got.Status != "AWAITING_APPROVAL" || got.ApprovalReasons[0] != "DUPLICATE_KEY" {
+		t.Fatalf("got %+v %v, want it to wait with DUPLICATE_KEY", got, err)
+	}
+	h.balances("999000", "1000")
+}
+
 // Rule WD-5.
 func TestRemoveNeverGivesBackWhatIsUnderWay(t *testing.T) {
 	t.Parallel()

@@ -152,7 +152,11 @@ func (s *Service) final(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispa
 // Refused implements dispatch.Listener: the signer's policy said no before
 // anything was journaled, so a person may try again later or give up.
 func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
+	reason := ReasonPolicyLimit
+	if r.Code == signer.RefusedKey {
+		reason = ReasonDuplicateKey
+	}
 	return s.step(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `
 		requires_approval = true, approved_at = NULL,
-		approval_reasons = array_append(array_remove(approval_reasons, $5), $5)`, ReasonPolicyLimit)
+		approval_reasons = array_append(array_remove(approval_reasons, $5), $5)`, reason)
 }

@@ -134,6 +134,10 @@ func insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Restored, m mint.M
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
 		o.ID, o.OrgID, o.CustomerID, o.MintID, o.Chain, o.Amount, o.To, bare,
 		status, !o.Signed, reasons, decision, o.CreatedAt, tx.Now, key, owed)
+	if pg.Violates(err, "withdrawals_key_hash_unique") {
+		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after it was restored: "+
+			"restore the backup once more and let nothing run on it before the import: %w", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ const (
 	ReasonDestinationAddress Reason = "DESTINATION_ADDRESS" // looks like a known destination and is another
 	ReasonLowLiquidity       Reason = "LOW_LIQUIDITY"       // our wallets cannot pay it now
 	ReasonPolicyLimit        Reason = "POLICY_LIMIT"        // the signer's policy said no
+	ReasonDuplicateKey       Reason = "DUPLICATE_KEY"       // the signer's journal has another payment with its idempotency key
 	ReasonRestored           Reason = "RESTORED"            // restored from the signer's journal, where it was admitted and never signed
 )
 
@@ -50,7 +51,7 @@ var transitions = []transition{
 	{"", Processing, "requested, every gate passed", ""},
 	{AwaitingApproval, Processing, "approved", webhook.CustomerWithdrawApproved},
 	{AwaitingApproval, Rejected, "removed", webhook.CustomerWithdrawRejected},
-	{Processing, AwaitingApproval, "the signer's policy says no", webhook.CustomerWithdrawAwaitingApproval},
+	{Processing, AwaitingApproval, "the signer says no", webhook.CustomerWithdrawAwaitingApproval},
 	{Processing, Broadcast, "a provider took it, or a block has it", webhook.CustomerWithdraw},
 	{Processing, Failed, "final, the slot was used without paying", webhook.CustomerWithdrawFailed},
 	{Broadcast, Completed, "final, paid", webhook.CustomerWithdrawCompleted},

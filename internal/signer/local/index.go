@@ -17,6 +17,7 @@ type index struct {
 	owners  map[owned]signer.WalletRef
 	intents map[string]*intent
 	slots   map[slot]string // the id of the one intent that it belongs to
+	keys    map[key]string  // the id of the payment that has it
 	limits  limits
 }
 
@@ -39,6 +40,10 @@ type intent struct {
 	seqs  map[string]uint64
 }
 
+// key is an idempotency key, by its hash: what a database that was restored to before
+// the payment does not know any more.
+type key struct{ org, hash string }
+
 type slot struct {
 	from  chain.Address
 	chain chain.Name
@@ -51,6 +56,7 @@ func newIndex() *index {
 		owners:  map[owned]signer.WalletRef{},
 		intents: map[string]*intent{},
 		slots:   map[slot]string{},
+		keys:    map[key]string{},
 		limits:  limits{},
 	}
 }
@@ -79,6 +85,11 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 			return fmt.Errorf("intent %s pays from a wallet that was never issued", r.Admit.ID)
 		}
 		x.intents[r.Admit.ID] = &intent{Intent: *r.Admit, seq: seq, signs: map[string]signer.SignBody{}, seqs: map[string]uint64{}}
+		// A journal of before this rule may have a key twice. What it admitted stays
+		// admitted; the first one has the key.
+		if k, ok := keyOf(*r.Admit); ok && x.keys[k] == "" {
+			x.keys[k] = r.Admit.ID
+		}
 		x.limits.take(*r.Admit, at)
 	case signer.RecordSign:
 		i := x.intents[r.Sign.IntentID]
@@ -101,6 +112,10 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		return fmt.Errorf("%q is no kind of record", r.Kind)
 	}
 	return nil
+}
+
+func keyOf(i signer.Intent) (k key, ok bool) {
+	return key{i.From.OrgID, i.IdempotencyKeyHash}, i.Purpose == signer.Payment && i.IdempotencyKeyHash != ""
 }
 
 // mayTake is the rule of slots: one intent a slot, one slot an intent, for ever.

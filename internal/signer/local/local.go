@@ -2,7 +2,8 @@
 // journal in a file of its own.
 //
 // What never happens here: a signature that leaves before its journal entry is on
-// disk, a second slot of an intent or a second intent in a slot, a payload that is
+// disk, a second slot of an intent or a second intent in a slot, a second payment of
+// an idempotency key, a payload that is
 // signed because somebody says what it does, a second process on one journal, a
 // secret in an error. What a crash leaves: a journal whose last entries the caller
 // may not know, or a torn last line that nobody was told of and that is cut off.
@@ -188,6 +189,12 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 		}
 		return known.seq, nil
 	}
+	if k, ok := keyOf(i); ok && s.index.keys[k] != "" {
+		other := s.index.intents[s.index.keys[k]]
+		return 0, refuse(signer.RefusedKey, "payment %s repeats the idempotency key of %s, which entry %d of the journal admitted, so it is not paid; "+
+			"if the database does not know %s it is older than the journal: stop the service, restore the backup again and run `coffer signer import` before anything else",
+			i.ID, other.ID, other.seq, other.ID)
+	}
 	policy, ok := s.conf.Policy.Chains[i.Chain]
 	if !ok {
 		return 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", i.Chain)
@@ -197,11 +204,11 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 		return 0, refuse(signer.RefusedWallet, "intent %s pays from a wallet that was never issued", i.ID)
 	}
 	// The index was read from a file; the key is the truth.
-	key, err := s.seed.Wallet(i.From)
+	pays, err := s.seed.Wallet(i.From)
 	if err != nil {
 		return 0, fmt.Errorf("derive the key that pays %s: %w", i.ID, err)
 	}
-	if key.Address() != from.address {
+	if pays.Address() != from.address {
 		return 0, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, from.seq)
 	}
 	if i.To == from.address {

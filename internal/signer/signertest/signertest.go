@@ -6,6 +6,8 @@ package signertest
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
 	"path/filepath"
 	"testing"
 	"time"
@@ -88,6 +90,13 @@ func Treasury(org string) signer.WalletRef {
 // Deposit names the deposit wallet of a customer.
 func Deposit(org, customer string) signer.WalletRef {
 	return signer.WalletRef{OrgID: org, Family: chain.EVM, Purpose: "CUSTOMER_DEPOSIT", Subject: customer}
+}
+
+// KeyHash is what an intent says of the idempotency key that it came with: each has
+// its own.
+func KeyHash(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
 }
 
 // Issue is the address of a wallet.

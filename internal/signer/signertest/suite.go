@@ -25,6 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.PublicKey
 		"money goes only where its purpose says":        refusesDestinations,
 		"an intent keeps its words":                     keepsWords,
 		"limits are taken once":                         takesLimits,
+		"an idempotency key pays once":                  paysAKeyOnce,
 		"a signature is the same for ever":              signsTheSame,
 		"only what was admitted is signed":              signsOnlyTheIntent,
 		"an intent has one slot and a slot one intent":  keepsSlots,
@@ -56,7 +57,7 @@ func issued(t *testing.T, s signer.Signer) (pays, holds chain.Address) {
 func payment(id string) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: Chain, From: Treasury(org), To: Stranger,
-		Contract: Token, Amount: money.Units(7), CustomerID: "alice", MintID: 2, IdempotencyKeyHash: "00ff",
+		Contract: Token, Amount: money.Units(7), CustomerID: "alice", MintID: 2, IdempotencyKeyHash: KeyHash(id),
 	}
 }
 
@@ -248,6 +249,32 @@ func keepsWords(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		_, err := s.Admit(t.Context(), i)
 		refused(t, "the same id with another "+name, err, signer.RefusedIntent)
 	}
+}
+
+func paysAKeyOnce(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	_, holds := issued(t, s)
+	first := payment("wd_1")
+	admit(t, s, first)
+	second := payment("wd_2")
+	second.IdempotencyKeyHash, second.Amount, second.To = first.IdempotencyKeyHash, money.Units(8), "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb"
+	for range 2 {
+		_, err := s.Admit(t.Context(), second)
+		refused(t, "a second payment of a key", err, signer.RefusedKey)
+	}
+	admit(t, s, first) // itself again
+
+	theirs := second
+	theirs.ID, theirs.From = "wd_3", Treasury(other)
+	admit(t, s, theirs) // another organization's key is another key
+	for n := range 2 {  // without a key nothing can be told
+		i := payment(fmt.Sprint("keyless_", n))
+		i.IdempotencyKeyHash = ""
+		admit(t, s, i)
+	}
+	ours, deposit := Treasury(org), Deposit(org, "alice")
+	admit(t, s, signer.Intent{
+		ID: "gas_1", Purpose: signer.Gas, Chain: Chain, From: ours, To: holds, ToWallet: &deposit, Amount: GasMax, IdempotencyKeyHash: first.IdempotencyKeyHash,
+	})
 }
 
 func takesLimits(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
