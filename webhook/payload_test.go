@@ -65,7 +65,7 @@ func unsupported() Deposit {
 	return Deposit{
 		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: "user_42", Chain: "ETHEREUM", Amount: "77",
 		Address: "0x85", FromAddresses: List[string]{"0x9a"}, TxHash: "0x4k", Source: "EXTERNAL",
-		Status: "UNSUPPORTED", ChainStatus: "FINALIZED", Screening: Screening{Status: "PENDING"},
+		Status: "UNSUPPORTED", ChainStatus: "FINALIZED", Screening: Screening{Status: "SKIPPED"},
 		ContractAddress: ptr("0xdead"), UnsupportedReason: ptr("MINT_UNKNOWN"), CreatedAt: at,
 	}
 }

@@ -99,12 +99,13 @@ func (d *Desk) Credit(ctx context.Context) (credited int, err error) {
 	}
 }
 
-// waiting reads deposits that wait to be credited, after an id. What is under
-// quarantine waits until that is lifted.
+// waiting reads deposits that wait to be credited, after an id. What is of a mint
+// under quarantine is left out until that is lifted.
 func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND deposit_id > $1
+				AND NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = deposits.mint_id AND m.quarantined_at IS NOT NULL)
 			ORDER BY deposit_id LIMIT $2`, after, batchMax)
 		if err != nil {
 			return err
@@ -222,14 +223,22 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 	}
 	wanted := map[string]candidate{}
 	var ids []string
+	var mints []int
 	for _, c := range batch {
 		wanted[c.id] = c
 		ids = append(ids, c.id)
+		mints = append(mints, *c.mintID)
 	}
 	crash.Point("D06")
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		credited = 0
 		broken, err := finalityBroken(ctx, tx)
+		if err != nil {
+			return err
+		}
+		// First of all locks: whoever puts a mint under quarantine has its row before
+		// any deposit's.
+		sound, err := mint.Sound(ctx, tx, mints)
 		if err != nil {
 			return err
 		}
@@ -256,7 +265,7 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		for _, was := range locked {
 			c := wanted[was.id]
 			m, ok := catalogue.ByID(*was.mintID)
-			if !ok || m.Quarantined || broken[was.chain] || !same(was, c.row) {
+			if !ok || !sound[m.ID] || broken[was.chain] || !same(was, c.row) {
 				continue
 			}
 			is := was

@@ -488,7 +488,7 @@ func TestManyWalkersAndCreditorsCreditOnce(t *testing.T) {
 	}
 }
 
-// Rule DEP-5.
+// Rules DEP-5 and DEP-15.
 func TestWhatTheBalanceDoesNotShowIsNotCredited(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -500,13 +500,31 @@ func TestWhatTheBalanceDoesNotShowIsNotCredited(t *testing.T) {
 	if d := w.the(t); d.Status != "UNSUPPORTED" || *d.UnsupportedReason != scan.BalanceDelta {
 		t.Errorf("got %+v, want it UNSUPPORTED", d)
 	}
-	// Whatever else comes of this token is not believed either.
+	if d := w.the(t); d.Screening.Status != "SKIPPED" {
+		t.Errorf("got the screening %+v, want none: nobody will ever look at it", d.Screening)
+	}
+	// Whatever else comes of this token is not believed either, until somebody has
+	// looked at it: then what the balances of its own block show is credited, and
+	// what they did not show never.
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
 	w.walk(t)
 	w.credited(t, usdc, 0, 0)
-	if got := w.list(t, deposit.Filter{Status: "UNSUPPORTED"}); len(got) != 2 {
-		t.Errorf("got %d UNSUPPORTED, want 2", len(got))
+	w.release(t, usdc)
+	w.walk(t)
+	w.credited(t, usdc, 100, 1)
+	if got := w.list(t, deposit.Filter{Status: "UNSUPPORTED"}); len(got) != 1 {
+		t.Errorf("got %d UNSUPPORTED, want the one that the balance did not show", len(got))
+	}
+}
+
+func (w *world) release(t *testing.T, mintID int) {
+	t.Helper()
+	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		return mint.Release(ctx, tx, mintID, audit.Operator("op"))
+	})
+	if err != nil {
+		t.Fatalf("Release: %v", err)
 	}
 }
 
@@ -525,12 +543,45 @@ func TestAQuarantineStopsWhatIsFinalAndNotCredited(t *testing.T) {
 	if n := w.credit(t); n != 0 {
 		t.Errorf("got %d credited, want none", n)
 	}
-	err = w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		return mint.Release(ctx, tx, usdc, audit.Operator("op"))
-	})
-	if err != nil {
-		t.Fatalf("Release: %v", err)
+	w.release(t, usdc)
+	if n := w.credit(t); n != 1 {
+		t.Errorf("released: got %d credited, want 1", n)
 	}
+}
+
+// Rule DEP-15: a quarantine that is committed before a credit wins, however late it came.
+func TestAQuarantineThatIsUnderWayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(4)
+	w.final(t)
+	owner := pgtest.Owner(t, w.db)
+	other, err := owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec(t.Context(), `UPDATE mints SET quarantined_at = now(), quarantine_reason = 'test' WHERE mint_id = $1`, usdc); err != nil {
+		t.Fatal(err)
+	}
+	credited := make(chan int, 1)
+	go func() {
+		n, err := w.desk.Credit(t.Context())
+		if err != nil {
+			t.Errorf("Credit: %v", err)
+		}
+		credited <- n
+	}()
+	pgtest.Eventually(t, func() bool {
+		return len(credited) > 0 || w.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	}, "the credit waits for the quarantine")
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-credited; n != 0 {
+		t.Errorf("got %d credited beside the quarantine, want none", n)
+	}
+	w.release(t, usdc)
 	if n := w.credit(t); n != 1 {
 		t.Errorf("released: got %d credited, want 1", n)
 	}

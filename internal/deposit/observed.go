@@ -263,19 +263,22 @@ func next(was row, f scan.Found, ch chain.Name, b chain.Block, proof *int64) (is
 	if proof != nil {
 		is.chainStatus = finalized
 		is.status, is.reason = verdict(f)
+		if is.status != Screening {
+			is.screening = skipped
+		}
 	}
 	return is, true, nil
 }
 
-// verdict is what becomes of a final movement before screening. It is pure.
+// verdict is what becomes of a final movement before screening. It is pure. A
+// quarantine of the mint is no part of it: that may be lifted, so what its block
+// confirmed waits for it like anything else that is not decided yet.
 func verdict(f scan.Found) (Status, string) {
 	switch {
 	case f.Mint == nil:
 		return Unsupported, UnknownToken
 	case f.Doubt != "":
 		return Unsupported, f.Doubt
-	case f.Mint.Quarantined:
-		return Unsupported, Quarantined
 	case f.Wallet.Purpose == wallet.CustomerDeposit && f.Amount.Less(f.Mint.MinDeposit):
 		return BelowMinimum, ""
 	default:

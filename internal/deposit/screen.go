@@ -24,6 +24,7 @@ type screened struct {
 
 const (
 	screeningPending       = "PENDING"
+	screeningSkipped       = "SKIPPED"
 	screeningNotConfigured = "NOT_CONFIGURED"
 )
 
@@ -37,8 +38,12 @@ func screen(t thresholds) screened {
 	return screened{status: screeningPending}
 }
 
-// pending is the screening of a deposit that nobody has looked at.
-var pending = encoded(webhook.Screening{Status: screeningPending})
+// What stands at a deposit that nobody has looked at: somebody will, or, as it
+// is credited to nobody, will not.
+var (
+	pending = encoded(webhook.Screening{Status: screeningPending})
+	skipped = encoded(webhook.Screening{Status: screeningSkipped})
+)
 
 func encoded(s webhook.Screening) json.RawMessage {
 	body, err := json.Marshal(s)

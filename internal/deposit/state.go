@@ -21,7 +21,7 @@ type Status string
 // The statuses that a deposit can have.
 const (
 	Confirming   Status = "CONFIRMING"    // in a block that is not final
-	Screening    Status = "SCREENING"     // final, and not decided yet
+	Screening    Status = "SCREENING"     // final, and not decided yet; of a mint under quarantine until that ends
 	Credited     Status = "CREDITED"      // in the balance
 	Orphaned     Status = "ORPHANED"      // its block is not on the chain any more
 	Unsupported  Status = "UNSUPPORTED"   // final, and nothing that is credited; see the reason
@@ -29,10 +29,7 @@ const (
 )
 
 // Why a deposit is UNSUPPORTED. scan.BalanceDelta is another.
-const (
-	UnknownToken = "UNKNOWN_TOKEN" // not in the catalogue
-	Quarantined  = "QUARANTINED"   // the mint is under quarantine
-)
+const UnknownToken = "UNKNOWN_TOKEN" // not in the catalogue
 
 // What the chain says of a deposit.
 const (
@@ -122,11 +119,11 @@ func become(ctx context.Context, tx pg.Tx, was, is row) error {
 	if was.status == "" {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, address, from_address,
-				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, created_at, confirmed_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
+				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, screening, created_at, confirmed_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`,
 			is.id, is.orgID, is.walletID, is.purpose, null(is.customerID), is.mintID, is.chain, is.contract, is.address, is.from,
 			is.amount, is.tx, is.kind, is.position, is.logIndex, is.height, is.blockHash, is.proofID, is.status, is.chainStatus,
-			null(is.reason), is.createdAt, is.confirmedAt)
+			null(is.reason), is.screening, is.createdAt, is.confirmedAt)
 		if err != nil {
 			return fmt.Errorf("insert deposit %s of %s: %w", is.id, is.tx, err)
 		}

@@ -270,6 +270,28 @@ func Quarantine(ctx context.Context, tx pg.Tx, id int, reason string) error {
 	})
 }
 
+// Sound tells which of these mints are not under quarantine, and keeps every one
+// as it is until the transaction ends: a quarantine is either seen here, or comes
+// after all that the transaction does.
+func Sound(ctx context.Context, tx pg.Tx, ids []int) (map[int]bool, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT mint_id, quarantined_at IS NULL FROM mints WHERE mint_id = ANY($1) ORDER BY mint_id FOR SHARE`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("hold %d mints: %w", len(ids), err)
+	}
+	sound := map[int]bool{}
+	var id int
+	var is bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &is}, func() error {
+		sound[id] = is
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("hold %d mints: %w", len(ids), err)
+	}
+	return sound, nil
+}
+
 // Release ends a quarantine after a person has looked at it.
 func Release(ctx context.Context, tx pg.Tx, id int, by audit.Actor) error {
 	tag, err := tx.Exec(ctx, `
