@@ -60,6 +60,15 @@ contract Batch {
         revert("undone");
     }
 
+    /// Names a value for the receiver in a delegatecall, which moves nothing:
+    /// the trace shows the call with the value of the one around it. What came
+    /// goes back.
+    function delegate(address to) external payable {
+        (bool ok,) = to.delegatecall("");
+        require(ok, "the delegate refused");
+        pay(payable(msg.sender), msg.value);
+    }
+
     /// Pays by a contract that destroys itself: no call reaches the receiver.
     function destroyTowards(address payable to) external payable {
         new Bomb{value: msg.value}(to);

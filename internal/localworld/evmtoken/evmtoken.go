@@ -31,10 +31,11 @@ const (
 	Tether    Contract = "Tether"    // like USDT: its calls return nothing
 
 	FeeToken      Contract = "FeeToken"      // one percent of a transfer does not arrive
-	FalseToken    Contract = "FalseToken"    // answers false where others revert
+	FalseToken    Contract = "FalseToken"    // answers false where others revert, or where it did transfer
 	LyingToken    Contract = "LyingToken"    // its events say what did not happen
 	RebasingToken Contract = "RebasingToken" // balances change without a transfer
 
+	Alias   Contract = "Alias"   // a second address of one token (token address)
 	Batch   Contract = "Batch"   // pays many, by inner calls, undone, by selfdestruct
 	Refuser Contract = "Refuser" // takes no coin unless told to
 )

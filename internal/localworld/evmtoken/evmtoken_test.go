@@ -47,6 +47,9 @@ func TestEveryContractCanBeCreatedAndCalled(t *testing.T) {
 			t.Errorf("%s: got no data, want some", c)
 		}
 	}
+	if len(Alias.Create(common.Address{1})) == 0 {
+		t.Error("Alias: got no data, want some")
+	}
 	if len(Proxy.Create(common.Address{1}, common.Address{2}, []byte{})) == 0 {
 		t.Error("Proxy: got no data, want some")
 	}
