@@ -124,6 +124,7 @@ var places = []place{
 	{"cmd/coffer", program, 0},
 	{"internal/trial/works", world, testOnly},
 	{"internal/trial/race", world, testOnly},
+	{"internal/trial/tokens", world, testOnly},
 	{"internal/trial/soak", world, testOnly | mayKeys},
 	{"internal/trial/mutants", watch, testOnly},
 	{"internal/trial/oracle", watch, mayHTTP},

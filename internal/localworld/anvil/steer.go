@@ -56,6 +56,11 @@ func (n *Node) SetBalance(ctx context.Context, account common.Address, wei *big.
 	return n.call(ctx, nil, "anvil_setBalance", account, (*hexutil.Big)(wei))
 }
 
+// SetCode puts code at an address, without a transaction.
+func (n *Node) SetCode(ctx context.Context, account common.Address, code []byte) error {
+	return n.call(ctx, nil, "anvil_setCode", account, hexutil.Bytes(code))
+}
+
 // SetNextBlockBaseFee sets the base fee of the next block, in wei per gas.
 func (n *Node) SetNextBlockBaseFee(ctx context.Context, wei *big.Int) error {
 	return n.call(ctx, nil, "anvil_setNextBlockBaseFeePerGas", (*hexutil.Big)(wei))
