@@ -123,6 +123,7 @@ var places = []place{
 	{"internal/cli", commands, mayFloat},
 	{"cmd/coffer", program, 0},
 	{"internal/trial/works", world, testOnly},
+	{"internal/trial/forks", watch, testOnly | mayKeys | mayRand},
 	{"internal/trial/race", world, testOnly},
 	{"internal/trial/tokens", world, testOnly},
 	{"internal/trial/soak", world, testOnly | mayKeys},
@@ -142,6 +143,6 @@ var doors = []door{}
 // importers names the only packages whose code, tests aside, may import the
 // ones on the left. Adapters need no line here: only app imports them.
 var importers = map[string][]string{
-	"internal/localworld/anvil":    {"internal/localworld", "internal/localworld/anvil/anviltest", "internal/trial/crashes"},
-	"internal/localworld/evmtoken": {"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour", "internal/trial/crashes"},
+	"internal/localworld/anvil":    {"internal/localworld", "internal/localworld/anvil/anviltest", "internal/trial/crashes", "internal/trial/forks"},
+	"internal/localworld/evmtoken": {"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour", "internal/trial/crashes", "internal/trial/forks"},
 }

@@ -154,6 +154,10 @@ type Reader interface {
 	// it now. It may be forked away; nothing may be credited from it.
 	// Errors: ErrNotYet, ErrUndecodable.
 	Recent(ctx context.Context, height uint64) (Contents, error)
+	// Distrust says that what Heads calls the latest block and what Recent shows
+	// contradict one another or what is final. Another provider is asked first for
+	// both from now on. What is final is agreed upon and needs no such thing.
+	Distrust()
 	// Balances are the balances in a named block, in the order asked; the
 	// configured number of providers agree on all of them. A provider that no longer has that state is an error. Error:
 	// *SilentError when all that fails is that contracts give no balance; the

@@ -39,7 +39,10 @@ func (w *Walker) Head(ctx context.Context) (moved bool, err error) {
 	}
 	if len(rows) == 0 || rows[0].Height < base {
 		if latest.Height < final.Height {
-			return false, nil // the provider is behind what is final
+			// The provider is behind what is final; one that is stuck would hide what
+			// comes for good.
+			w.conf.Reader.Distrust()
+			return false, nil
 		}
 		return w.jump(ctx, rows, final, base)
 	}
@@ -176,8 +179,17 @@ func (w *Walker) fork(ctx context.Context, rows []chain.Block, final, latest cha
 	return w.rewind(ctx, rows[0], rows[len(rows)-1].Height)
 }
 
-// rewind forgets the blocks from this height on.
+// errContradicted says that what the head walk was shown fits neither itself nor
+// what is final. Nothing depends on it; another provider is asked next.
+var errContradicted = errors.New("recent blocks do not continue those that the same provider shows, or what is final")
+
+// rewind forgets the blocks from this height on. Where there is nothing to forget
+// the provider contradicts itself: doing it again at once would go on for ever.
 func (w *Walker) rewind(ctx context.Context, top chain.Block, from uint64) (bool, error) {
+	if from > top.Height {
+		w.conf.Reader.Distrust()
+		return false, fmt.Errorf("after block %d: %w", top.Height, errContradicted)
+	}
 	crash.Point("D12")
 	moved, err := w.change(ctx, &top, fmt.Sprintf("rewind the head walk below block %d", from), func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM scan_heads WHERE chain = $1 AND height >= $2`, w.conf.Chain, from); err != nil {
@@ -186,6 +198,7 @@ func (w *Walker) rewind(ctx context.Context, top chain.Block, from uint64) (bool
 		return w.listener.Orphaned(ctx, tx, w.conf.Chain, from)
 	})
 	if err == nil {
+		w.forked.Store(true)
 		w.log.Info("scan: fork", "from", from, "blocks", top.Height+1-from)
 	}
 	return moved, err

@@ -101,6 +101,7 @@ type Walker struct {
 	listener Listener
 	log      *slog.Logger
 	final    atomic.Uint64 // the final head as last heard
+	forked   atomic.Bool   // the head walk has just followed a fork
 }
 
 // New makes a walker; Run or its steps make it walk.
@@ -138,14 +139,23 @@ func (w *Walker) Run(ctx context.Context) error {
 func (w *Walker) walk(ctx context.Context) {
 	final, head := &complaint{log: w.log, what: "scan: the final walk stands"}, &complaint{log: w.log, what: "scan: the head walk stands"}
 	progress := &progress{w: w}
+	var rest time.Time // until then the head walk rests
 	for ctx.Err() == nil {
 		finalMoved, err := w.Final(ctx)
 		final.about(ctx, err)
 		if finalMoved {
 			progress.report(ctx)
 		}
-		headMoved, err := w.Head(ctx)
-		head.about(ctx, err)
+		headMoved := false
+		if !time.Now().Before(rest) {
+			headMoved, err = w.Head(ctx)
+			head.about(ctx, err)
+		}
+		if w.forked.Swap(false) {
+			// Providers that take turns in showing two branches would have it go to
+			// and fro without a pause. The final walk waits for nobody.
+			rest = time.Now().Add(w.conf.Poll)
+		}
 		if !finalMoved && !headMoved {
 			pause(ctx, w.conf.Poll)
 		}

@@ -20,6 +20,7 @@ import (
 	"math/big"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -113,6 +114,7 @@ type adapter struct {
 	providers []*provider
 	signer    types.Signer // recovers senders; it signs nothing
 	blocks    blocks
+	shows     atomic.Uint32 // the provider that is asked first for what is not final
 }
 
 var (

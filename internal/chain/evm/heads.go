@@ -18,7 +18,7 @@ import (
 func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
 	var seen []chain.Heads
 	var errs []error
-	for _, h := range ask(ctx, a.providers, a.Agree, a.headsOf) {
+	for _, h := range ask(ctx, a.showing(), a.Agree, a.headsOf) {
 		if h.err != nil {
 			errs = append(errs, h.err)
 			continue

@@ -112,9 +112,9 @@ func (c *Chain) Heads(ctx context.Context) (chain.Heads, error) {
 	if err := ctx.Err(); err != nil {
 		return chain.Heads{}, err
 	}
-	first := c.providers[0]
+	first := c.providers[c.shows]
 	if first.down != nil {
-		return chain.Heads{}, fmt.Errorf("ask provider 0 for its head: %w", first.down)
+		return chain.Heads{}, fmt.Errorf("ask provider %d for its head: %w", c.shows, first.down)
 	}
 	var finals []uint64
 	for _, p := range c.providers {
@@ -175,6 +175,13 @@ func (c *Chain) Final(ctx context.Context, height uint64) (chain.Contents, error
 	return chain.Contents{}, fmt.Errorf("block %d: %w", height, chain.ErrDisagreement)
 }
 
+// Distrust implements chain.Reader.
+func (c *Chain) Distrust() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shows = (c.shows + 1) % len(c.providers)
+}
+
 // Recent implements chain.Reader.
 func (c *Chain) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
 	c.mu.Lock()
@@ -182,9 +189,9 @@ func (c *Chain) Recent(ctx context.Context, height uint64) (chain.Contents, erro
 	if err := ctx.Err(); err != nil {
 		return chain.Contents{}, err
 	}
-	p := c.providers[0]
+	p := c.providers[c.shows]
 	if p.down != nil {
-		return chain.Contents{}, fmt.Errorf("ask provider 0 for block %d: %w", height, p.down)
+		return chain.Contents{}, fmt.Errorf("ask provider %d for block %d: %w", c.shows, height, p.down)
 	}
 	if p.latest() < height {
 		return chain.Contents{}, fmt.Errorf("block %d: %w", height, chain.ErrNotYet)

@@ -80,6 +80,7 @@ type Chain struct {
 	pool      []*tx             // in the order of arrival
 	swallowed map[chain.TxHash]*tx
 	providers []*Provider
+	shows     int // the provider that shows what is not final
 	baseFee   uint64
 	forks     uint64 // makes the blocks of another fork other blocks
 	scripted  uint64 // makes scripted transactions differ
