@@ -56,16 +56,17 @@ func (s *Sweeper) topUp(ctx context.Context, o dispatch.Short, native int) (bool
 		return false, err
 	}
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		// Failed just now: asking the same again would only make rows. Open and restored:
-		// the index does not keep a second one away.
-		var failed bool
+		// Failed just now: asking the same again would only make rows. Open: the index
+		// would say so too, but for one that was restored, and only after rows were
+		// written to be taken back, at every plan while the gas is on its way.
+		var notNow bool
 		if err := tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM gas_top_ups WHERE wallet_id = $1 AND chain = $2
-				AND (status = 'FAILED' AND ended_at > $3 OR status = 'OPEN' AND restored))`,
-			o.WalletID, s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail)).Scan(&failed); err != nil {
+				AND (status = 'OPEN' OR status = 'FAILED' AND ended_at > $3))`,
+			o.WalletID, s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail)).Scan(&notNow); err != nil {
 			return fmt.Errorf("look at the last top-ups: %w", err)
 		}
-		if failed {
+		if notNow {
 			return errNotNow
 		}
 		to, err := wallet.ByID(ctx, tx, o.WalletID)

@@ -1,0 +1,71 @@
+package sweep_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// writes counts the statements that insert, those of transactions that are taken back too.
+type writes struct{ n atomic.Int64 }
+
+func (w *writes) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.HasPrefix(strings.TrimSpace(q.SQL), "INSERT") {
+		w.n.Add(1)
+	}
+	return ctx
+}
+
+func (*writes) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A plan is made every few seconds, and gas may take hours to come: rows that are
+// written and taken back each time would be all that the tables consist of.
+func TestAPlanWritesNothingWhileATopUpIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	if y.all() != 1 {
+		t.Fatal("no sweep was planned")
+	}
+	count := &writes{}
+	clock := func() time.Time { return y.now }
+	db, err := pg.Open(y.ctx, pg.Config{URL: pgtest.URL(t, y.db), Tracer: count}, clock)
+	y.must(err)
+	defer db.Close()
+	log := slog.New(slog.DiscardHandler)
+	ch := y.chain.Configured()
+	desk := dispatch.New(db, ch, y.signer, mirror.Record, nil, dispatch.Config{}, log)
+	sweeper := sweep.New(db, ch, y.book, price.Fixed{Clock: clock}, sweep.Config{}, log)
+	_, err = desk.Round(y.ctx) // finds that the address has no gas
+	y.must(err)
+	made, err := sweeper.Plan(y.ctx)
+	y.must(err)
+	if made != 1 || count.n.Load() == 0 {
+		t.Fatalf("got %d plans and %d inserts, want one top-up", made, count.n.Load())
+	}
+	before := count.n.Load()
+	for range 3 {
+		y.now = y.now.Add(time.Minute)
+		made, err := sweeper.Plan(y.ctx)
+		y.must(err)
+		if made != 0 {
+			t.Errorf("got %d plans while one is open, want none", made)
+		}
+	}
+	if got := count.n.Load() - before; got != 0 {
+		t.Errorf("got %d inserts while a top-up is open, want none", got)
+	}
+}
