@@ -64,12 +64,12 @@ crash: setup ## die at every step of a payment and come back (POINTS=W11,W14 FAU
 .PHONY: soak
 soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
 	@go test -c -o bin/soak.test ./internal/trial/soak
-	@bin/soak.test -test.run '^TestSoak$$' -test.parallel 3 -test.timeout 0 \
+	@bin/soak.test -test.run '^TestSoak$$' -test.parallel 4 -test.timeout 0 \
 		-soak.seed $(or $(SEED),0) -soak.runs $(or $(RUNS),300) -soak.steps $(or $(STEPS),220)
 
 .PHONY: mutants
-mutants: setup ## plant deliberate defects, show the test that finds each (MUTANTS=a,b JOBS=2)
-	@go run ./internal/trial/mutants -only '$(MUTANTS)' -jobs $(or $(JOBS),2)
+mutants: setup ## plant deliberate defects, show the test that finds each (MUTANTS=a,b IN=./internal/trial/soak JOBS=2)
+	@go run ./internal/trial/mutants -only '$(MUTANTS)' -in '$(IN)' -jobs $(or $(JOBS),2)
 
 .PHONY: race
 race: setup ## two processes go for one balance, key, approval and wallet (FOR=10m)

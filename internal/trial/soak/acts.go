@@ -19,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -45,6 +46,8 @@ var acts = []act{
 	{"freeze", 1, (*world).freeze},
 	{"lift", 4, (*world).lift},
 	{"cancel", 1, (*world).cancel},
+	{"rescan", 1, (*world).rescan},
+	{"threshold", 1, (*world).threshold},
 	{"sweep", 1, (*world).sweepAll},
 	{"gas", 1, (*world).gas},
 	{"customer", 1, (*world).newCustomer},
@@ -338,13 +341,19 @@ func code(err error) string {
 
 func (w *world) freeze() {
 	f := freeze.Freeze{Source: freeze.ByOperator, Reason: "soak", By: audit.Operator("op_1")}
-	switch w.pick(5) {
+	switch w.pick(7) {
 	case 0:
 		f.Scope = freeze.All
 	case 1:
 		f.Scope, f.Chain = freeze.Chain, chain.Ethereum
 	case 2:
 		f.Scope, f.OrgID = freeze.Organization, orgID
+	case 3:
+		f.Scope, f.OrgID, f.Chain = freeze.Wallet, orgID, chain.Ethereum
+		f.WalletID = draw(w, w.column(`SELECT wallet_id FROM wallets WHERE $1 ORDER BY subject`, true))
+	case 4:
+		f.Source, f.By = freeze.ByOrganization, audit.User("usr_1")
+		f.Scope, f.OrgID, f.CustomerID = freeze.Customer, orgID, draw(w, w.customers)
 	default:
 		f.Scope, f.OrgID, f.CustomerID = freeze.Customer, orgID, draw(w, w.customers)
 	}
@@ -382,6 +391,39 @@ func (w *world) cancel() {
 	w.faults.add("cancel of what is out")
 }
 
+// rescan has the final walk read blocks again that it has read.
+func (w *world) rescan() {
+	var from, to uint64
+	err := w.eye.QueryRow(w.ctx, `
+		SELECT coalesce(min(p.height), 0), coalesce(max(p.height), 0) FROM finality_proofs p, scan_cursors c WHERE p.height <= c.height`).Scan(&from, &to)
+	w.must(err, "look for blocks that were walked")
+	if to == 0 {
+		return
+	}
+	height := from + w.rng.Uint64N(to-from+1)
+	s := w.spoiled(func(ctx context.Context) error {
+		return draw(w, w.houses).Walk.Rewind(ctx, height, audit.Operator("op_1"))
+	})
+	w.note("the walk from block %d on again%s", height, s.said())
+	w.heard("rescan", s.err, w.calm() && !s.struck)
+	w.faults.add("blocks read again")
+}
+
+// threshold changes from where on a person has to allow a withdrawal.
+func (w *world) threshold() {
+	var usd *money.USD
+	if w.chance(70) {
+		usd = new(money.MustParseUSD(fmt.Sprint(20 + w.pick(300))))
+	}
+	s := w.spoiled(func(ctx context.Context) error {
+		return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			return org.SetWithdrawThreshold(ctx, tx, audit.User("usr_1"), orgID, usd)
+		})
+	})
+	w.note("another threshold: %v%s", usd, s.said())
+	w.heard("threshold", s.err, w.calm() && !s.struck)
+}
+
 func (w *world) sweepAll() {
 	w.note("sweep everything")
 	s := w.spoiled(func(ctx context.Context) error { _, err := draw(w, w.houses).Sweeper.All(ctx); return err })
@@ -396,7 +438,7 @@ func (w *world) gas() {
 }
 
 func (w *world) newCustomer() {
-	if len(w.customers) < 8 {
+	if len(w.customers) < 8 && !w.signer.away() {
 		w.note("a new customer")
 		w.customer()
 	}

@@ -20,8 +20,10 @@ var errLostAnswer = errors.New("the answer was lost")
 type shaky struct {
 	signer.Signer
 	mu     sync.Mutex
-	there  int // calls until one does not arrive; 0: none
-	back   int // calls until one is not answered; 0: none
+	there  int  // calls until one does not arrive; 0: none
+	back   int  // calls until one is not answered; 0: none
+	deaf   bool // no call arrives
+	mute   bool // none is answered
 	faults *tally
 }
 
@@ -46,7 +48,13 @@ func (s *shaky) call() (lost, unanswered bool) {
 		}
 		return false
 	}
-	return hit(&s.there, signerUnheard), hit(&s.back, signerSilent)
+	lost, unanswered = hit(&s.there, signerUnheard) || s.deaf, hit(&s.back, signerSilent) || s.mute
+	if s.deaf {
+		s.faults.add(signerUnheard)
+	} else if s.mute {
+		s.faults.add(signerSilent)
+	}
+	return lost, unanswered
 }
 
 func heard[T any](s *shaky, do func() (T, error)) (T, error) {
@@ -146,6 +154,19 @@ func (s *shaky) lose(there, back int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.there, s.back = there, back
+}
+
+// be is how the signer is for a while.
+func (s *shaky) be(deaf, mute bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf, s.mute = deaf, mute
+}
+
+func (s *shaky) away() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deaf || s.mute
 }
 
 // found takes back what did not strike, and tells whether it had.

@@ -33,6 +33,7 @@ type line struct {
 	kind  string // the fault that is armed, or ""
 	after int    // exchanges of its kind that pass before it strikes
 	fired map[string]int
+	wrote int // commits that reached the server, of transactions that could write and said something
 	total *tally
 }
 
@@ -87,6 +88,19 @@ func (l *line) count(kind string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fired[kind]
+}
+
+// committed counts what may have changed the database.
+func (l *line) committed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wrote
+}
+
+func (l *line) passed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wrote++
 }
 
 // strike tells what happens to an exchange: a statement inside a transaction, or
@@ -234,10 +248,12 @@ func (c *connection) exchange(group []byte, text string, executes bool) bool {
 			c.mu.Lock()
 			c.drop = true
 			c.mu.Unlock()
+			c.line.passed()
 			return pass()
 		case commitRequest:
 			return false
 		}
+		c.line.passed()
 		return pass()
 	case !c.inside:
 		return pass()

@@ -39,7 +39,7 @@ type figures struct {
 	withdrawals, payments, failed int // accepted, paid on the chain, proven not to pay
 	refused, replays              int // requests
 	events, posts                 int
-	looks                         int // full checks of the books
+	looks, seen, checks           int // of the oracle; full ones of the books; checks that those made
 	faults                        *tally
 }
 
@@ -59,6 +59,8 @@ func (f *figures) add(o figures) {
 	f.events += o.events
 	f.posts += o.posts
 	f.looks += o.looks
+	f.seen += o.seen
+	f.checks += o.checks
 	for k, n := range o.faults.all() {
 		f.faults.put(k, n)
 	}
@@ -86,7 +88,9 @@ func (f *figures) table(w io.Writer, took time.Duration) {
 		{"withdrawals failed", f.failed},
 		{"events", f.events},
 		{"webhook posts", f.posts},
-		{"full checks of the books", f.looks},
+		{"looks at chain and rows", f.looks},
+		{"full checks of the books", f.seen},
+		{"  checks in them", f.checks},
 	} {
 		fmt.Fprintf(w, "  %-30s %10d\n", row.name, row.n)
 	}

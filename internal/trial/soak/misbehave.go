@@ -3,6 +3,7 @@ package soak
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cofferpay/coffer/internal/chain"
 )
@@ -101,10 +102,28 @@ var troubles = []trouble{
 			to = w.requests[len(w.requests)-1].to
 		}
 		contract := tokens[draw(w, []int{dollar, limited})]
+		if out := w.column(`SELECT to_address || ' ' || contract FROM dispatch_orders
+			WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND contract <> '' AND $1 ORDER BY created_at`, true); len(out) > 0 {
+			words := strings.Fields(draw(w, out)) // too late to be simulated: it reverts on the chain
+			to, contract = chain.Address(words[0]), chain.Address(words[1])
+		}
 		h := chain.Holding{Address: to, Contract: contract}
 		w.net.Refuse(contract, to, "blacklisted")
 		w.refusals = append(w.refusals, h)
 		return func() { w.net.Refuse(contract, to, "") }, true
+	}},
+	{"mint: switched off", func(w *world) (func(), bool) {
+		m := draw(w, []int{dollar, coin, limited})
+		w.sync(m)
+		return func() { w.sync(0) }, true
+	}},
+	{"signer: away", func(w *world) (func(), bool) {
+		w.signer.be(true, false)
+		return func() { w.signer.be(false, false) }, true
+	}},
+	{"signer: works and does not answer", func(w *world) (func(), bool) {
+		w.signer.be(false, true)
+		return func() { w.signer.be(false, false) }, true
 	}},
 	{"receiver", func(w *world) (func(), bool) {
 		w.hooks.be(draw(w, moods))

@@ -52,6 +52,7 @@ func (w *world) follow(to uint64) {
 
 // look is the oracle's cheap look after every step.
 func (w *world) look() {
+	w.looks++
 	var cursor uint64
 	var negative, frozen int
 	err := w.eye.QueryRow(w.ctx, `
@@ -127,17 +128,27 @@ func (w *world) lookAtDestinations() {
 	}
 }
 
+// auditIfWritten makes every check unless nothing was committed since the last: what
+// was found then is so still.
+func (w *world) auditIfWritten() {
+	if n := w.line.committed(); n != w.audited {
+		w.audited = n
+		w.audit()
+	}
+}
+
 // audit makes every check that the service has itself.
 func (w *world) audit() {
-	w.looks++
-	r, err := verify.Run(w.ctx, w.db)
+	w.seen++
+	r, err := verify.Run(w.ctx, w.check)
 	w.must(err, "verify")
 	onChain := verify.Report{}
 	if w.calm() { // it asks the providers
-		onChain, err = verify.OnChain(w.ctx, w.db, w.houses[0].Chains)
+		onChain, err = verify.OnChain(w.ctx, w.check, w.houses[0].Chains)
 		w.must(err, "verify on the chain")
 	}
 	for _, r := range []verify.Report{r, onChain} {
+		w.checks += len(r.Outcomes)
 		if !r.OK() {
 			var b bytes.Buffer
 			_, _ = r.WriteTo(&b)

@@ -32,7 +32,6 @@ import (
 
 const (
 	shownSteps = 40  // lines of the trace that a failure shows
-	auditEvery = 12  // steps between two full checks of the books
 	drainMax   = 500 // rounds that everything has to end in
 )
 
@@ -68,9 +67,7 @@ func run(t testing.TB, seed uint64, steps int) (o outcome) {
 		w.pass()
 		w.next()
 		w.look()
-		if w.step%auditEvery == 0 {
-			w.audit()
-		}
+		w.auditIfWritten()
 	}
 	w.drain()
 	w.settled()
@@ -128,9 +125,7 @@ func (w *world) drain() {
 		}
 		w.later(w.patience(round))
 		w.look()
-		if round%auditEvery == 0 {
-			w.audit()
-		}
+		w.auditIfWritten()
 		if left = w.left(); left != "" {
 			rested = 0
 			continue
@@ -222,7 +217,7 @@ func (w *world) rest() {
 		w.fail("a restart at rest made %d transactions", n-attempts)
 	}
 	w.shut()
-	if got, want := int(w.before.Deadlocks), w.line.count(deadlock); got != want {
+	if got, want := int(w.db.Counts().Deadlocks), w.line.count(deadlock); got != want {
 		w.fail("%d deadlocks, of which %d were made here", got, want)
 	}
 }
