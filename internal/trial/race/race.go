@@ -2,6 +2,11 @@
 // balance, one idempotency key, one approval, one wallet. All of them speak to one
 // PostgreSQL, through the code that the service uses.
 //
+// A long race goes in rounds: for most of each, all 64 workers spend the one balance;
+// in the rest, some ask for withdrawals and decide on them, and some reserve what the
+// wallet holds, while the others go on spending. The balances after every commit are
+// read from the server's log (see wal.go), so that no moment is missed.
+//
 // Both processes mean the same holds by the same names, so that every hold, every end
 // of one, every key and every decision is wanted by two at least. What each won is
 // added up and compared with what the database has.
@@ -38,7 +43,7 @@ const (
 	token   = 1     // the mint
 	spender = "ann" // whose balance is spent
 	payer   = "bob" // whose withdrawals are asked for
-	balance = 2_000 // what ann has; never more, never less, held or not
+	balance = 2_500 // what ann has; never more, never less, held or not
 	fortune = 1_000_000_000
 	funds   = 1_000 // what the wallet holds
 )
@@ -51,8 +56,22 @@ const (
 	workers   = spenders + askers + reservers
 )
 
-// batchMax is how many holds one transaction makes at most.
-const batchMax = 24
+// batchMax is how many holds one transaction makes at most, amountMax what each takes
+// at most: some of those who spend at once find enough, and some do not.
+const (
+	batchMax  = 128
+	amountMax = 3
+)
+
+// A round of a long race, and for how much of it everybody spends. A short one is too
+// short for that: everybody has a task of their own from the first moment.
+const (
+	roundLength  = 10 * time.Second
+	spendingPart = 8 * time.Second
+)
+
+// lookEvery is the pause between two looks; what is between them the log shows.
+const lookEvery = 50 * time.Millisecond
 
 // roundsMin is how often everybody tries, however short the time.
 const roundsMin = 2
@@ -61,6 +80,7 @@ const roundsMin = 2
 type task struct {
 	URL      string
 	Org      string
+	Rounds   bool // everybody spends for most of the time
 	Treasury wallet.Wallet
 	For      time.Duration
 	Process  int
@@ -73,6 +93,7 @@ type result struct {
 	Requests, Conflicts             uint64
 	Decisions, DecisionsLate        uint64
 	Reserves, ReservesShort         uint64
+	Commits                         uint64 // that moved the one balance
 	Looks                           uint64
 	Deadlocks                       int64
 	Accepted                        map[string]string // by key: the withdrawal
@@ -86,10 +107,11 @@ type process struct {
 	db   *pg.DB
 	pay  *withdrawal.Service
 	stop context.Context
+	from time.Time
 
 	holds, holdsRefused, holdsTaken, ends, endsTaken               atomic.Uint64
 	requests, conflicts, decisions, decisionsLate, reserves, short atomic.Uint64
-	looks                                                          atomic.Uint64
+	looks, commits                                                 atomic.Uint64
 
 	mu       sync.Mutex
 	accepted map[string]string
@@ -115,28 +137,31 @@ func work(ctx context.Context, t task) (result, error) {
 	defer cancel()
 	ch := sim.New(sim.Config{}).Configured()
 	p := &process{
-		task: t, db: db, stop: stop, accepted: map[string]string{}, decided: map[string]string{},
+		task: t, db: db, stop: stop, from: time.Now(), accepted: map[string]string{}, decided: map[string]string{},
 		pay: &withdrawal.Service{
 			DB: db, Chains: chain.Chains{ch.Name: ch}, Wallets: addresses{t.Treasury},
 			Prices: price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
 		},
 	}
 	var wg sync.WaitGroup
-	for w := range spenders {
-		wg.Go(func() { p.spend(ctx, w) })
-	}
-	for w := range askers {
-		wg.Go(func() { p.ask(ctx, w) })
-	}
-	for range reservers {
-		wg.Go(func() { p.reserve(ctx) })
+	for w := range workers {
+		wg.Go(func() {
+			own := p.askOnce
+			switch {
+			case w < spenders:
+				own = nil
+			case w >= spenders+askers:
+				own = p.reserveOnce
+			}
+			p.worker(ctx, w, own)
+		})
 	}
 	wg.Go(func() { p.watch(ctx) })
 	wg.Wait()
 	return result{
 		Holds: p.holds.Load(), HoldsRefused: p.holdsRefused.Load(), HoldsTaken: p.holdsTaken.Load(), Ends: p.ends.Load(), EndsTaken: p.endsTaken.Load(),
 		Requests: p.requests.Load(), Conflicts: p.conflicts.Load(), Decisions: p.decisions.Load(), DecisionsLate: p.decisionsLate.Load(),
-		Reserves: p.reserves.Load(), ReservesShort: p.short.Load(), Looks: p.looks.Load(), Deadlocks: db.Counts().Deadlocks,
+		Reserves: p.reserves.Load(), ReservesShort: p.short.Load(), Looks: p.looks.Load(), Commits: p.commits.Load(), Deadlocks: db.Counts().Deadlocks,
 		Accepted: p.accepted, Decided: p.decided, Wrong: p.wrong,
 	}, nil
 }
@@ -153,111 +178,132 @@ func account(org string, kind ledger.Kind, subject string) ledger.Account {
 	return ledger.Account{OrgID: org, MintID: token, Kind: kind, Subject: subject}
 }
 
-// spend makes holds on the one balance and ends them. Its twin in the other process
-// wants the same ones.
-func (p *process) spend(ctx context.Context, worker int) {
-	customer, held, owned := account(p.Org, ledger.Customer, spender), account(p.Org, ledger.Withdrawing, spender), account(p.Org, ledger.Custody, "")
-	for round := 0; round < roundsMin || p.stop.Err() == nil; round++ {
-		// Both twins draw the same.
-		dice := rand.New(rand.NewPCG(uint64(worker), uint64(round)))
-		n, amount, settles := 1+dice.IntN(batchMax), money.Units(1+dice.Uint64N(60)), dice.IntN(8) == 0
-		var holds, ends []ledger.Posting
-		for i := range n {
-			id := fmt.Sprintf("%d.%d.%d", worker, round, i)
-			holds = append(holds, ledger.Posting{
-				Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: id},
-				Legs:  []ledger.Leg{{Debit: customer, Credit: held, Amount: amount}},
-			})
-			end := ledger.Posting{
-				Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
-				Legs:  []ledger.Leg{{Debit: held, Credit: customer, Amount: amount}},
-			}
-			if settles {
-				// What leaves comes in again at once: at every commit it is the same sum.
-				end.Legs[0].Credit = owned
-				ends = append(ends, ledger.Posting{
-					Cause: ledger.Cause{Kind: ledger.Deposit, ID: id},
-					Legs:  []ledger.Leg{{Debit: owned, Credit: customer, Amount: amount}},
-				})
-			}
-			ends = append(ends, end)
+// worker does its own task, or spends when it has none or when all do. A task is
+// over with the first thing that must not be.
+func (p *process) worker(ctx context.Context, w int, own func(ctx context.Context, worker, round int) bool) {
+	spent, done := 0, 0
+	for p.stop.Err() == nil || done < roundsMin && (own != nil || spent < roundsMin) {
+		ok := false
+		if own == nil || p.Rounds && p.stop.Err() == nil && time.Since(p.from)%roundLength < spendingPart {
+			ok = p.spendOnce(ctx, w, spent)
+			spent++
+		} else {
+			ok = own(ctx, w-spenders, done)
+			done++
 		}
-		switch err := p.post(ctx, holds); {
-		case err == nil:
-			p.holds.Add(uint64(n))
-		case errors.Is(err, ledger.ErrPosted):
-			p.holdsTaken.Add(uint64(n))
-		case errors.Is(err, ledger.ErrOverdraft):
-			p.holdsRefused.Add(uint64(n))
-			continue
-		default:
-			p.complain("hold: %v", err)
-			return
-		}
-		switch err := p.post(ctx, ends); {
-		case err == nil:
-			p.ends.Add(uint64(n))
-		case errors.Is(err, ledger.ErrPosted), errors.Is(err, ledger.ErrOverdraft):
-			p.endsTaken.Add(uint64(n)) // the twin was first
-		default:
-			p.complain("end: %v", err)
+		if !ok {
 			return
 		}
 	}
+}
+
+// spendOnce makes holds on the one balance and ends them. Its twin in the other process
+// wants the same ones.
+func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
+	customer, held, owned := account(p.Org, ledger.Customer, spender), account(p.Org, ledger.Withdrawing, spender), account(p.Org, ledger.Custody, "")
+	// Both twins draw the same.
+	dice := rand.New(rand.NewPCG(uint64(worker), uint64(round)))
+	n, amount, settles := 1+dice.IntN(batchMax), money.Units(1+dice.Uint64N(amountMax)), dice.IntN(8) == 0
+	var holds, ends []ledger.Posting
+	for i := range n {
+		id := fmt.Sprintf("%d.%d.%d", worker, round, i)
+		holds = append(holds, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: id},
+			Legs:  []ledger.Leg{{Debit: customer, Credit: held, Amount: amount}},
+		})
+		end := ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
+			Legs:  []ledger.Leg{{Debit: held, Credit: customer, Amount: amount}},
+		}
+		if settles {
+			// What leaves comes in again at once: at every commit it is the same sum.
+			end.Legs[0].Credit = owned
+			ends = append(ends, ledger.Posting{
+				Cause: ledger.Cause{Kind: ledger.Deposit, ID: id},
+				Legs:  []ledger.Leg{{Debit: owned, Credit: customer, Amount: amount}},
+			})
+		}
+		ends = append(ends, end)
+	}
+	switch err := p.post(ctx, holds); {
+	case err == nil:
+		p.holds.Add(uint64(n))
+	case errors.Is(err, ledger.ErrPosted):
+		p.holdsTaken.Add(uint64(n))
+	case errors.Is(err, ledger.ErrOverdraft):
+		p.holdsRefused.Add(uint64(n))
+		return true
+	default:
+		p.complain("hold: %v", err)
+		return false
+	}
+	switch err := p.post(ctx, ends); {
+	case err == nil:
+		p.ends.Add(uint64(n))
+	case errors.Is(err, ledger.ErrPosted), errors.Is(err, ledger.ErrOverdraft):
+		p.endsTaken.Add(uint64(n)) // the twin was first
+	default:
+		p.complain("end: %v", err)
+		return false
+	}
+	return true
 }
 
 func (p *process) post(ctx context.Context, postings []ledger.Posting) error {
-	return p.db.InOrg(ctx, p.Org, func(ctx context.Context, tx pg.Tx) error { return ledger.Post(ctx, tx, postings...) })
+	err := p.db.InOrg(ctx, p.Org, func(ctx context.Context, tx pg.Tx) error { return ledger.Post(ctx, tx, postings...) })
+	if err == nil {
+		p.commits.Add(1)
+	}
+	return err
 }
 
-// ask requests withdrawals under keys that all askers of both processes use, in the
+// askOnce requests withdrawals under keys that all askers of both processes use, in the
 // same order, and then decides on them.
-func (p *process) ask(ctx context.Context, worker int) {
+func (p *process) askOnce(ctx context.Context, worker, round int) bool {
 	const asked = "7"
-	for round := 0; round < roundsMin || p.stop.Err() == nil; round++ {
-		key := fmt.Sprintf("key-%d", round)
-		r := withdrawal.Request{
-			MintID: token, CustomerID: payer, Amount: asked, ToAddress: string(sim.Address("shop")), RequireApproval: true,
-			IdempotencyKey: &key, Actor: audit.APIKey(p.Org),
-		}
-		if worker == 0 && round%3 == 0 {
-			r.Amount = "8" // another body under the same key
-		}
-		made, _, err := p.pay.Request(ctx, p.Org, r)
-		p.requests.Add(1)
-		switch {
-		case err == nil:
-			p.same(p.accepted, key, made.WithdrawalID)
-		case fault.Is(err, fault.IdempotencyConflict):
-			p.conflicts.Add(1)
-			continue
-		default:
-			p.complain("request %s: %v", key, err)
-			return
-		}
-		verdict := "approved"
-		if (worker+p.Process)%2 == 0 {
-			verdict = "removed"
-			_, err = p.pay.Remove(ctx, p.Org, made.WithdrawalID, audit.User("usr_1"), "no")
-		} else {
-			_, err = p.pay.Approve(ctx, p.Org, made.WithdrawalID, audit.User("usr_1"))
-		}
-		switch {
-		case err == nil:
-			p.decisions.Add(1)
-			p.mu.Lock()
-			if before, ok := p.decided[made.WithdrawalID]; ok {
-				p.wrong = append(p.wrong, fmt.Sprintf("%s was %s and then %s", made.WithdrawalID, before, verdict))
-			}
-			p.decided[made.WithdrawalID] = verdict
-			p.mu.Unlock()
-		case fault.Is(err, fault.InvalidState):
-			p.decisionsLate.Add(1)
-		default:
-			p.complain("decide on %s: %v", made.WithdrawalID, err)
-			return
-		}
+	key := fmt.Sprintf("key-%d", round)
+	r := withdrawal.Request{
+		MintID: token, CustomerID: payer, Amount: asked, ToAddress: string(sim.Address("shop")), RequireApproval: true,
+		IdempotencyKey: &key, Actor: audit.APIKey(p.Org),
 	}
+	if worker == 0 && round%3 == 0 {
+		r.Amount = "8" // another body under the same key
+	}
+	made, _, err := p.pay.Request(ctx, p.Org, r)
+	p.requests.Add(1)
+	switch {
+	case err == nil:
+		p.same(p.accepted, key, made.WithdrawalID)
+	case fault.Is(err, fault.IdempotencyConflict):
+		p.conflicts.Add(1)
+		return true
+	default:
+		p.complain("request %s: %v", key, err)
+		return false
+	}
+	verdict := "approved"
+	if (worker+p.Process)%2 == 0 {
+		verdict = "removed"
+		_, err = p.pay.Remove(ctx, p.Org, made.WithdrawalID, audit.User("usr_1"), "no")
+	} else {
+		_, err = p.pay.Approve(ctx, p.Org, made.WithdrawalID, audit.User("usr_1"))
+	}
+	switch {
+	case err == nil:
+		p.decisions.Add(1)
+		p.mu.Lock()
+		if before, ok := p.decided[made.WithdrawalID]; ok {
+			p.wrong = append(p.wrong, fmt.Sprintf("%s was %s and then %s", made.WithdrawalID, before, verdict))
+		}
+		p.decided[made.WithdrawalID] = verdict
+		p.mu.Unlock()
+	case fault.Is(err, fault.InvalidState):
+		p.decisionsLate.Add(1)
+	default:
+		p.complain("decide on %s: %v", made.WithdrawalID, err)
+		return false
+	}
+	return true
 }
 
 func (p *process) same(of map[string]string, key, id string) {
@@ -269,28 +315,27 @@ func (p *process) same(of map[string]string, key, id string) {
 	of[key] = id
 }
 
-// reserve promises what the wallet holds, and takes the promise back.
-func (p *process) reserve(ctx context.Context) {
-	for round := 0; round < roundsMin || p.stop.Err() == nil; round++ {
-		amount := money.Units(1 + rand.Uint64N(funds/2))
-		move := func(m wallet.Movement) error {
-			m.WalletID, m.OrgID, m.MintID, m.Part = p.Treasury.ID, p.Org, token, wallet.Reserved
-			return p.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return wallet.Move(ctx, tx, m) })
-		}
-		err := move(wallet.Movement{Plus: amount})
-		if errors.Is(err, wallet.ErrShort) {
-			p.short.Add(1)
-			continue
-		}
-		if err == nil {
-			p.reserves.Add(1)
-			err = move(wallet.Movement{Minus: amount})
-		}
-		if err != nil {
-			p.complain("reserve: %v", err)
-			return
-		}
+// reserveOnce promises what the wallet holds, and takes the promise back.
+func (p *process) reserveOnce(ctx context.Context, _, _ int) bool {
+	amount := money.Units(1 + rand.Uint64N(funds/2))
+	move := func(m wallet.Movement) error {
+		m.WalletID, m.OrgID, m.MintID, m.Part = p.Treasury.ID, p.Org, token, wallet.Reserved
+		return p.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return wallet.Move(ctx, tx, m) })
 	}
+	err := move(wallet.Movement{Plus: amount})
+	if errors.Is(err, wallet.ErrShort) {
+		p.short.Add(1)
+		return true
+	}
+	if err == nil {
+		p.reserves.Add(1)
+		err = move(wallet.Movement{Minus: amount})
+	}
+	if err != nil {
+		p.complain("reserve: %v", err)
+		return false
+	}
+	return true
 }
 
 // watch looks at what is committed, again and again: the sum is the same at every
@@ -312,6 +357,10 @@ func (p *process) watch(ctx context.Context) {
 			return
 		}
 		p.looks.Add(1)
+		select {
+		case <-p.stop.Done():
+		case <-time.After(lookEvery):
+		}
 	}
 }
 
@@ -329,6 +378,7 @@ func (r *result) add(o result) {
 	r.Reserves += o.Reserves
 	r.ReservesShort += o.ReservesShort
 	r.Looks += o.Looks
+	r.Commits += o.Commits
 	r.Deadlocks += o.Deadlocks
 	r.Wrong = append(r.Wrong, o.Wrong...)
 	for key, id := range o.Accepted {

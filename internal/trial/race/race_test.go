@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/local"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
@@ -58,10 +59,22 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 	if length == 0 {
 		length = shortRace
 	}
-	data := pgtest.Fresh(t)
+	// A server of its own, whose log can be read.
+	cluster := pgtest.Cluster(t, map[string]string{
+		"wal_level": "logical", "max_wal_size": "2GB", "shared_buffers": "256MB", "checkpoint_timeout": "30min",
+	})
+	data := pgtest.Database{
+		Name: local.Database, URL: cluster.URL(""), OwnerURL: cluster.OwnerURL(""), SuperURL: cluster.SuperURL(local.Database),
+	}
 	db := pgtest.Open(t, data, time.Now)
 	tk := prepare(t, db)
-	tk.URL, tk.For = data.URL, length
+	tk.URL, tk.For, tk.Rounds = data.URL, length, *forFlag > 0
+	log, err := openWAL(t.Context(), data.SuperURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, followed := make(chan struct{}), make(chan error, 1)
+	go func() { followed <- log.follow(t.Context(), ended) }()
 	say := func(format string, args ...any) {
 		if *forFlag > 0 {
 			fmt.Printf(format+"\n", args...)
@@ -73,11 +86,19 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 	for _, r := range together(t, tk) {
 		sum.add(r)
 	}
+	close(ended)
+	if err := <-followed; err != nil {
+		t.Fatal(err)
+	}
 	stopSaying()
+	sum.Wrong = append(sum.Wrong, log.wrong...)
 	for _, w := range sum.Wrong {
 		t.Error(w)
 	}
 	settled(t, db, tk, sum)
+	if log.commits != sum.Commits {
+		t.Errorf("the log has %d commits that moved the one balance, the workers made %d", log.commits, sum.Commits)
+	}
 	for _, row := range []struct {
 		name string
 		n    any
@@ -93,7 +114,10 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 		{"  too late", sum.DecisionsLate},
 		{"reservations of one wallet", sum.Reserves},
 		{"  refused as more than it holds", sum.ReservesShort},
-		{"looks at what is committed", sum.Looks},
+		{"commits that moved that balance", log.commits},
+		{"  balances written, all looked at", log.moves},
+		{"  the least of all at any commit", log.least},
+		{"snapshots looked at", sum.Looks},
 		{"deadlocks", sum.Deadlocks},
 	} {
 		say("  %-32s %12v", row.name, row.n)

@@ -1,0 +1,269 @@
+package race
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// walTail reads the server's own log of what was committed, and has the balances as
+// they were after every commit, in the order of the commits. It asks no table and no
+// code of the service: what it sees is what the server would recover after a crash.
+type walTail struct {
+	conn    *pgx.Conn
+	spender map[string]bool // by account: whether it is one of those whose sum never changes
+
+	balances map[string]*big.Int // by account, as of the last commit
+	touched  bool                // the spender's, by the transaction that is being read
+	inside   bool
+	kinds    map[uint32]relation
+
+	commits uint64 // that moved the spender's balance
+	moves   uint64 // balances written by them and others
+	least   *big.Int
+	wrong   []string
+}
+
+type relation struct {
+	name    string
+	columns []string
+}
+
+// What the log is read by.
+const (
+	walSlot      = "race"
+	walPiece     = 200_000 // changes that are read at once, and the rest of a transaction
+	walEvery     = 200 * time.Millisecond
+	walWrongMax  = 10
+	balancesName = "ledger_balances"
+)
+
+// openWAL begins to read before anything is committed that is to be seen.
+func openWAL(ctx context.Context, superURL string) (*walTail, error) {
+	conn, err := pgx.Connect(ctx, superURL)
+	if err != nil {
+		return nil, err
+	}
+	w := &walTail{conn: conn, balances: map[string]*big.Int{}, spender: map[string]bool{}, kinds: map[uint32]relation{}}
+	for _, sql := range []string{
+		`CREATE PUBLICATION race FOR TABLE ` + balancesName,
+		`SELECT pg_create_logical_replication_slot('` + walSlot + `', 'pgoutput')`,
+	} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return nil, errors.Join(fmt.Errorf("prepare to read the log: %w", err), conn.Close(ctx))
+		}
+	}
+	rows, err := conn.Query(ctx, `SELECT account_id::text, balance::text FROM ledger_balances`)
+	if err != nil {
+		return nil, err
+	}
+	var account, units string
+	_, err = pgx.ForEachRow(rows, []any{&account, &units}, func() error {
+		n, ok := new(big.Int).SetString(units, 10)
+		if !ok {
+			return fmt.Errorf("balance %q of account %s", units, account)
+		}
+		w.balances[account] = n
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for account := range w.balances {
+		if err := w.whose(ctx, account); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// whose finds out whether an account is the spender's.
+func (w *walTail) whose(ctx context.Context, account string) error {
+	if _, known := w.spender[account]; known {
+		return nil
+	}
+	var hers bool
+	err := w.conn.QueryRow(ctx, `SELECT subject = $2 FROM ledger_accounts WHERE account_id = $1::text::bigint`, account, spender).Scan(&hers)
+	w.spender[account] = hers
+	return err
+}
+
+// follow reads until stop is closed, and then all that is left.
+func (w *walTail) follow(ctx context.Context, stop <-chan struct{}) error {
+	for {
+		last := false
+		select {
+		case <-stop:
+			last = true
+		case <-time.After(walEvery):
+		}
+		for {
+			n, err := w.piece(ctx)
+			if err != nil {
+				return fmt.Errorf("read the log: %w", err)
+			}
+			if n == 0 {
+				break
+			}
+		}
+		if last {
+			return w.conn.Close(ctx)
+		}
+	}
+}
+
+// piece reads what has been committed since, whole transactions at a time.
+func (w *walTail) piece(ctx context.Context) (n int, err error) {
+	rows, err := w.conn.Query(ctx, `
+		SELECT data FROM pg_logical_slot_get_binary_changes($1, NULL, $2, 'proto_version', '1', 'publication_names', 'race')`, walSlot, walPiece)
+	if err != nil {
+		return 0, err
+	}
+	messages, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range messages {
+		if err := w.read(ctx, m); err != nil {
+			return 0, err
+		}
+	}
+	return len(messages), nil
+}
+
+// The letters of the messages that are read.
+const (
+	walBegin    = 'B'
+	walCommit   = 'C'
+	walRelation = 'R'
+	walInsert   = 'I'
+	walUpdate   = 'U'
+	walText     = 't' // a column in words
+	walNew      = 'N' // the row as it is now
+)
+
+var errTorn = errors.New("a message of the log ends too soon")
+
+// read takes in one message.
+func (w *walTail) read(ctx context.Context, m []byte) error {
+	if len(m) == 0 {
+		return errTorn
+	}
+	r := reader{left: m[1:]}
+	switch m[0] {
+	case walBegin:
+		w.inside, w.touched = true, false
+	case walCommit:
+		w.inside = false
+		w.committed()
+	case walRelation:
+		id := r.uint32()
+		_, name := r.word(), r.word()
+		r.skip(1)
+		rel := relation{name: name}
+		for range r.uint16() {
+			r.skip(1)
+			rel.columns = append(rel.columns, r.word())
+			r.skip(8)
+		}
+		w.kinds[id] = rel
+	case walInsert, walUpdate:
+		rel := w.kinds[r.uint32()]
+		if len(r.left) == 0 || r.left[0] != walNew {
+			return fmt.Errorf("the log has a change of %s without its new row alone", rel.name)
+		}
+		r.skip(1)
+		row := map[string]string{}
+		for i := range r.uint16() {
+			if len(r.left) == 0 || r.left[0] != walText || int(i) >= len(rel.columns) {
+				return fmt.Errorf("the log has a column of %s that is no text", rel.name)
+			}
+			r.skip(1)
+			row[rel.columns[i]] = string(r.bytes(int(r.uint32())))
+		}
+		n, ok := new(big.Int).SetString(row["balance"], 10)
+		if !ok || rel.name != balancesName || !w.inside {
+			return fmt.Errorf("the log has %v of %s", row, rel.name)
+		}
+		if err := w.whose(ctx, row["account_id"]); err != nil {
+			return err
+		}
+		w.balances[row["account_id"]] = n
+		w.touched = w.touched || w.spender[row["account_id"]]
+		w.moves++
+	default:
+		if !slices.Contains([]byte{'O', 'Y'}, m[0]) { // an origin, a type
+			return fmt.Errorf("the log has a message %q of a kind that is not expected", m[0])
+		}
+	}
+	if r.torn {
+		return errTorn
+	}
+	return nil
+}
+
+// committed looks at every balance as it was after a commit.
+func (w *walTail) committed() {
+	sum := new(big.Int)
+	for account, b := range w.balances {
+		if w.least == nil || b.Cmp(w.least) < 0 {
+			w.least = b
+		}
+		if b.Sign() < 0 {
+			w.complain("account %s has %v after a commit", account, b)
+		}
+		if w.spender[account] {
+			sum.Add(sum, b)
+		}
+	}
+	if w.touched {
+		w.commits++
+	}
+	if sum.Cmp(big.NewInt(balance)) != 0 {
+		w.complain("the spender has %v in all after a commit, of %d", sum, balance)
+	}
+}
+
+func (w *walTail) complain(format string, args ...any) {
+	if len(w.wrong) < walWrongMax {
+		w.wrong = append(w.wrong, "log: "+fmt.Sprintf(format, args...))
+	}
+}
+
+// reader takes a message apart.
+type reader struct {
+	left []byte
+	torn bool
+}
+
+// bytes are the next ones; zeros when there are not so many.
+func (r *reader) bytes(n int) []byte {
+	if n < 0 || n > len(r.left) {
+		r.torn, r.left = true, nil
+		return make([]byte, 4)
+	}
+	b := r.left[:n]
+	r.left = r.left[n:]
+	return b
+}
+
+func (r *reader) skip(n int)     { r.bytes(n) }
+func (r *reader) uint32() uint32 { return binary.BigEndian.Uint32(r.bytes(4)) }
+func (r *reader) uint16() uint16 { return binary.BigEndian.Uint16(r.bytes(2)) }
+
+func (r *reader) word() string {
+	i := slices.Index(r.left, 0)
+	if i < 0 {
+		r.torn, r.left = true, nil
+		return ""
+	}
+	s := string(r.left[:i])
+	r.left = r.left[i+1:]
+	return s
+}
