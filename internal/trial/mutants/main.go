@@ -3,12 +3,14 @@
 //
 //	make mutants                   all of them
 //	make mutants MUTANTS=a,b       these
+//	make mutants IN=./internal/trial/soak    whether the tests of one package find them
 //
 // A defect is a few lines of a patch in defects/. It is compiled in with an
 // overlay of the go command, so that no planted mistake ever stands in the
-// sources; see docs/decisions. The tests of the packages that a defect names are
-// run first, whole; when all of them pass, every other package that depends on
-// what was edited. A test counts only if it passes without the defect.
+// sources; see docs/decisions. The test that RESULTS.md names is run first, then the
+// tests of the packages that a defect names, whole; when all of them pass, every other
+// package that depends on what was edited. A test counts only if it passes without
+// the defect.
 //
 // What never happens here: a file of the module that changes, except RESULTS.md,
 // which keeps what was measured. What a crash leaves: a temporary directory.
@@ -45,6 +47,7 @@ func run(ctx context.Context, args []string) error {
 	jobs := flags.Int("jobs", 2, "defects that are tried at once")
 	list := flags.Bool("list", false, "list the defects and do nothing")
 	near := flags.Bool("near", false, "run only the packages that a defect names, not the rest")
+	in := flags.String("in", "", "packages, separated by commas: whether these find the defects; nothing is kept")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -60,6 +63,12 @@ func run(ctx context.Context, args []string) error {
 			}
 		}
 		all = slices.DeleteFunc(all, func(d defect) bool { return !slices.Contains(wanted, d.name) })
+	}
+	if *in != "" {
+		for i := range all {
+			all[i].first = strings.Split(*in, ",")
+		}
+		*near = true
 	}
 	if *list {
 		for _, d := range all {
@@ -80,6 +89,11 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	lab := &lab{root: root, home: home, near: *near, clean: map[string]*cleanTests{}}
+	if *in == "" {
+		if lab.known, err = finders(filepath.Join(root, resultsFile)); err != nil {
+			return err
+		}
+	}
 
 	began := time.Now()
 	results := make([]result, len(all))
@@ -106,6 +120,9 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	fmt.Printf("%d of %d caught in %v\n", caught, len(results), time.Since(began).Round(time.Second))
+	if *in != "" {
+		return nil
+	}
 	if err := keep(filepath.Join(root, resultsFile), results); err != nil {
 		return err
 	}

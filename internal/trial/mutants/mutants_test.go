@@ -55,6 +55,28 @@ func TestEveryDefectWasCaughtWhenItWasLastPlanted(t *testing.T) {
 	}
 }
 
+func TestWhatFoundADefectBeforeIsAskedFirst(t *testing.T) {
+	t.Parallel()
+	known, err := finders(filepath.Join(root, resultsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		k, ok := known[d.name]
+		if !ok {
+			t.Errorf("%s: its row names no test", d.name)
+			continue
+		}
+		if tests, err := filepath.Glob(filepath.Join(root, k.pkg, "*_test.go")); err != nil || len(tests) == 0 {
+			t.Errorf("%s: %s has no tests", d.name, k.pkg)
+		}
+	}
+}
+
 func TestADefectThatTheCodeHasLeftBehindIsAnError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

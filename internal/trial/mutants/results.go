@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -75,6 +76,26 @@ func rowsOf(file string) (map[string]string, error) {
 		}
 	}
 	return rows, nil
+}
+
+// found is a test that has found a defect.
+type found struct{ pkg, test string }
+
+var caughtBy = regexp.MustCompile(`\| (internal/[\w/]+|migrations|webhook) ((?:Test|Fuzz)\w+)[^|]* \| \d+ \|`)
+
+// finders are the tests that found the defects when they were planted the last time.
+func finders(file string) (map[string]found, error) {
+	rows, err := rowsOf(file)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]found{}
+	for name, row := range rows {
+		if m := caughtBy.FindStringSubmatch(row); m != nil {
+			known[name] = found{"./" + m[1], m[2]}
+		}
+	}
+	return known, nil
 }
 
 // machine says what the figures were taken on.
