@@ -97,6 +97,7 @@ var places = []place{
 	{"internal/signer/signertest", core, testOnly | mayKeys},
 	{"internal/signer/mirror", core, 0},
 	{"internal/freeze", core, 0},
+	{"internal/finality", core, 0},
 
 	{"internal/scan", gates, 0},
 	{"internal/dispatch", gates, 0},

@@ -159,7 +159,7 @@ func leaningOn(ctx context.Context, tx pg.Tx, found []row) (map[holder]wallet.Wa
 			wallets[holder{family, address}] = w
 		}
 	}
-	rows, err := tx.Query(ctx, `SELECT proof_id, height, hash FROM finality_proofs WHERE proof_id = ANY($1)`, ids)
+	rows, err := tx.Query(ctx, `SELECT proof_id, height, hash FROM finality_live WHERE proof_id = ANY($1)`, ids)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read proofs: %w", err)
 	}

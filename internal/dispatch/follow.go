@@ -398,7 +398,7 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 		if broken, err = freeze.FinalityBroken(ctx, tx, d.chain.Name); err != nil {
 			return err
 		}
-		err = tx.QueryRow(ctx, `SELECT proof_id FROM finality_proofs WHERE chain = $1 AND height = $2 AND hash = $3`,
+		err = tx.QueryRow(ctx, `SELECT proof_id FROM finality_live WHERE chain = $1 AND height = $2 AND hash = $3`,
 			d.chain.Name, out.Block.Height, out.Block.Hash).Scan(&proof)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil

@@ -10,7 +10,6 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/crash"
-	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
 )
@@ -124,7 +123,7 @@ func (w *Walker) open(ctx context.Context) (moved bool, err error) {
 func (w *Walker) advance(ctx context.Context, at chain.Block, c chain.Contents, found []Found, findings []finding) error {
 	return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		moved, err := tx.Exec(ctx, `
-			UPDATE scan_cursors SET height = $4, hash = $5, updated_at = $6
+			UPDATE scan_cursors SET height = $4, hash = $5, updated_at = $6, parted_above = NULL
 			WHERE chain = $1 AND height = $2 AND hash = $3`,
 			w.conf.Chain, at.Height, at.Hash, c.Height, c.Hash, tx.Now)
 		if err != nil {
@@ -163,27 +162,27 @@ func (w *Walker) advance(ctx context.Context, at chain.Block, c chain.Contents, 
 }
 
 // prove writes the proof that a block is final, or finds the one of an earlier
-// walk over the same height. Another hash there is a broken finality.
+// walk over the same height that is still alive. Another hash there is a broken
+// finality. The cursor is locked, so nobody else proves or breaks meanwhile.
 func prove(ctx context.Context, tx pg.Tx, ch chain.Name, c chain.Contents) (proofID int64, err error) {
-	err = tx.QueryRow(ctx, `
-		INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (chain, height) DO NOTHING RETURNING proof_id`,
-		ch, c.Height, c.Hash, c.Parent, c.Time, c.Providers, c.Verified, tx.Now).Scan(&proofID)
-	if !errors.Is(err, pgx.ErrNoRows) {
-		if err != nil {
-			return 0, fmt.Errorf("write the proof of block %d: %w", c.Height, err)
-		}
-		return proofID, nil
-	}
 	var hash string
-	err = tx.QueryRow(ctx, `SELECT proof_id, hash FROM finality_proofs WHERE chain = $1 AND height = $2`, ch, c.Height).
+	err = tx.QueryRow(ctx, `SELECT proof_id, hash FROM finality_live WHERE chain = $1 AND height = $2`, ch, c.Height).
 		Scan(&proofID, &hash)
-	if err != nil {
+	switch {
+	case err == nil && hash != c.Hash:
+		return 0, fmt.Errorf("block %d was %s and is %s: %w", c.Height, hash, c.Hash, ErrFinalityBroken)
+	case err == nil:
+		return proofID, nil
+	case !errors.Is(err, pgx.ErrNoRows):
 		return 0, fmt.Errorf("read the proof of block %d: %w", c.Height, err)
 	}
-	if hash != c.Hash {
-		return 0, fmt.Errorf("block %d was %s and is %s: %w", c.Height, hash, c.Hash, ErrFinalityBroken)
+	err = tx.QueryRow(ctx, `
+		INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, (SELECT coalesce(max(fork), 0) FROM finality_breaks WHERE chain = $1))
+		RETURNING proof_id`,
+		ch, c.Height, c.Hash, c.Parent, c.Time, c.Providers, c.Verified, tx.Now).Scan(&proofID)
+	if err != nil {
+		return 0, fmt.Errorf("write the proof of block %d: %w", c.Height, err)
 	}
 	return proofID, nil
 }
@@ -200,59 +199,13 @@ func note(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, f finding
 	return nil
 }
 
-// parted is called when the final chain does not continue the block that was
-// walked. Only an agreed final block with another hash at that very height
-// proves that finality broke: providers that contradict one another do not.
-// Then nothing goes out on this chain any more.
-func (w *Walker) parted(ctx context.Context, at chain.Block) error {
-	c, err := w.conf.Reader.Final(ctx, at.Height)
-	if err != nil {
-		return fmt.Errorf("block %d does not continue the chain that was walked; read it again: %w", at.Height, err)
-	}
-	walked, err := w.walked(ctx, at)
-	if err != nil {
-		return err
-	}
-	if c.Hash == walked {
-		return fmt.Errorf("what follows block %d does not name it as its parent: %w", at.Height, chain.ErrDisagreement)
-	}
-	detail := fmt.Sprintf("block %d was final as %s and is now final as %s", at.Height, walked, c.Hash)
-	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Chain, Chain: w.conf.Chain, Source: freeze.ByFinality, Reason: detail})
-		if err != nil {
-			return err
-		}
-		return note(ctx, tx, w.conf.Chain, c.Block, finding{kind: finalityBroken, detail: detail})
-	})
-	if err != nil {
-		return fmt.Errorf("freeze %s because its finality broke: %w", w.conf.Chain, err)
-	}
-	return fmt.Errorf("%s: %w", detail, ErrFinalityBroken)
-}
-
-// walked is the hash under which a height was final for us.
-func (w *Walker) walked(ctx context.Context, at chain.Block) (hash string, err error) {
-	hash = at.Hash
-	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT hash FROM finality_proofs WHERE chain = $1 AND height = $2`, w.conf.Chain, at.Height).Scan(&hash)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil // the block of the first start has no proof
-		}
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("read the proof of block %d: %w", at.Height, err)
-	}
-	return hash, nil
-}
-
 // Rewind sets the final walk back to a block that it has walked, so that it
 // reads everything after it again. What is already known does not change.
 func (w *Walker) Rewind(ctx context.Context, height uint64, by audit.Actor) error {
 	err := w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		moved, err := tx.Exec(ctx, `
 			UPDATE scan_cursors c SET height = p.height, hash = p.hash, updated_at = $3
-			FROM finality_proofs p
+			FROM finality_live p
 			WHERE c.chain = $1 AND p.chain = $1 AND p.height = $2 AND p.height <= c.height`,
 			w.conf.Chain, height, tx.Now)
 		if err != nil {

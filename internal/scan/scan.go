@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -79,6 +80,8 @@ type Config struct {
 	Start *uint64
 	// Poll is the pause when nothing is new; 1 s.
 	Poll time.Duration
+	// Concerned are told when finality breaks, in this order.
+	Concerned []finality.Concerned
 	// HeadDepth is how many recent blocks are remembered, and so the deepest
 	// fork that is followed block by block; 128.
 	HeadDepth uint64
@@ -100,8 +103,9 @@ type Walker struct {
 	conf     Config
 	listener Listener
 	log      *slog.Logger
-	final    atomic.Uint64 // the final head as last heard
-	forked   atomic.Bool   // the head walk has just followed a fork
+	final    atomic.Uint64          // the final head as last heard
+	forked   atomic.Bool            // the head walk has just followed a fork
+	told     atomic.Pointer[string] // of what parting this process has told
 }
 
 // New makes a walker; Run or its steps make it walk.

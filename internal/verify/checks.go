@@ -29,7 +29,10 @@ var checks = []Check{
 			('ledger_transfers', 'ledger_transfers_append_only'), ('ledger_transfers', 'ledger_transfers_move_balances'),
 			('ledger_accounts', 'ledger_accounts_append_only'), ('ledger_accounts', 'ledger_accounts_open_balances'),
 			('audit_log', 'audit_log_append_only'), ('signer_journal', 'signer_journal_append_only'),
-			('finality_proofs', 'finality_proofs_append_only'), ('signer_identity', 'signer_identity_forward'),
+			('finality_proofs', 'finality_proofs_append_only'), ('finality_proofs', 'finality_proofs_on_fork'),
+			('finality_breaks', 'finality_breaks_append_only'), ('finality_breaks', 'finality_breaks_next'),
+			('deposits', 'deposits_proof_live'), ('dispatch_orders', 'dispatch_orders_proof_live'),
+			('address_funds', 'address_funds_short'), ('freezes', 'freezes_settled'), ('signer_identity', 'signer_identity_forward'),
 			('mints', 'mints_identity_fixed'), ('deposits', 'deposits_keep'), ('withdrawals', 'withdrawals_keep'),
 			('withdrawals', 'withdrawals_restored_keep'),
 			('dispatch_orders', 'dispatch_orders_keep'), ('dispatch_attempts', 'dispatch_attempts_keep'),
@@ -43,7 +46,7 @@ var checks = []Check{
 	{ID: "I-02-rights", Promise: "the program's roles cannot change what is written once", sql: `
 		SELECT NULL::text, format('role %s on %s', role, tbl), 'may ' || lower(act)
 		FROM unnest(ARRAY['coffer_app', 'coffer_system', 'coffer_reader']) AS role,
-			unnest(ARRAY['ledger_transfers', 'ledger_accounts', 'ledger_balances', 'audit_log', 'signer_journal', 'finality_proofs']) AS tbl,
+			unnest(ARRAY['ledger_transfers', 'ledger_accounts', 'ledger_balances', 'audit_log', 'signer_journal', 'finality_proofs', 'finality_breaks']) AS tbl,
 			unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'INSERT']) AS act
 		WHERE (act <> 'INSERT' OR tbl = 'ledger_balances' OR role = 'coffer_reader')
 			AND (has_table_privilege(role, 'public.' || tbl, act)
@@ -218,8 +221,8 @@ var checks = []Check{
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s in block %s %s of %s, proven is %s', d.status, d.height, d.block_hash, d.chain,
 				coalesce(format('%s %s of %s', p.height, p.hash, p.chain), 'none'))
-		FROM deposits d LEFT JOIN finality_proofs p ON p.proof_id = d.proof_id
-		WHERE (d.status IN ('SCREENING', 'CREDITED', 'BELOW_MINIMUM') OR d.chain_status = 'FINALIZED')
+		FROM deposits d LEFT JOIN finality_live p ON p.proof_id = d.proof_id
+		WHERE (d.status IN ('SCREENING', 'BELOW_MINIMUM') OR d.status = 'CREDITED' AND d.chain_status <> 'REORGED' OR d.chain_status = 'FINALIZED')
 			AND (p.chain, p.height, p.hash) IS DISTINCT FROM (d.chain, d.height, d.block_hash)`},
 
 	{ID: "I-10", Promise: "every credited deposit was posted once, whole, to whom it belongs, and nothing else was", sql: `
@@ -246,7 +249,7 @@ var checks = []Check{
 
 	{ID: "I-10-once", Promise: "one movement on a chain is one living deposit", sql: `
 		SELECT min(org_id), format('%s %s %s of %s', chain, kind, position, tx_hash), 'is deposits ' || string_agg(deposit_id, ', ' ORDER BY deposit_id)
-		FROM deposits WHERE status <> 'ORPHANED'
+		FROM deposits WHERE chain_status <> 'REORGED'
 		GROUP BY chain, tx_hash, kind, position HAVING count(*) > 1`},
 
 	{ID: "I-12", Promise: "every deposit is of the mint of its contract, on the wallet that received it", sql: `
@@ -261,11 +264,11 @@ var checks = []Check{
 			CASE WHEN p.before IS DISTINCT FROM p.height - 1 THEN format('the proof before it is of block %s', p.before)
 				ELSE format('stands on %s, block %s is %s', p.parent, p.before, p.below) END
 		FROM (SELECT chain, height, parent, lag(height) OVER w AS before, lag(hash) OVER w AS below, row_number() OVER w AS nth
-			FROM finality_proofs WINDOW w AS (PARTITION BY chain ORDER BY height)) p
+			FROM finality_live WINDOW w AS (PARTITION BY chain ORDER BY height)) p
 		WHERE p.nth > 1 AND (p.before, p.below) IS DISTINCT FROM (p.height - 1, p.parent)
 		UNION ALL
 		SELECT NULL, format('%s cursor', c.chain), format('stands on block %s %s, proven is %s', c.height, c.hash, p.hash)
-		FROM scan_cursors c JOIN finality_proofs p ON p.chain = c.chain AND p.height = c.height
+		FROM scan_cursors c JOIN finality_live p ON p.chain = c.chain AND p.height = c.height
 		WHERE p.hash <> c.hash
 		UNION ALL
 		SELECT NULL, format('%s block %s', p.chain, max(p.height)), 'is proven and the chain has no cursor'

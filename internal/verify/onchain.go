@@ -114,7 +114,7 @@ func walked(ctx context.Context, tx pg.Tx, name chain.Name) (*chain.Block, error
 	err := tx.QueryRow(ctx, `
 		SELECT height, hash FROM (
 			SELECT height, hash FROM scan_cursors WHERE chain = $1
-			UNION ALL (SELECT height, hash FROM finality_proofs WHERE chain = $1 ORDER BY height DESC LIMIT 1)
+			UNION ALL (SELECT height, hash FROM finality_live WHERE chain = $1 ORDER BY height DESC LIMIT 1)
 		) AS walked ORDER BY height DESC LIMIT 1`, string(name)).Scan(&height, &b.Hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil

@@ -25,6 +25,12 @@ const (
 	Gas         Part = "GAS"          // native coin of the operator's, for fees
 	GasReserved Part = "GAS_RESERVED" // of it, promised to orders that are not final
 	Dust        Part = "DUST"         // arrived and does not count
+
+	// What the chain took back of Credited and of Gas. A movement into one of these
+	// takes from the other whatever became of it meanwhile: the row then says what
+	// is missing, see Funds.Short. They only grow.
+	Reversed    Part = "REVERSED"
+	GasReversed Part = "GAS_REVERSED"
 )
 
 // Movement changes one part of what a wallet holds of a mint, by Plus and then Minus.
@@ -65,6 +71,9 @@ func Move(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 		if !slices.Contains(order, m.Part) {
 			return fmt.Errorf("move funds of wallet %s: %q is no part", m.WalletID, m.Part)
 		}
+		if (m.Part == Reversed || m.Part == GasReversed) && !m.Minus.IsZero() {
+			return fmt.Errorf("move funds of wallet %s: what the chain took back only grows", m.WalletID)
+		}
 		c := parts[h][m.Part]
 		var err, errMinus error
 		c.plus, err = c.plus.Add(m.Plus)
@@ -94,13 +103,15 @@ func Move(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 		}
 		batch.Queue(`
 			UPDATE address_funds SET
-				credited = credited + $4 - $5,
+				credited = credited + $4 - $5 - $18,
 				held = held + $6 - $7,
 				reserved = reserved + $8 - $9,
 				swept = swept + $10 - $11,
-				gas = gas + $12 - $13,
+				gas = gas + $12 - $13 - $20,
 				gas_reserved = gas_reserved + $14 - $15,
-				dust = dust + $16 - $17
+				dust = dust + $16 - $17,
+				reversed = reversed + $18 - $19,
+				gas_reversed = gas_reversed + $20 - $21
 			WHERE wallet_id = $1 AND mint_id = $2 AND org_id = $3`, args...)
 	}
 	results := tx.SendBatch(ctx, &batch)
@@ -127,18 +138,31 @@ func Move(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 }
 
 // order is the order of the parts in the statement.
-var order = []Part{Credited, Held, Reserved, Swept, Gas, GasReserved, Dust}
+var order = []Part{Credited, Held, Reserved, Swept, Gas, GasReserved, Dust, Reversed, GasReversed}
 
 // Funds is what a wallet holds of a mint, in atomic units.
 type Funds struct {
 	Credited, Held, Reserved, Swept, Gas, GasReserved, Dust money.Amount
+	// Short and GasShort are what is promised or gone beyond what arrived, because
+	// the chain took something back. They shrink by themselves as more arrives.
+	Short, GasShort money.Amount
 }
 
 // Spendable is what may still be promised: credited less held, reserved and swept.
-func (f Funds) Spendable() money.Amount { return rest(f.Credited, f.Held, f.Reserved, f.Swept) }
+func (f Funds) Spendable() money.Amount {
+	if !f.Short.IsZero() {
+		return money.Zero
+	}
+	return rest(f.Credited, f.Held, f.Reserved, f.Swept)
+}
 
 // GasSpendable is what of the gas may still be promised.
-func (f Funds) GasSpendable() money.Amount { return rest(f.Gas, f.GasReserved) }
+func (f Funds) GasSpendable() money.Amount {
+	if !f.GasShort.IsZero() {
+		return money.Zero
+	}
+	return rest(f.Gas, f.GasReserved)
+}
 
 func rest(of money.Amount, less ...money.Amount) money.Amount {
 	for _, l := range less {
@@ -154,9 +178,9 @@ func rest(of money.Amount, less ...money.Amount) money.Amount {
 func FundsOf(ctx context.Context, tx pg.Tx, walletID string, mintID int) (Funds, error) {
 	var f Funds
 	err := tx.QueryRow(ctx, `
-		SELECT credited, held, reserved, swept, gas, gas_reserved, dust
+		SELECT credited, held, reserved, swept, greatest(gas, 0), gas_reserved, dust, short, gas_short
 		FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`, walletID, mintID).
-		Scan(&f.Credited, &f.Held, &f.Reserved, &f.Swept, &f.Gas, &f.GasReserved, &f.Dust)
+		Scan(&f.Credited, &f.Held, &f.Reserved, &f.Swept, &f.Gas, &f.GasReserved, &f.Dust, &f.Short, &f.GasShort)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return Funds{}, fmt.Errorf("read what wallet %s holds of mint %d: %w", walletID, mintID, err)
 	}
@@ -173,13 +197,13 @@ type Holding struct {
 // Holdings are all that an organization's wallets hold, by wallet and mint.
 func Holdings(ctx context.Context, tx pg.Tx, org string) ([]Holding, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT wallet_id, mint_id, credited, held, reserved, swept, gas, gas_reserved, dust
+		SELECT wallet_id, mint_id, credited, held, reserved, swept, greatest(gas, 0), gas_reserved, dust, short, gas_short
 		FROM address_funds WHERE org_id = $1 ORDER BY wallet_id, mint_id`, org)
 	if err != nil {
 		return nil, fmt.Errorf("read what the wallets of %s hold: %w", org, err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Holding, err error) {
-		err = row.Scan(&h.WalletID, &h.MintID, &h.Credited, &h.Held, &h.Reserved, &h.Swept, &h.Gas, &h.GasReserved, &h.Dust)
+		err = row.Scan(&h.WalletID, &h.MintID, &h.Credited, &h.Held, &h.Reserved, &h.Swept, &h.Gas, &h.GasReserved, &h.Dust, &h.Short, &h.GasShort)
 		return h, err
 	})
 	if err != nil {

@@ -82,7 +82,7 @@ func liquid(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount mon
 	var have, ordered money.Amount
 	err := tx.QueryRow(ctx, `
 		SELECT
-			(SELECT coalesce(sum(f.credited - f.held - f.reserved - f.swept), 0)
+			(SELECT coalesce(sum(greatest(f.credited - f.held - f.reserved - f.swept, 0)), 0)
 			 FROM wallets w JOIN address_funds f ON f.wallet_id = w.wallet_id
 			 WHERE w.org_id = $1 AND w.family = $2 AND w.purpose = $3 AND w.subject = '' AND f.mint_id = $4),
 			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
@@ -97,7 +97,7 @@ func liquid(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount mon
 	var moving money.Amount
 	err = tx.QueryRow(ctx, `
 		SELECT
-			(SELECT coalesce(sum(credited - held - reserved - swept), 0) FROM address_funds
+			(SELECT coalesce(sum(greatest(credited - held - reserved - swept, 0)), 0) FROM address_funds
 			 WHERE org_id = $1 AND mint_id = $2),
 			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
 			 WHERE org_id = $1 AND mint_id = $2 AND purpose = 'SWEEP' AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST'))`,
