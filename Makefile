@@ -61,6 +61,11 @@ crash: setup ## die at every step of a payment and come back (POINTS=W11,W14 FAU
 	@go build -o bin/crash.trial ./internal/trial/crashes/run
 	@POINTS='$(POINTS)' FAULTS='$(FAULTS)' WORLDS='$(WORLDS)' bin/crash.trial
 
+.PHONY: drill
+drill: setup ## restore old backups, lost journals and seeds as the runbook says (DRILL=backup,journal)
+	@go build -o bin/drill.trial ./internal/trial/drill/run
+	@DRILL='$(DRILL)' bin/drill.trial
+
 .PHONY: soak
 soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
 	@go test -c -o bin/soak.test ./internal/trial/soak

@@ -132,6 +132,8 @@ var places = []place{
 	{"internal/trial/oracle", watch, mayHTTP},
 	{"internal/trial/crashes", watch, testOnly | mayHTTP | mayKeys | mayFloat},
 	{"internal/trial/crashes/run", watch, testOnly},
+	{"internal/trial/drill", watch, testOnly | mayHTTP | mayFloat},
+	{"internal/trial/drill/run", watch, testOnly},
 	{"internal/arch", watch, 0},
 }
 

@@ -151,6 +151,9 @@ func (c *child) kill() error {
 // Kill ends the service as kill -9 does and returns when it is gone.
 func (w *World) Kill() error { return w.child.kill() }
 
+// End asks the service to stop, as a person does, and returns when it is gone.
+func (w *World) End() error { return w.child.stop() }
+
 // Killed waits until the service has been killed by a signal; the error says how
 // else it ended, or that it lives.
 func (w *World) Killed(ctx context.Context) error {

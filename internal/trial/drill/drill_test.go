@@ -1,0 +1,32 @@
+package drill
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Rules WD-7 and IDEM-1: with the signer's journal lost and rebuilt, every payment
+// is made once. make drill plays the other drills.
+func TestALostJournalIsAdoptedAndNothingIsPaidTwice(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "coffer")
+	build := exec.Command("go", "build", "-o", program, "github.com/cofferpay/coffer/cmd/coffer")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	var told strings.Builder
+	failed, err := Run(t.Context(), Options{Program: program, Only: []string{"journal"}, Out: &told})
+	if err != nil || failed != 0 {
+		t.Errorf("got %d failed, %v, want none:\n%s", failed, err, &told)
+	}
+	t.Logf("\n%s", &told)
+}
+
+func TestADrillThatIsNotThereIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := Run(t.Context(), Options{Only: []string{"flood"}}); err == nil {
+		t.Error("got no error, want one")
+	}
+}

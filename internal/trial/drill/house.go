@@ -1,0 +1,312 @@
+package drill
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/pg/local"
+	"github.com/cofferpay/coffer/internal/trial/oracle"
+)
+
+const (
+	blockEvery = 100 * time.Millisecond
+	callMax    = 20 * time.Second // one call of the API
+	patience   = 60 * time.Second // for what has to come about
+	commandMax = 60 * time.Second
+)
+
+// house is a kept local world, whose service is a real process, and everybody
+// around it.
+type house struct {
+	program string
+	out     io.Writer
+
+	dir        string
+	world      *localworld.World
+	conf       app.Config
+	oracle     *oracle.Chain
+	integrator *integrator
+	usdc       localworld.Mint
+	key        string // of the API
+
+	mining   atomic.Bool
+	stopMine context.CancelFunc
+	mined    sync.WaitGroup
+
+	payments []*payment
+	deposits []*deposit
+}
+
+// step does something and tells how long it took.
+func (h *house) step(what string, do func() error) error {
+	began := time.Now()
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	fmt.Fprintf(h.out, "  %5.1fs  %s\n", time.Since(began).Seconds(), what)
+	return nil
+}
+
+// steps plays steps in order.
+func (h *house) steps(all ...any) error {
+	for i := 0; i < len(all); i += 2 {
+		if err := h.step(all[i].(string), all[i+1].(func() error)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *house) start(ctx context.Context) (err error) {
+	if h.dir, err = os.MkdirTemp("", "coffer-drill-"); err != nil {
+		return err
+	}
+	// PostgreSQL runs as another user when we are root and has to get through.
+	if err := os.Chmod(h.dir, 0o755); err != nil {
+		return err
+	}
+	h.world, err = localworld.Start(ctx, localworld.Options{
+		Dir: h.dir, Keep: filepath.Join(h.dir, "world"), Program: h.program, Manual: true, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	if h.conf, err = app.ReadConfig(h.world.Info.Config); err != nil {
+		return err
+	}
+	h.key = h.world.Info.APIKey
+	for _, m := range h.world.Info.Mints {
+		if m.Symbol == "USDC" {
+			h.usdc = m
+		}
+	}
+	h.oracle = oracle.Open(h.world.Chain().URL)
+	h.mine(ctx)
+	if h.integrator, err = newIntegrator(); err != nil {
+		return err
+	}
+	return h.listen(ctx)
+}
+
+// mine makes a block now and then while mining is on.
+func (h *house) mine(ctx context.Context) {
+	ctx, h.stopMine = context.WithCancel(ctx)
+	h.mining.Store(true)
+	h.mined.Go(func() {
+		tick := time.NewTicker(blockEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if h.mining.Load() {
+					_ = h.world.Chain().Mine(ctx, 1) // the next tick tries again
+				}
+			}
+		}
+	})
+}
+
+func (h *house) stop() error {
+	var errs []error
+	if h.stopMine != nil {
+		h.stopMine()
+		h.mined.Wait()
+	}
+	if h.integrator != nil {
+		h.integrator.close()
+	}
+	if h.world != nil {
+		errs = append(errs, h.world.Stop())
+	}
+	if h.dir != "" {
+		errs = append(errs, os.RemoveAll(h.dir))
+	}
+	return errors.Join(errs...)
+}
+
+func (h *house) log() string {
+	if h.world == nil {
+		return ""
+	}
+	text := h.world.Log()
+	const most = 4 << 10
+	if len(text) > most {
+		text = text[len(text)-most:]
+	}
+	return text
+}
+
+// coffer runs a command as a person does, with the configuration of the world.
+// The error has what it said when it did not end with that code.
+func (h *house) coffer(ctx context.Context, code int, args ...string) (said string, err error) {
+	return h.command(ctx, code, append(args, "--config", h.world.Info.Config)...)
+}
+
+func (h *house) command(ctx context.Context, code int, args ...string) (said string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, commandMax)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, h.program, args...)
+	cmd.Dir = h.dir
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return "", err
+	}
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		return string(out), fmt.Errorf("coffer %s: got exit code %d, want %d:\n%s", strings.Join(args, " "), got, code, out)
+	}
+	return string(out), nil
+}
+
+// refused starts the service, which has to end by itself, and say so.
+func (h *house) refused(ctx context.Context, because string) error {
+	err := h.world.Restart(ctx)
+	switch {
+	case err == nil:
+		return errors.New("the service started")
+	case !strings.Contains(err.Error(), because):
+		return fmt.Errorf("the service does not say %q: %w", because, err)
+	}
+	return h.closed(ctx)
+}
+
+// closed tells whether the API is closed.
+func (h *house) closed(ctx context.Context) error {
+	if status, err := h.try(ctx, http.MethodGet, "/mints", nil, nil); err == nil {
+		return fmt.Errorf("the API answered %d", status)
+	}
+	return nil
+}
+
+var client = &http.Client{Timeout: callMax}
+
+// try calls the API once.
+func (h *house) try(ctx context.Context, method, path string, body, into any) (status int, err error) {
+	payload, err := json.Marshal(body)
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, h.world.Info.BaseURL+path, bytes.NewReader(payload))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("x-api-key", h.key)
+	if method == http.MethodPost {
+		req.Header.Set("content-type", "application/json")
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	if into != nil && resp.StatusCode < 300 {
+		err = json.Unmarshal(answer, into)
+	} else if resp.StatusCode >= 300 {
+		into = nil
+	}
+	return resp.StatusCode, err
+}
+
+// call calls the API until it answers, and wants that status.
+func (h *house) call(ctx context.Context, want int, method, path string, body, into any) error {
+	var status int
+	err := until(ctx, method+" "+path+" is answered", func(ctx context.Context) (err error) {
+		status, err = h.try(ctx, method, path, body, into)
+		if err == nil && (status >= 500 || status == http.StatusTooManyRequests) {
+			err = fmt.Errorf("status %d", status)
+		}
+		return err
+	})
+	if err == nil && status != want {
+		err = fmt.Errorf("%s %s: got %d, want %d", method, path, status, want)
+	}
+	return err
+}
+
+// query reads one row from the database as its superuser.
+func (h *house) query(ctx context.Context, sql string, args []any, into ...any) error {
+	conn, err := pgx.Connect(ctx, h.world.Database().SuperURL(local.Database))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return conn.QueryRow(ctx, sql, args...).Scan(into...)
+}
+
+// openWork is what is still under way, by kind; empty when nothing is.
+const openWork = `
+	SELECT coalesce(string_agg(kind || ' ' || n, ', '), '') FROM (
+		SELECT 'order ' || status AS kind, count(*) AS n FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY status
+		UNION ALL SELECT 'order without funds', count(*) FROM dispatch_orders WHERE funds_pending
+		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
+		UNION ALL SELECT 'debt', count(*) FROM withdrawals WHERE owed > 0
+		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING') GROUP BY status
+		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
+		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
+		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
+		UNION ALL SELECT 'delivery', count(*) FROM deliveries WHERE status = 'PENDING'
+		UNION ALL SELECT 'freeze: ' || reason, 1 FROM freezes WHERE lifted_at IS NULL
+	) AS open WHERE n > 0`
+
+// drained waits until nothing is under way any more.
+func (h *house) drained(ctx context.Context) error {
+	return until(ctx, "everything is done", func(ctx context.Context) error {
+		var left string
+		if err := h.query(ctx, openWork, nil, &left); err != nil {
+			return err
+		}
+		if left != "" {
+			return errors.New("open: " + left)
+		}
+		return nil
+	})
+}
+
+// until tries until there is no error, which is the last one when patience ends.
+func until(ctx context.Context, what string, try func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var last error
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("not within %s: %s: %w", patience, what, last)
+		case <-timer.C:
+		}
+	}
+}
+
+func whole(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(1_000_000)) }

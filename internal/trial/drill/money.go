@@ -1,0 +1,273 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/cofferpay/coffer/internal/trial/oracle"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// payment is a withdrawal to a destination that nothing else is sent to.
+type payment struct {
+	key, customer string
+	units         *big.Int
+	to            common.Address
+	held          bool // waits for a person
+	id            string
+	tx            string
+	done          bool // the chain has to show it, once
+}
+
+// deposit is an amount that somebody pays a customer.
+type deposit struct {
+	customer string
+	units    *big.Int
+	tx       string
+	id       string
+}
+
+func (p *payment) body(h *house) map[string]any {
+	return map[string]any{
+		"mintId": h.usdc.ID, "customerId": p.customer, "amount": p.units.String(), "toAddress": p.to.Hex(),
+		"idempotencyKey": p.key, "requireApproval": p.held,
+	}
+}
+
+// ask asks for a payment.
+func (h *house) ask(ctx context.Context, key, customer string, units *big.Int, held bool) (*payment, error) {
+	p := &payment{key: key, customer: customer, units: units, held: held, to: common.BytesToAddress(crypto.Keccak256([]byte(h.dir + key)))}
+	h.payments = append(h.payments, p)
+	var w webhook.Withdrawal
+	err := h.call(ctx, http.StatusAccepted, http.MethodPost, "/withdraw", p.body(h), &w)
+	p.id = w.WithdrawalID
+	return p, err
+}
+
+// reaches waits until a payment has a status.
+func (h *house) reaches(ctx context.Context, p *payment, status string) error {
+	return until(ctx, p.key+" is "+status, func(ctx context.Context) error {
+		var w webhook.Withdrawal
+		if err := h.call(ctx, http.StatusOK, http.MethodGet, "/withdrawals/"+p.id, nil, &w); err != nil {
+			return err
+		}
+		if w.Status != status {
+			return fmt.Errorf("it is %s", w.Status)
+		}
+		if w.TxHash != nil {
+			p.tx = *w.TxHash
+		}
+		p.done = status == "COMPLETED"
+		return nil
+	})
+}
+
+// pay asks for a payment and waits until it is done.
+func (h *house) pay(ctx context.Context, key, customer string, units *big.Int) error {
+	p, err := h.ask(ctx, key, customer, units, false)
+	if err != nil {
+		return err
+	}
+	return h.reaches(ctx, p, "COMPLETED")
+}
+
+// replayed asks for every payment again with its key: each leads to the payment
+// that it led to before.
+func (h *house) replayed(ctx context.Context) error {
+	for _, p := range h.payments {
+		var w webhook.Withdrawal
+		if err := h.call(ctx, http.StatusAccepted, http.MethodPost, "/withdraw", p.body(h), &w); err != nil {
+			return fmt.Errorf("key %s again: %w", p.key, err)
+		}
+		if w.WithdrawalID != p.id {
+			return fmt.Errorf("key %s led to %s, and leads to %s now", p.key, p.id, w.WithdrawalID)
+		}
+	}
+	return nil
+}
+
+// address is where a customer pays in.
+func (h *house) address(ctx context.Context, customer string) (common.Address, error) {
+	var got struct{ Address string }
+	err := h.call(ctx, http.StatusOK, http.MethodPost, "/deposit", map[string]any{"mintId": h.usdc.ID, "customerId": customer}, &got)
+	return common.HexToAddress(got.Address), err
+}
+
+// sent pays a customer on the chain.
+func (h *house) sent(ctx context.Context, customer string, units *big.Int) (*deposit, error) {
+	to, err := h.address(ctx, customer)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := h.world.Info.Faucet(ctx, h.usdc, to, units)
+	if err != nil {
+		return nil, err
+	}
+	d := &deposit{customer: customer, units: units, tx: lower(hash.Hex())}
+	h.deposits = append(h.deposits, d)
+	return d, nil
+}
+
+// payIn pays a customer and waits until it is credited.
+func (h *house) payIn(ctx context.Context, customer string, units *big.Int) error {
+	d, err := h.sent(ctx, customer, units)
+	if err != nil {
+		return err
+	}
+	return h.stands(ctx, d, "CREDITED")
+}
+
+// stands waits until there is one deposit of the transaction, with that status, and
+// under the id that it was first seen with.
+func (h *house) stands(ctx context.Context, d *deposit, status string) error {
+	return until(ctx, "the deposit of "+d.customer+" is "+status, func(ctx context.Context) error {
+		var list struct{ Data []webhook.Deposit }
+		if err := h.call(ctx, http.StatusOK, http.MethodGet, "/deposits?customerId="+d.customer, nil, &list); err != nil {
+			return err
+		}
+		said := []string{}
+		n := 0
+		for _, got := range list.Data {
+			if lower(got.TxHash) != d.tx {
+				continue
+			}
+			if d.id == "" {
+				d.id = got.DepositID
+			}
+			if got.DepositID != d.id {
+				return fmt.Errorf("it was %s and is %s", d.id, got.DepositID)
+			}
+			said = append(said, got.Status)
+			if got.Status == status {
+				n++
+			}
+		}
+		if n != 1 || len(said) != 1 {
+			return fmt.Errorf("there are %v", said)
+		}
+		return nil
+	})
+}
+
+// known waits until every deposit is credited under the id that it had.
+func (h *house) known(ctx context.Context) error {
+	for _, d := range h.deposits {
+		if err := h.stands(ctx, d, "CREDITED"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finished waits until every payment is done, the held ones aside.
+func (h *house) finished(ctx context.Context) error {
+	for _, p := range h.payments {
+		if err := h.reaches(ctx, p, "COMPLETED"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// balances compares what every customer has with what they paid in and out.
+func (h *house) balances(ctx context.Context) error {
+	want := map[string]*big.Int{}
+	for _, d := range h.deposits {
+		if want[d.customer] == nil {
+			want[d.customer] = new(big.Int)
+		}
+		want[d.customer].Add(want[d.customer], d.units)
+	}
+	for _, p := range h.payments {
+		if p.done {
+			want[p.customer].Sub(want[p.customer], p.units)
+		}
+	}
+	var errs []error
+	for customer, units := range want {
+		var list struct {
+			Data []struct {
+				MintID           int
+				Available, Total string
+			}
+		}
+		if err := h.call(ctx, http.StatusOK, http.MethodGet, "/customers/"+customer+"/balances", nil, &list); err != nil {
+			return err
+		}
+		got := "nothing"
+		for _, b := range list.Data {
+			if b.MintID == h.usdc.ID {
+				got = b.Total
+			}
+		}
+		if got != units.String() {
+			errs = append(errs, fmt.Errorf("%s has %s, want %s", customer, got, units))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// judged is the oracle's judgement: every destination received its amount once or
+// nothing, nothing went anywhere else, and our addresses hold the rest.
+func (h *house) judged(ctx context.Context) error {
+	height, err := h.oracle.Walk(ctx)
+	if err != nil {
+		return err
+	}
+	var addresses []string
+	if err := h.query(ctx, `SELECT array_agg(lower(address)) FROM wallets`, nil, &addresses); err != nil {
+		return err
+	}
+	ours := map[string]bool{}
+	for _, a := range addresses {
+		ours[a] = true
+	}
+	asset := h.asset()
+	left := new(big.Int)
+	for _, d := range h.deposits {
+		left.Add(left, d.units)
+	}
+	var claims []oracle.Claim
+	for _, p := range h.payments {
+		claims = append(claims, oracle.Claim{ID: p.key, Asset: asset, To: p.to.Hex(), Amount: p.units, Paid: p.done, Tx: p.tx})
+		if p.done {
+			left.Sub(left, p.units)
+		}
+	}
+	var errs []error
+	for _, w := range h.oracle.Judge(claims, ours) {
+		errs = append(errs, errors.New("oracle: "+w))
+	}
+	held := new(big.Int)
+	for a := range ours {
+		units, err := h.oracle.Holds(ctx, asset, a, height)
+		if err != nil {
+			return err
+		}
+		held.Add(held, units)
+	}
+	if held.Cmp(left) != 0 {
+		errs = append(errs, fmt.Errorf("oracle: our addresses hold %s, and what was paid in less what was paid out is %s", held, left))
+	}
+	return errors.Join(errs...)
+}
+
+func (h *house) asset() string { return lower(*h.usdc.ContractAddress) }
+
+func lower(s string) string { return strings.ToLower(s) }
+
+// sound compares everything with everything, when nothing is under way.
+func (h *house) sound(ctx context.Context) error {
+	if err := h.drained(ctx); err != nil {
+		return err
+	}
+	_, verified := h.coffer(ctx, 0, "verify")
+	return errors.Join(verified, h.balances(ctx), h.judged(ctx), h.integrator.agrees(h.deposits, h.payments))
+}
