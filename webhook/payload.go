@@ -28,6 +28,8 @@ const (
 	CustomerWithdrawCancelled Type = "CUSTOMER_WITHDRAW_CANCELLED" // Withdrawal: taken back before it was approved
 	CustomerWithdrawFailed    Type = "CUSTOMER_WITHDRAW_FAILED"    // Withdrawal: will never be paid; the money is back
 	CustomerWithdrawCompleted Type = "CUSTOMER_WITHDRAW_COMPLETED" // Withdrawal: final on the chain
+
+	TransferCompleted Type = "TRANSFER_COMPLETED" // Transfer: done; there is no other state
 )
 
 // Envelope is the body of every webhook.
@@ -210,6 +212,31 @@ type WithdrawalScreening struct {
 	Status   string  `json:"status"`
 	Severity *string `json:"severity"`
 	Provider *string `json:"provider"`
+}
+
+// Transfer moves an amount between two balances of one organization, at once and
+// without a chain. It is there or it is not: it has no states.
+type Transfer struct {
+	TransferID     string `json:"transferId"`
+	IdempotencyKey string `json:"idempotencyKey"`
+	MintID         int    `json:"mintId"`
+	Mint           Mint   `json:"mint"`
+	Amount         string `json:"amount"` // atomic units
+	AmountDecimal  string `json:"amountDecimal"`
+	From           Party  `json:"from"`
+	To             Party  `json:"to"`
+
+	// What the caller gave along.
+	Reference *string  `json:"reference"`
+	Metadata  Metadata `json:"metadata"`
+
+	CreatedAt Time `json:"createdAt"`
+}
+
+// Party is one side of a transfer: a customer, or a product of the organization.
+type Party struct {
+	CustomerID *string `json:"customerId,omitempty"`
+	Product    *string `json:"product,omitempty"` // CUSTODIAL, CHECKOUT, BATCH_PAYOUT
 }
 
 // SwapSummary is a customer swap as events carry it. It has neither a status nor a

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -48,6 +50,20 @@ type Entry struct {
 // Record writes entries, in the order given. It is the last statement of a
 // transaction: nothing waits for it and it waits for nobody.
 func Record(ctx context.Context, tx pg.Tx, entries ...Entry) error {
+	b := &pgx.Batch{}
+	if err := Queue(b, tx.Now, entries...); err != nil {
+		return err
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("record %d audit rows: %w", len(entries), err)
+	}
+	crash.Point("O06")
+	return nil
+}
+
+// Queue adds what Record does to a batch of statements, as their last; now is
+// the transaction's. Error: a detail that cannot be written.
+func Queue(b *pgx.Batch, now time.Time, entries ...Entry) error {
 	n := len(entries)
 	orgs, kinds, actors := make([]*string, n), make([]string, n), make([]string, n)
 	actions, resourceKinds, resources, details := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
@@ -65,17 +81,13 @@ func Record(ctx context.Context, tx pg.Tx, entries ...Entry) error {
 		kinds[i], actors[i], actions[i] = e.Actor.Kind, e.Actor.ID, e.Action
 		resourceKinds[i], resources[i], details[i] = e.ResourceKind, e.ResourceID, string(detail)
 	}
-	_, err := tx.Exec(ctx, `
+	b.Queue(`
 		INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id, detail)
 		SELECT e.org_id, $1, e.actor_kind, e.actor_id, e.action, e.resource_kind, e.resource_id, e.detail::jsonb
 		FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[]) WITH ORDINALITY
 			AS e (org_id, actor_kind, actor_id, action, resource_kind, resource_id, detail, nth)
 		ORDER BY e.nth`,
-		tx.Now, orgs, kinds, actors, actions, resourceKinds, resources, details)
-	if err != nil {
-		return fmt.Errorf("record %d audit rows: %w", n, err)
-	}
-	crash.Point("O06")
+		now, orgs, kinds, actors, actions, resourceKinds, resources, details)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -114,6 +115,50 @@ func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, e
 		}
 	}
 	return c, given != nil && !SameEmail(c.Email, email), nil
+}
+
+// Make makes the customers with these ids that are not there yet, without
+// e-mails. The ids have passed CheckID. Whoever is making one of them at this
+// moment is waited for, in the order of the ids.
+func Make(ctx context.Context, tx pg.Tx, org string, ids []string) error {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	rows, err := tx.Query(ctx, `
+		INSERT INTO customers (org_id, customer_id, created_at, updated_at)
+		SELECT $1, w.customer_id, $3, $3
+		FROM unnest($2::text[]) WITH ORDINALITY AS w (customer_id, nth) ORDER BY w.nth
+		ON CONFLICT ON CONSTRAINT customers_pkey DO NOTHING
+		RETURNING customer_id`, org, slices.Compact(ids), tx.Now)
+	if err != nil {
+		return fmt.Errorf("make %d customers: %w", len(ids), err)
+	}
+	made, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("make %d customers: %w", len(ids), err)
+	}
+	var entries []audit.Entry
+	for _, id := range made {
+		entries = append(entries, audit.Entry{
+			OrgID: org, Actor: audit.APIKey(org), Action: "customer.created",
+			ResourceKind: "CUSTOMER", ResourceID: id, Detail: map[string]any{"email": nil},
+		})
+	}
+	return audit.Record(ctx, tx, entries...)
+}
+
+// Known tells which of these ids are customers. The answer is there when the
+// batch was sent.
+func Known(b *pgx.Batch, org string, ids []string) map[string]bool {
+	known := make(map[string]bool, len(ids))
+	b.Queue(`SELECT customer_id FROM customers WHERE org_id = $1 AND customer_id = ANY ($2)`, org, ids).Query(func(rows pgx.Rows) error {
+		var id string
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			known[id] = true
+			return nil
+		})
+		return err
+	})
+	return known
 }
 
 func find(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool, error) {

@@ -20,6 +20,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/id"
@@ -50,6 +53,8 @@ const (
 	CustomerWithdrawCancelled = webhook.CustomerWithdrawCancelled
 	CustomerWithdrawFailed    = webhook.CustomerWithdrawFailed
 	CustomerWithdrawCompleted = webhook.CustomerWithdrawCompleted
+
+	TransferCompleted = webhook.TransferCompleted
 )
 
 // extension tells of every known type whether it is an extension.
@@ -61,6 +66,8 @@ var extension = map[Type]bool{
 	CustomerDepositReversed: true, CustomerWithdrawBlocked: true, CustomerWithdrawApproved: true,
 	CustomerWithdrawRejected: true, CustomerWithdrawCancelled: true, CustomerWithdrawFailed: true,
 	CustomerWithdrawCompleted: true,
+
+	TransferCompleted: true,
 }
 
 // Types lists every type, sorted.
@@ -142,6 +149,36 @@ func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
 	}
 	crash.Point("K01")
 	return eventID, nil
+}
+
+// QueueFirst adds to a batch of statements the first events of resources that the
+// same transaction makes, one of each, and so their only ones when a resource has no
+// second; now is the transaction's. It takes the same place as Record does, and a
+// resource that has an event already fails the batch. Error: an event that cannot be
+// written.
+func QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
+	n := len(events)
+	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
+	for i, e := range events {
+		if !Known(e.Type) {
+			return fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
+		}
+		var err error
+		if data[i], err = encode(e.Data); err != nil {
+			return fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+		}
+		ids[i], orgs[i], types[i], kinds[i], resources[i] = id.New("evt", now), e.OrgID, string(e.Type), e.ResourceKind, e.ResourceID
+		customers[i], chains[i] = e.CustomerID, e.Chain
+	}
+	b.Queue(`
+		INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq,
+		                    customer_id, chain, data, created_at)
+		SELECT e.event_id, e.org_id, e.type, e.resource_kind, e.resource_id, 1, nullif(e.customer_id, ''), nullif(e.chain, ''), e.data, $9
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
+			AS e (event_id, org_id, type, resource_kind, resource_id, customer_id, chain, data)
+		ORDER BY e.event_id`, ids, orgs, types, kinds, resources, customers, chains, data, now)
+	return nil
 }
 
 // encode prints JSON as it is sent: compact, and with &, < and > as they are.

@@ -108,6 +108,40 @@ func Standing(ctx context.Context, tx pg.Tx, of Of) (*Freeze, error) {
 	return &f, nil
 }
 
+// Standings are the freezes that stop something of an organization, of these
+// customers of it, or of everybody: what Standing looks through, for many at
+// once. The answer is there when the batch was sent.
+func Standings(b *pgx.Batch, org string, customers []string) *Board {
+	board := &Board{}
+	b.Queue(`
+		SELECT `+columns+` FROM freezes
+		WHERE lifted_at IS NULL AND (
+			scope IN ('ALL', 'CHAIN')
+			OR scope = 'ORGANIZATION' AND org_id = $1
+			OR scope = 'CUSTOMER' AND org_id = $1 AND customer_id = ANY ($2))
+		ORDER BY array_position(ARRAY['ALL', 'CHAIN', 'ORGANIZATION', 'CUSTOMER', 'WALLET'], scope), created_at`,
+		org, customers).Query(func(rows pgx.Rows) (err error) {
+		board.standing, err = pgx.CollectRows(rows, read)
+		return err
+	})
+	return board
+}
+
+// Board is what Standings found.
+type Board struct{ standing []Freeze }
+
+// Of is Standing, for a customer and a chain that the board was read for.
+func (b *Board) Of(of Of) *Freeze {
+	for _, f := range b.standing {
+		switch {
+		case f.Scope == Chain && f.Chain != of.Chain, f.Scope == Customer && f.CustomerID != of.CustomerID:
+		default:
+			return &f
+		}
+	}
+	return nil
+}
+
 // FinalityBroken tells whether blocks of a chain that were proven final may not
 // be on it any more, until a person has lifted that freeze. Nothing may be
 // credited or ended by such a proof.

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -96,6 +97,7 @@ const (
 	DepositReversal CauseKind = "DEPOSIT_REVERSAL" // the deposit that the chain took back
 	WithdrawalHold  CauseKind = "WITHDRAWAL_HOLD"  // the withdrawal
 	WithdrawalEnd   CauseKind = "WITHDRAWAL_END"   // the withdrawal, settled or released
+	Transfer        CauseKind = "TRANSFER"         // the transfer between customers and products
 	NetworkFee      CauseKind = "NETWORK_FEE"      // the dispatch order
 	Restore         CauseKind = "RESTORE"          // the restored withdrawal, with /1, /2, … for what is taken later
 )
@@ -133,13 +135,25 @@ func Post(ctx context.Context, tx pg.Tx, postings ...Posting) error {
 	if len(postings) == 0 {
 		return nil
 	}
+	b := &pgx.Batch{}
+	if err := Queue(b, tx.Now, postings...); err != nil {
+		return err
+	}
+	if err := Refusal(tx.SendBatch(ctx, b).Close()); err != nil {
+		return fmt.Errorf("post %s: %w", name(postings), err)
+	}
+	return nil
+}
+
+// Queue adds what Post does to a batch of statements that the caller sends in
+// one round trip, after the statements that lock its resources and before those
+// that nobody waits for. It is called once a batch, and now is the transaction's.
+// What the batch then fails with is told by Refusal. Error: what is no posting.
+func Queue(b *pgx.Batch, now time.Time, postings ...Posting) error {
 	c, err := columnsOf(postings)
 	if err != nil {
 		return err
 	}
-	// One round trip. The second statement has a snapshot of its own, so it sees
-	// an account that another transaction was just opening when the first waited.
-	b := &pgx.Batch{}
 	b.Queue(`
 		INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, created_at)
 		SELECT w.org_id, w.mint_id, w.kind, w.subject, $5
@@ -149,7 +163,11 @@ func Post(ctx context.Context, tx pg.Tx, postings ...Posting) error {
 			WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = w.kind AND a.subject = w.subject)
 		ORDER BY w.org_id, w.mint_id, w.kind, w.subject
 		ON CONFLICT ON CONSTRAINT ledger_accounts_unique DO NOTHING`,
-		c.wanted.orgs, c.wanted.mints, c.wanted.kinds, c.wanted.subjects, tx.Now)
+		c.wanted.orgs, c.wanted.mints, c.wanted.kinds, c.wanted.subjects, now)
+	// This statement has a snapshot of its own, so it sees an account that another
+	// transaction was just opening when the first waited. A leg whose account is
+	// not to be seen, as another organization's is not, has none here, and an
+	// account is never null: the whole transaction fails.
 	b.Queue(`
 		INSERT INTO ledger_transfers
 			(org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
@@ -157,30 +175,24 @@ func Post(ctx context.Context, tx pg.Tx, postings ...Posting) error {
 		FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[],
 			$7::numeric[], $8::text[], $9::text[], $10::smallint[])
 			AS l (org_id, mint_id, debit_kind, debit_subject, credit_kind, credit_subject, amount, cause_kind, cause_id, leg)
-		JOIN ledger_accounts d ON d.org_id = l.org_id AND d.mint_id = l.mint_id AND d.kind = l.debit_kind AND d.subject = l.debit_subject
-		JOIN ledger_accounts c ON c.org_id = l.org_id AND c.mint_id = l.mint_id AND c.kind = l.credit_kind AND c.subject = l.credit_subject
+		LEFT JOIN ledger_accounts d ON d.org_id = l.org_id AND d.mint_id = l.mint_id AND d.kind = l.debit_kind AND d.subject = l.debit_subject
+		LEFT JOIN ledger_accounts c ON c.org_id = l.org_id AND c.mint_id = l.mint_id AND c.kind = l.credit_kind AND c.subject = l.credit_subject
 		ORDER BY l.cause_kind, l.cause_id, l.leg`,
 		c.orgs, c.mints, c.debitKinds, c.debitSubjects, c.creditKinds, c.creditSubjects,
-		c.amounts, c.causeKinds, c.causes, c.legs, tx.Now)
-
-	sent := tx.SendBatch(ctx, b)
-	_, openErr := sent.Exec()
-	tag, postErr := sent.Exec()
-	closeErr := sent.Close()
-	switch err := errors.Join(openErr, postErr, closeErr); {
-	case pg.Violates(err, "ledger_balances_not_overdrawn"):
-		return fmt.Errorf("post %s: %w", name(postings), ErrOverdraft)
-	case pg.Violates(err, "ledger_transfers_cause_once"):
-		return fmt.Errorf("post %s: %w", name(postings), ErrPosted)
-	case openErr != nil:
-		return fmt.Errorf("open the accounts of %s: %w", name(postings), openErr)
-	case err != nil:
-		return fmt.Errorf("post %s: %w", name(postings), err)
-	case tag.RowsAffected() != int64(len(c.legs)):
-		// Row level security hides accounts of another organization.
-		return fmt.Errorf("post %s: %d of %d legs found their accounts", name(postings), tag.RowsAffected(), len(c.legs))
-	}
+		c.amounts, c.causeKinds, c.causes, c.legs, now)
 	return nil
+}
+
+// Refusal tells what the books said: err with ErrOverdraft or ErrPosted in it
+// when they refused a posting, else err as it is.
+func Refusal(err error) error {
+	switch {
+	case pg.Violates(err, "ledger_balances_not_overdrawn"):
+		return fmt.Errorf("%w: %w", ErrOverdraft, err)
+	case pg.Violates(err, "ledger_transfers_cause_once"):
+		return fmt.Errorf("%w: %w", ErrPosted, err)
+	}
+	return err
 }
 
 func name(postings []Posting) string {
@@ -257,6 +269,35 @@ func Balance(ctx context.Context, tx pg.Tx, a Account) (money.Amount, error) {
 		return money.Zero, fmt.Errorf("read the balance of %v: %w", a, err)
 	}
 	return balance, nil
+}
+
+// Holdings is Balance of many accounts of one organization at once. An account that
+// was never opened is not in it, and holds nothing. The answer is there when the
+// batch was sent.
+func Holdings(b *pgx.Batch, accounts ...Account) map[Account]money.Amount {
+	var mints []int
+	var orgs, kinds, subjects []string
+	for _, a := range accounts {
+		if !a.Kind.Floored() {
+			panic(fmt.Sprintf("ledger: %v has no balance row", a))
+		}
+		orgs, mints, kinds, subjects = append(orgs, a.OrgID), append(mints, a.MintID), append(kinds, string(a.Kind)), append(subjects, a.Subject)
+	}
+	found := make(map[Account]money.Amount, len(accounts))
+	b.Queue(`
+		SELECT a.org_id, a.mint_id, a.kind, a.subject, b.balance
+		FROM unnest($1::text[], $2::int[], $3::text[], $4::text[]) AS w (org_id, mint_id, kind, subject)
+		JOIN ledger_accounts a ON a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = w.kind AND a.subject = w.subject
+		JOIN ledger_balances b ON b.account_id = a.account_id`, orgs, mints, kinds, subjects).Query(func(rows pgx.Rows) error {
+		var a Account
+		var balance money.Amount
+		_, err := pgx.ForEachRow(rows, []any{&a.OrgID, &a.MintID, &a.Kind, &a.Subject, &balance}, func() error {
+			found[a] = balance
+			return nil
+		})
+		return err
+	})
+	return found
 }
 
 // Sum is credits minus debits of any account, summed over all its transfers:

@@ -176,26 +176,42 @@ type contractKey struct {
 	contract chain.Address
 }
 
+const selected = `
+	SELECT mint_id, chain, network, kind, contract, symbol, name, decimals, coalesce(logo_url, ''),
+		deposit_enabled, withdraw_enabled, min_deposit, min_withdraw, confirmations_required, finality,
+		quarantined_at IS NOT NULL
+	FROM mints`
+
+func read(row pgx.CollectableRow) (m Mint, err error) {
+	err = row.Scan(&m.ID, &m.Chain, &m.Network, &m.Kind, &m.Contract, &m.Symbol, &m.Name, &m.Decimals, &m.LogoURL,
+		&m.DepositEnabled, &m.WithdrawEnabled, &m.MinDeposit, &m.MinWithdraw, &m.ConfirmationsRequired, &m.Finality,
+		&m.Quarantined)
+	return m, err
+}
+
 // All reads the catalogue.
 func All(ctx context.Context, tx pg.Tx) (Catalogue, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT mint_id, chain, network, kind, contract, symbol, name, decimals, coalesce(logo_url, ''),
-			deposit_enabled, withdraw_enabled, min_deposit, min_withdraw, confirmations_required, finality,
-			quarantined_at IS NOT NULL
-		FROM mints ORDER BY mint_id`)
+	rows, err := tx.Query(ctx, selected+` ORDER BY mint_id`)
 	if err != nil {
 		return Catalogue{}, fmt.Errorf("read the mints: %w", err)
 	}
-	mints, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m Mint, err error) {
-		err = row.Scan(&m.ID, &m.Chain, &m.Network, &m.Kind, &m.Contract, &m.Symbol, &m.Name, &m.Decimals, &m.LogoURL,
-			&m.DepositEnabled, &m.WithdrawEnabled, &m.MinDeposit, &m.MinWithdraw, &m.ConfirmationsRequired, &m.Finality,
-			&m.Quarantined)
-		return m, err
-	})
+	mints, err := pgx.CollectRows(rows, read)
 	if err != nil {
 		return Catalogue{}, fmt.Errorf("read the mints: %w", err)
 	}
 	return Of(mints...), nil
+}
+
+// Some reads the mints with these ids, of which there may be fewer. The answer
+// is there when the batch was sent.
+func Some(b *pgx.Batch, ids []int) *Catalogue {
+	c := &Catalogue{}
+	b.Queue(selected+` WHERE mint_id = ANY ($1)`, ids).Query(func(rows pgx.Rows) error {
+		mints, err := pgx.CollectRows(rows, read)
+		*c = Of(mints...)
+		return err
+	})
+	return c
 }
 
 // Of makes a catalogue of mints that are at hand.
