@@ -43,6 +43,7 @@ const (
 	MintNotFound           Code = "MINT_NOT_FOUND"
 	InvalidCursor          Code = "INVALID_CURSOR"
 	IdempotencyKeyMismatch Code = "IDEMPOTENCY_KEY_MISMATCH"
+	SameAccount            Code = "SAME_ACCOUNT"
 	CodeUnauthorized       Code = "UNAUTHORIZED"
 	IPNotAllowed           Code = "IP_NOT_ALLOWED"
 	CustomerFrozen         Code = "CUSTOMER_FROZEN"

@@ -1,0 +1,7 @@
+package transfer
+
+// WaitingMax is how many of one organization may wait.
+const WaitingMax = waitingMax
+
+// Waiting is how many of an organization wait and were not taken yet.
+func (s *Service) Waiting(org string) int { return s.writer(org).Waiting() }

@@ -1,0 +1,154 @@
+package transfer_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/transfer"
+)
+
+const (
+	usdc = 1
+	eth  = 2
+)
+
+// house is the service on a database of its own, with two organizations.
+type house struct {
+	t       testing.TB
+	db      *pg.DB
+	service *transfer.Service
+	one     string
+	two     string
+}
+
+func newHouse(t testing.TB) *house {
+	t.Helper()
+	db := pgtest.New(t)
+	h := &house{t: t, db: db, service: transfer.New(db)}
+	token := mint.Mint{
+		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC", Name: "USD Coin",
+		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
+	}
+	coin := token
+	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = eth, mint.Native, "", "ETH", "Ether", 18
+	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []*string{&h.one, &h.two} {
+		made, _, err := org.Create(t.Context(), db, "house")
+		if err != nil {
+			t.Fatal(err)
+		}
+		*id = made.ID
+	}
+	return h
+}
+
+func customer(id string) transfer.Party  { return transfer.Party{CustomerID: &id} }
+func product(name string) transfer.Party { return transfer.Party{Product: &name} }
+
+func (h *house) account(org string, p transfer.Party) ledger.Account {
+	if p.CustomerID != nil {
+		return ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Customer, Subject: *p.CustomerID}
+	}
+	return ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Product, Subject: *p.Product}
+}
+
+// fund gives somebody money, as a deposit would.
+func (h *house) fund(org string, p transfer.Party, n uint64) {
+	h.t.Helper()
+	err := h.db.InOrg(h.t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
+		if p.CustomerID != nil {
+			if err := h.makeCustomer(ctx, tx, org, *p.CustomerID); err != nil {
+				return err
+			}
+		}
+		return ledger.Post(ctx, tx, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprint("dep_", org, h.account(org, p))},
+			Legs:  []ledger.Leg{{Debit: ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Custody}, Credit: h.account(org, p), Amount: money.Units(n)}},
+		})
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) makeCustomer(ctx context.Context, tx pg.Tx, org, id string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO customers (org_id, customer_id, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT DO NOTHING`, org, id, tx.Now)
+	return err
+}
+
+func ask(key string, from, to transfer.Party, amount string) transfer.Request {
+	return transfer.Request{MintID: usdc, Amount: amount, From: from, To: to, IdempotencyKey: key, Actor: audit.System("test")}
+}
+
+func (h *house) do(r transfer.Request) (transfer.Outcome, error) {
+	return h.service.Request(h.t.Context(), h.one, r)
+}
+
+func (h *house) must(r transfer.Request) transfer.Outcome {
+	h.t.Helper()
+	out, err := h.do(r)
+	if err != nil {
+		h.t.Fatalf("transfer %s: %v", r.IdempotencyKey, err)
+	}
+	return out
+}
+
+func (h *house) refused(r transfer.Request, code fault.Code, param string) {
+	h.t.Helper()
+	_, err := h.do(r)
+	if f := fault.Of(err); f == nil || f.Code != code || f.Param != param {
+		h.t.Errorf("key %q: got %v, want %v on %q", r.IdempotencyKey, err, code, param)
+	}
+}
+
+func (h *house) wantBalance(org string, p transfer.Party, want uint64) {
+	h.t.Helper()
+	err := h.db.ReadOrg(h.t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
+		got, err := ledger.Balance(ctx, tx, h.account(org, p))
+		if err == nil && got != money.Units(want) {
+			h.t.Errorf("%v: got %v, want %v", h.account(org, p), got, want)
+		}
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// counts is everything that a transfer writes, and must agree: as many rows,
+// postings, events and audit entries as there are transfers.
+func (h *house) wantTransfers(want int) {
+	h.t.Helper()
+	var rows, postings, events, entries int
+	err := pgtest.Owner(h.t, h.db).QueryRow(h.t.Context(), `
+		SELECT (SELECT count(*) FROM transfers), (SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'TRANSFER'),
+			(SELECT count(*) FROM events WHERE type = 'TRANSFER_COMPLETED'), (SELECT count(*) FROM audit_log WHERE action = 'transfer.made')`).
+		Scan(&rows, &postings, &events, &entries)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if rows != want || postings != want || events != want || entries != want {
+		h.t.Errorf("got %d rows, %d postings, %d events, %d audit entries, want %d of each", rows, postings, events, entries, want)
+	}
+}
+
+func (h *house) wantNoDeadlock(dbs ...*pg.DB) {
+	h.t.Helper()
+	for _, db := range append(dbs, h.db) {
+		if n := db.Counts().Deadlocks; n != 0 {
+			h.t.Errorf("got %d deadlocks, want 0", n)
+		}
+	}
+}

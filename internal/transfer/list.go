@@ -1,0 +1,134 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const selectTransfers = `
+	SELECT t.transfer_id, t.idempotency_key, t.request_digest, t.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,
+		t.amount, t.from_customer, t.from_product, t.to_customer, t.to_product, t.reference, t.metadata, t.created_at
+	FROM transfers t JOIN mints m ON m.mint_id = t.mint_id`
+
+// listed is a rendered row with its exact place in lists: the object shows
+// milliseconds, the place has the microseconds that the table sorts by.
+type listed struct {
+	object  webhook.Transfer
+	digest  []byte
+	created time.Time
+}
+
+func render(row pgx.CollectableRow) (listed, error) {
+	var (
+		l        listed
+		amount   money.Amount
+		contract string
+		metadata map[string]string
+		t        = &l.object
+	)
+	err := row.Scan(&t.TransferID, &t.IdempotencyKey, &l.digest, &t.MintID, &t.Mint.Symbol, &t.Mint.Name, &t.Mint.Chain, &t.Mint.Decimals, &contract,
+		&amount, &t.From.CustomerID, &t.From.Product, &t.To.CustomerID, &t.To.Product, &t.Reference, &metadata, &l.created)
+	if err != nil {
+		return l, err
+	}
+	t.Mint.ID = t.MintID
+	if contract != "" {
+		t.Mint.ContractAddress = &contract
+	}
+	t.Amount, t.AmountDecimal = amount.String(), amount.Decimal(t.Mint.Decimals)
+	t.Metadata, t.CreatedAt = metadata, webhook.At(l.created)
+	return l, nil
+}
+
+// ByID is a transfer. Error: fault NOT_FOUND, also for the id of another
+// organization.
+func (s *Service) ByID(ctx context.Context, org, transferID string) (webhook.Transfer, error) {
+	absent := fault.New(fault.NotFound, fault.CodeNotFound, "Your organization has no transfer with this id. You only read, so nothing was changed and no money moved.")
+	if !id.Is("tr", transferID) {
+		return webhook.Transfer{}, absent
+	}
+	var l listed
+	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, selectTransfers+` WHERE t.org_id = $1 AND t.transfer_id = $2`, org, transferID)
+		if err != nil {
+			return err
+		}
+		l, err = pgx.CollectExactlyOneRow(rows, render)
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return l.object, absent
+	}
+	if err != nil {
+		return l.object, fmt.Errorf("read transfer %s: %w", transferID, err)
+	}
+	return l.object, nil
+}
+
+// Filter narrows a list; members at their zero value do not.
+type Filter struct {
+	CustomerID     string // on either side
+	Product        string // on either side
+	MintID         *int
+	Reference      string
+	IdempotencyKey string
+	CreatedAfter   *time.Time // exclusive
+	CreatedBefore  *time.Time // exclusive
+}
+
+// List reads a page of an organization's transfers in the order of (created at,
+// id).
+func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Transfer], error) {
+	q := page.Select(selectTransfers+` WHERE t.org_id = ?`, org)
+	if f.CustomerID != "" {
+		q.And("t.from_customer = ? OR t.to_customer = ?", f.CustomerID, f.CustomerID)
+	}
+	if f.Product != "" {
+		q.And("t.from_product = ? OR t.to_product = ?", f.Product, f.Product)
+	}
+	if f.MintID != nil {
+		q.And("t.mint_id = ?", *f.MintID)
+	}
+	if f.Reference != "" {
+		q.And("t.reference = ?", f.Reference)
+	}
+	if f.IdempotencyKey != "" {
+		q.And("t.idempotency_key = ?", f.IdempotencyKey)
+	}
+	if f.CreatedAfter != nil {
+		q.And("t.created_at > ?", *f.CreatedAfter)
+	}
+	if f.CreatedBefore != nil {
+		q.And("t.created_at < ?", *f.CreatedBefore)
+	}
+	sql, args := q.Sorted(p, "t.created_at", "t.transfer_id")
+	var found page.Result[listed]
+	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		all, err := pgx.CollectRows(rows, render)
+		found = page.Cut(p, all, func(l listed) page.Cursor { return page.Cursor{At: l.created, ID: l.object.TransferID} })
+		return err
+	})
+	if err != nil {
+		return page.Result[webhook.Transfer]{}, fmt.Errorf("list transfers: %w", err)
+	}
+	out := page.Result[webhook.Transfer]{Items: make([]webhook.Transfer, 0, len(found.Items)), Next: found.Next}
+	for _, l := range found.Items {
+		out.Items = append(out.Items, l.object)
+	}
+	return out, nil
+}

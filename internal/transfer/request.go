@@ -1,0 +1,201 @@
+package transfer
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// Bounds of what a caller may hand over.
+const (
+	keyBytesMax           = 255
+	referenceBytesMax     = 255
+	metadataKeysMax       = 20
+	metadataKeyRunesMax   = 40
+	metadataValueRunesMax = 500
+)
+
+// Products are the balances that an organization has of its own.
+var Products = []string{"CUSTODIAL", "CHECKOUT", "BATCH_PAYOUT"}
+
+const unmoved = " Nothing was moved."
+
+// asked is a request in line.
+type asked struct {
+	Request
+	// from and to are the accounts, but for a request that is wrong.
+	from, to ledger.Account
+	// wrong is why the request cannot be a transfer. It is not the answer before
+	// its key was looked up.
+	wrong error
+
+	limited bool // Limit was asked, and said limit
+	limit   error
+
+	// The answer. made is the id of the row, when this group writes it.
+	outcome Outcome
+	err     error
+	made    string
+}
+
+// understand reads what can be read without the catalogue. Its error is final: a
+// request without a key that could be one has nothing to look up.
+func understand(org string, r Request) (*asked, error) {
+	if err := checkKey(r.IdempotencyKey); err != nil {
+		return nil, err
+	}
+	a := &asked{Request: r}
+	kinds := [2]ledger.Kind{}
+	subjects := [2]string{}
+	for i, side := range []struct {
+		name  string
+		party Party
+	}{{"from", r.From}, {"to", r.To}} {
+		var err error
+		if kinds[i], subjects[i], err = account(side.name, side.party); err != nil {
+			a.wrong = err
+			return a, nil
+		}
+	}
+	a.from = ledger.Account{OrgID: org, MintID: r.MintID, Kind: kinds[0], Subject: subjects[0]}
+	a.to = ledger.Account{OrgID: org, MintID: r.MintID, Kind: kinds[1], Subject: subjects[1]}
+	if a.from == a.to {
+		a.wrong = fault.New(fault.Invalid, fault.SameAccount, "The transfer goes from a balance to itself."+unmoved+" Give two different ones.").On("to")
+		return a, nil
+	}
+	if a.wrong = checkHandles(r); a.wrong == nil && (r.MintID < 1 || r.MintID > math.MaxInt32) {
+		a.wrong = noMint(r.MintID)
+	}
+	return a, nil
+}
+
+func account(side string, p Party) (ledger.Kind, string, error) {
+	switch {
+	case (p.CustomerID == nil) == (p.Product == nil):
+		return "", "", fault.New(fault.Invalid, fault.InvalidRequest,
+			"The field %s has to name one customerId or one product."+unmoved+" Give one of the two.", side).On(side)
+	case p.CustomerID != nil:
+		if err := customer.CheckID(*p.CustomerID); err != nil {
+			return "", "", fault.Of(err).On(side + ".customerId")
+		}
+		return ledger.Customer, *p.CustomerID, nil
+	case !slices.Contains(Products, *p.Product):
+		return "", "", fault.New(fault.Invalid, fault.InvalidRequest,
+			"The products are %s."+unmoved+" Give one of them, or a customerId.", strings.Join(Products, ", ")).On(side + ".product")
+	}
+	return ledger.Product, *p.Product, nil
+}
+
+func checkKey(key string) error {
+	ok := len(key) >= 1 && len(key) <= keyBytesMax
+	for i := range len(key) {
+		ok = ok && key[i] > ' ' && key[i] < 0x7f
+	}
+	if !ok {
+		return fault.New(fault.Invalid, fault.InvalidRequest,
+			"A transfer has an idempotencyKey of 1 to %d printable ASCII characters without a space."+unmoved+" Send one key for each transfer you mean, and the same key when you repeat it.", keyBytesMax).On("idempotencyKey")
+	}
+	return nil
+}
+
+// checkHandles bounds what the caller gives along for itself.
+func checkHandles(r Request) error {
+	if r.Reference != nil && (len(*r.Reference) == 0 || len(*r.Reference) > referenceBytesMax || !plain(*r.Reference)) {
+		return fault.New(fault.Invalid, fault.InvalidRequest,
+			"A reference has 1 to %d bytes of text without control characters."+unmoved+" Shorten or clean it, or leave it out.", referenceBytesMax).On("reference")
+	}
+	ok := len(r.Metadata) <= metadataKeysMax
+	for k, v := range r.Metadata {
+		ok = ok && k != "" && utf8.RuneCountInString(k) <= metadataKeyRunesMax && utf8.RuneCountInString(v) <= metadataValueRunesMax && plain(k) && plain(v)
+	}
+	if !ok {
+		return fault.New(fault.Invalid, fault.InvalidRequest,
+			"Metadata has at most %d keys of 1 to %d characters with values of at most %d characters, without control characters."+unmoved+" Make it smaller.",
+			metadataKeysMax, metadataKeyRunesMax, metadataValueRunesMax).On("metadata")
+	}
+	return nil
+}
+
+func plain(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
+}
+
+// parsed is a request that was understood whole.
+type parsed struct {
+	mint   mint.Mint
+	amount money.Amount
+	digest []byte
+}
+
+// parse reads the rest of a request. It is pure, and what it refuses depends on
+// nothing that can change for a mint that exists.
+func parse(a *asked, mints *mint.Catalogue) (p parsed, err error) {
+	if a.wrong != nil {
+		return p, a.wrong
+	}
+	m, ok := mints.ByID(a.MintID)
+	if !ok {
+		return p, noMint(a.MintID)
+	}
+	p.mint = m
+	if p.amount, err = parseAmount(a.Amount, a.UseDecimal, m); err != nil {
+		return p, err
+	}
+	p.digest = digest(a, p)
+	return p, nil
+}
+
+func noMint(id int) error {
+	return fault.New(fault.Invalid, fault.MintNotFound,
+		"There is no mint %d."+unmoved+" GET /mints lists the ones there are.", id).On("mintId")
+}
+
+func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
+	refuse := func(format string, args ...any) error {
+		return fault.New(fault.Invalid, fault.InvalidAmount, format+unmoved, args...).On("amount")
+	}
+	read := money.Parse
+	if decimal {
+		read = func(s string) (money.Amount, error) { return money.ParseDecimal(s, m.Decimals) }
+	}
+	n, err := read(s)
+	switch {
+	case errors.Is(err, money.ErrFraction):
+		return n, refuse("%s has %d decimals and the amount has more; it is never rounded. Send at most %d digits after the point.", m.Symbol, m.Decimals, m.Decimals)
+	case errors.Is(err, money.ErrRange):
+		return n, refuse("The amount is larger than any amount can be (2^256-1 atomic units). Send a smaller one.")
+	case err != nil && !decimal && strings.Contains(s, "."):
+		return n, refuse("Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set useDecimal to true.")
+	case err != nil && decimal:
+		return n, refuse("The amount is not a decimal number of whole tokens such as \"1.5\": ASCII digits with at most one point, no sign, exponent, separator or leading zero. Correct it.")
+	case err != nil:
+		return n, refuse("The amount is not a whole number of atomic units such as \"5000000\": ASCII digits only, no sign, point, exponent, separator or leading zero. Correct it.")
+	case n.IsZero():
+		return n, refuse("The amount is zero. Send at least one atomic unit.")
+	}
+	return n, nil
+}
+
+// digest covers everything that makes a request another transfer. An amount said
+// as a decimal or as units is the same; reference and metadata do not count.
+func digest(a *asked, p parsed) []byte {
+	h := sha256.New()
+	for _, s := range []string{
+		"coffer-transfer-1", fmt.Sprint(p.mint.ID), p.amount.String(),
+		string(a.from.Kind), a.from.Subject, string(a.to.Kind), a.to.Subject,
+	} {
+		fmt.Fprintf(h, "%d:%s", len(s), s)
+	}
+	return h.Sum(nil)
+}

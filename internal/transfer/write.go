@@ -1,0 +1,313 @@
+package transfer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/group"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+const resourceKind = "TRANSFER"
+
+// triesMax is how often a group is looked at again because another writer was
+// quicker, before it is split.
+const triesMax = 3
+
+// serve is the work of an organization's writer.
+func (s *Service) serve(ctx context.Context, org string, all []*asked) []group.Answer[Outcome] {
+	select {
+	case s.room <- struct{}{}:
+		s.run(ctx, org, all)
+		<-s.room
+	case <-ctx.Done():
+		for _, a := range all {
+			a.err = fault.New(fault.Unavailable, fault.CodeUnavailable,
+				"Every writer was busy with transfers of other organizations."+unmoved+" Repeat the request with the same idempotencyKey shortly.")
+		}
+	}
+	answers := make([]group.Answer[Outcome], len(all))
+	for i, a := range all {
+		answers[i] = group.Answer[Outcome]{Value: a.outcome, Err: a.err}
+	}
+	return answers
+}
+
+// run answers every request of a group. What the database refuses to the whole
+// group is asked again of its halves, until the one at fault stands alone.
+func (s *Service) run(ctx context.Context, org string, all []*asked) {
+	for try := 1; ; try++ {
+		err := s.write(ctx, org, all)
+		// Another writer took a key, or money that was there when we looked: the
+		// next look sees what it left.
+		overtaken := errors.Is(err, ledger.ErrOverdraft) || pg.Violates(err, "transfers_key_unique")
+		switch {
+		case err == nil:
+			return
+		case overtaken && try < triesMax:
+			continue
+		case len(all) > 1 && ctx.Err() == nil && (overtaken || ofOne(err)):
+			half := len(all) / 2
+			s.run(ctx, org, all[:half])
+			s.run(ctx, org, all[half:])
+			return
+		case errors.Is(err, pg.ErrCommitUnknown):
+			s.settle(ctx, org, all, err)
+			return
+		}
+		for _, a := range all {
+			a.outcome, a.err = Outcome{}, answerTo(a, err)
+		}
+		return
+	}
+}
+
+// ofOne tells of an error that one request of a group can cause for all: a value
+// that the server refused, or that could not even be sent. It may be wrong of an
+// error without a refusal in it; then the halves fail as the group did.
+func ofOne(err error) bool {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return strings.HasPrefix(refused.Code, "22") || strings.HasPrefix(refused.Code, "23")
+	}
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	return !unconnected && !errors.Is(err, pg.ErrCommitUnknown)
+}
+
+// answerTo is what a request hears of an error that is its own.
+func answerTo(a *asked, err error) error {
+	switch {
+	case errors.Is(err, ledger.ErrOverdraft):
+		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
+			"The available balance that should pay became smaller than the amount while the transfer was made."+unmoved+" Look at the balances and move less, or wait for money to come in.").On("amount")
+	case pg.Violates(err, "ledger_balances_bounded"):
+		return fault.New(fault.Invalid, fault.InvalidAmount,
+			"With this amount the receiving balance would be larger than any amount can be."+unmoved+" Send less.").On("amount")
+	}
+	return fmt.Errorf("transfer of key %q: %w", a.IdempotencyKey, err)
+}
+
+// settle answers a group whose commit got no answer: it is there whole or not at
+// all, and the ids are ours, so the rows can tell. When there are none they may
+// still come, so nobody is told that nothing happened.
+func (s *Service) settle(ctx context.Context, org string, all []*asked, unknown error) {
+	var ids []string
+	for _, a := range all {
+		if a.made != "" {
+			ids = append(ids, a.made)
+		}
+	}
+	found := map[string]bool{}
+	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT transfer_id FROM transfers WHERE org_id = $1 AND transfer_id = ANY ($2)`, org, ids)
+		if err != nil {
+			return err
+		}
+		var id string
+		_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+			found[id] = true
+			return nil
+		})
+		return err
+	})
+	for _, a := range all {
+		if a.made != "" && (err != nil || !found[a.made]) {
+			a.outcome, a.err = Outcome{}, fmt.Errorf("transfer %s: %w", a.made, errors.Join(unknown, err))
+		}
+	}
+}
+
+// write looks at a group, decides, and commits what holds, in one transaction.
+func (s *Service) write(ctx context.Context, org string, all []*asked) error {
+	wrote := false
+	err := s.db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		f, err := read(ctx, tx, org, all)
+		if err != nil {
+			return err
+		}
+		rows := decide(f, all, tx.Now)
+		if wrote = len(rows) > 0; !wrote {
+			return nil
+		}
+		if err := insert(ctx, tx, org, rows, f.customers); err != nil {
+			return err
+		}
+		crash.Point("T01")
+		crash.Committing("T02")
+		return nil
+	})
+	if wrote {
+		crash.Point("T02")
+	}
+	return err
+}
+
+// read gathers the facts in one round trip.
+func read(ctx context.Context, tx pg.Tx, org string, all []*asked) (facts, error) {
+	var keys, payers, payees []string
+	var mints []int
+	var paying []ledger.Account
+	for _, a := range all {
+		keys = append(keys, a.IdempotencyKey)
+		if a.wrong != nil {
+			continue
+		}
+		mints, paying = append(mints, a.MintID), append(paying, a.from)
+		if a.from.Kind == ledger.Customer {
+			payers = append(payers, a.from.Subject)
+		}
+		if a.to.Kind == ledger.Customer {
+			payees = append(payees, a.to.Subject)
+		}
+	}
+	f := facts{kept: map[string]kept{}, owed: map[ledger.Account]money.Amount{}}
+	b := &pgx.Batch{}
+	b.Queue(selectTransfers+` WHERE t.org_id = $1 AND t.idempotency_key = ANY ($2)`, org, distinct(keys)).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, render)
+		for _, l := range found {
+			f.kept[l.object.IdempotencyKey] = kept{l.object, l.digest}
+		}
+		return err
+	})
+	f.board = freeze.Standings(b, org, distinct(payers))
+	f.mints = mint.Some(b, distinct(mints))
+	f.customers = customer.Known(b, org, distinct(payees))
+	f.holds = ledger.Holdings(b, distinctFunc(paying)...)
+	if len(payers) > 0 {
+		// What a restored backup forgot is taken from the customer before anything else.
+		b.Queue(`
+			SELECT customer_id, mint_id, sum(owed) FROM withdrawals
+			WHERE org_id = $1 AND customer_id = ANY ($2) AND owed > 0 GROUP BY customer_id, mint_id`, org, distinct(payers)).Query(func(rows pgx.Rows) error {
+			var owed money.Amount
+			a := ledger.Account{OrgID: org, Kind: ledger.Customer}
+			_, err := pgx.ForEachRow(rows, []any{&a.Subject, &a.MintID, &owed}, func() error {
+				f.owed[a] = owed
+				return nil
+			})
+			return err
+		})
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return f, fmt.Errorf("look at %d transfers of %s: %w", len(all), org, err)
+	}
+	return f, nil
+}
+
+func distinct[T string | int](values []T) []T {
+	values = slices.Clone(values)
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+func distinctFunc(accounts []ledger.Account) []ledger.Account {
+	seen := make(map[ledger.Account]bool, len(accounts))
+	var out []ledger.Account
+	for _, a := range accounts {
+		if !seen[a] {
+			seen[a] = true
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// insert writes the rows with all that belongs to them, in the order of locks:
+// customers, keys, accounts, balances, and what nobody waits for.
+func insert(ctx context.Context, tx pg.Tx, org string, rows []row, known map[string]bool) error {
+	var strangers []string
+	for _, r := range rows {
+		if r.to.Kind == ledger.Customer && !known[r.to.Subject] {
+			strangers = append(strangers, r.to.Subject)
+		}
+	}
+	if len(strangers) > 0 {
+		if err := customer.Make(ctx, tx, org, strangers); err != nil {
+			return err
+		}
+	}
+	// Sorted, so that two writers who have the same keys do not wait for each other.
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.IdempotencyKey, b.IdempotencyKey) })
+	n := len(rows)
+	var (
+		ids, keys                                            = make([]string, n), make([]string, n)
+		digests                                              = make([][]byte, n)
+		mints                                                = make([]int, n)
+		amounts                                              = make([]money.Amount, n)
+		fromCustomers, fromProducts, toCustomers, toProducts = make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
+		references                                           = make([]*string, n)
+		metadata                                             = make([]string, n)
+		postings                                             = make([]ledger.Posting, n)
+		events                                               = make([]event.Event, n)
+		entries                                              = make([]audit.Entry, n)
+	)
+	for i, r := range rows {
+		given, err := json.Marshal(r.transfer.Metadata)
+		if err != nil {
+			return fmt.Errorf("write the metadata of transfer %s: %w", r.made, err)
+		}
+		ids[i], keys[i], digests[i], mints[i], amounts[i] = r.made, r.IdempotencyKey, r.digest, r.mint.ID, r.amount
+		fromCustomers[i], fromProducts[i], toCustomers[i], toProducts[i] = r.From.CustomerID, r.From.Product, r.To.CustomerID, r.To.Product
+		references[i], metadata[i] = r.Reference, string(given)
+		postings[i] = ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.Transfer, ID: r.made},
+			Legs:  []ledger.Leg{{Debit: r.from, Credit: r.to, Amount: r.amount}},
+		}
+		events[i] = event.Event{
+			OrgID: org, Type: event.TransferCompleted, ResourceKind: resourceKind, ResourceID: r.made,
+			CustomerID: concerns(r), Chain: string(r.mint.Chain), Data: r.transfer,
+		}
+		entries[i] = audit.Entry{OrgID: org, Actor: r.Actor, Action: "transfer.made", ResourceKind: resourceKind, ResourceID: r.made}
+	}
+	b := &pgx.Batch{}
+	b.Queue(`
+		INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount,
+			from_customer, from_product, to_customer, to_product, reference, metadata, created_at)
+		SELECT t.transfer_id, $1, t.idempotency_key, t.request_digest, t.mint_id, t.amount,
+			t.from_customer, t.from_product, t.to_customer, t.to_product, t.reference, t.metadata::jsonb, $2
+		FROM unnest($3::text[], $4::text[], $5::bytea[], $6::int[], $7::numeric[],
+			$8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[]) WITH ORDINALITY
+			AS t (transfer_id, idempotency_key, request_digest, mint_id, amount,
+				from_customer, from_product, to_customer, to_product, reference, metadata, nth)
+		ORDER BY t.nth`,
+		org, tx.Now, ids, keys, digests, mints, amounts, fromCustomers, fromProducts, toCustomers, toProducts, references, metadata)
+	err := ledger.Queue(b, tx.Now, postings...)
+	if err == nil {
+		err = event.QueueFirst(b, tx.Now, events...)
+	}
+	if err == nil {
+		err = audit.Queue(b, tx.Now, entries...)
+	}
+	if err == nil {
+		err = ledger.Refusal(tx.SendBatch(ctx, b).Close())
+	}
+	if err != nil {
+		return fmt.Errorf("write %d transfers of %s: %w", n, org, err)
+	}
+	return nil
+}
+
+// concerns is the customer whose event this is: the one who pays, else the one
+// who receives.
+func concerns(r row) string {
+	for _, a := range []ledger.Account{r.from, r.to} {
+		if a.Kind == ledger.Customer {
+			return a.Subject
+		}
+	}
+	return ""
+}

@@ -1,0 +1,349 @@
+package transfer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/transfer"
+)
+
+const callers = 64
+
+// another is a second process: a service with a pool of its own on the same
+// database.
+func (h *house) another() (*transfer.Service, *pg.DB) {
+	h.t.Helper()
+	db := pgtest.Open(h.t, pgtest.Of(h.t, h.db), time.Now)
+	return transfer.New(db), db
+}
+
+// blocked holds an organization's writer up until the returned function is
+// called: its first group stands at a row that somebody else has.
+func (h *house) blocked(p transfer.Party) (release func()) {
+	h.t.Helper()
+	tx, err := pgtest.Owner(h.t, h.db).Begin(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := tx.Exec(h.t.Context(), `LOCK TABLE transfers IN SHARE MODE`); err != nil {
+		h.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.do(ask("blocker", p, product("BATCH_PAYOUT"), "1"))
+		done <- err
+	}()
+	pgtest.Eventually(h.t, func() bool {
+		var waits bool
+		err := pgtest.Owner(h.t, h.db).QueryRow(h.t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'transfers'::regclass)`).Scan(&waits)
+		return err == nil && waits
+	}, "the writer stands")
+	return func() {
+		if err := tx.Rollback(h.t.Context()); err != nil {
+			h.t.Error(err)
+		}
+		if err := <-done; err != nil {
+			h.t.Errorf("the first of all: got %v, want it made", err)
+		}
+	}
+}
+
+// together sends requests that the writer takes as one group, in their order.
+func (h *house) together(requests ...transfer.Request) []answer {
+	h.t.Helper()
+	h.fund(h.one, customer("blocker"), 1)
+	release := h.blocked(customer("blocker"))
+	answers := make([]answer, len(requests))
+	var wg sync.WaitGroup
+	for i, r := range requests {
+		wg.Go(func() { answers[i].Outcome, answers[i].err = h.do(r) })
+		pgtest.Eventually(h.t, func() bool { return h.service.Waiting(h.one) == i+1 }, "request %d waits", i)
+	}
+	release()
+	wg.Wait()
+	return answers
+}
+
+type answer struct {
+	transfer.Outcome
+	err error
+}
+
+// Rule TR-9.
+func TestOneBadRequestInAGroupIsRefusedAlone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.fund(h.one, ann, 100)
+	got := h.together(
+		ask("a", ann, bob, "60"),
+		ask("b", ann, bob, "60"), // not after the first
+		ask("c", ann, ann, "1"),
+		ask("d", bob, custody, "50"), // of what the first brings
+		ask("e", ann, bob, "x"),
+		ask("f", ann, bob, "40"),
+	)
+	for i, want := range []fault.Code{"", fault.InsufficientBalance, fault.SameAccount, "", fault.InvalidAmount, ""} {
+		if (want == "") != (got[i].err == nil) || want != "" && !fault.Is(got[i].err, want) {
+			t.Errorf("request %d: got %v, want %q", i, got[i].err, want)
+		}
+	}
+	h.wantBalance(h.one, ann, 0)
+	h.wantBalance(h.one, bob, 50)
+	h.wantBalance(h.one, custody, 50)
+	h.wantTransfers(4)
+	// All were one transaction: they have one time.
+	var times int
+	if err := pgtest.Owner(t, h.db).QueryRow(t.Context(), `SELECT count(DISTINCT created_at) FROM transfers`).Scan(&times); err != nil || times != 2 {
+		t.Errorf("got %d transactions (%v), want the first alone and the rest together", times, err)
+	}
+}
+
+// Rules TR-6, TR-7, TR-9.
+func TestTwoRequestsWithOneKeyInAGroupAreOneTransfer(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.fund(h.one, ann, 100)
+	got := h.together(
+		ask("k", ann, bob, "60"), ask("k", ann, bob, "60"), ask("k", ann, bob, "61"),
+		ask("poor", ann, bob, "90"), ask("poor", ann, bob, "10"), // a refused request does not use up its key
+	)
+	first := got[0].Transfer.TransferID
+	if got[0].err != nil || got[1].err != nil || got[0].Replayed || !got[1].Replayed || got[1].Transfer.TransferID != first {
+		t.Errorf("got %+v and %+v, want one transfer and its replay", got[0], got[1])
+	}
+	if f := fault.Of(got[2].err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first {
+		t.Errorf("other parameters: got %v, want a conflict", got[2].err)
+	}
+	if !fault.Is(got[3].err, fault.InsufficientBalance) || got[4].err != nil {
+		t.Errorf("got %v and %v, want a refusal and a transfer", got[3].err, got[4].err)
+	}
+	h.wantBalance(h.one, ann, 30)
+	h.wantTransfers(3)
+}
+
+// Rule TR-9.
+func TestAGroupThatTheDatabaseRefusesIsSplit(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.fund(h.one, ann, 1000)
+	// A balance that cannot take one unit more: nobody but the database notices.
+	err := h.db.InOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error {
+		if err := h.makeCustomer(ctx, tx, h.one, "full"); err != nil {
+			return err
+		}
+		return ledger.Post(ctx, tx, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_full"},
+			Legs: []ledger.Leg{{
+				Debit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Custody}, Credit: h.account(h.one, customer("full")),
+				Amount: money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935"),
+			}},
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []transfer.Request
+	for i := range 9 {
+		to := bob
+		if i == 5 {
+			to = customer("full")
+		}
+		requests = append(requests, ask(fmt.Sprint("k", i), ann, to, "10"))
+	}
+	for i, got := range h.together(requests...) {
+		if i == 5 && !fault.Is(got.err, fault.InvalidAmount) || i != 5 && got.err != nil {
+			t.Errorf("request %d: got %v, want only the sixth refused", i, got.err)
+		}
+	}
+	h.wantBalance(h.one, bob, 80)
+	h.wantTransfers(9)
+}
+
+// Rule TR-10.
+func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.fund(h.one, ann, 10_000)
+	h.fund(h.two, ann, 10)
+	h.fund(h.one, customer("blocker"), 1)
+	release := h.blocked(customer("blocker"))
+	var wg sync.WaitGroup
+	var taken, turned atomic.Int64
+	for i := range transfer.WaitingMax + 10 {
+		wg.Go(func() {
+			_, err := h.do(ask(fmt.Sprint("k", i), ann, bob, "1"))
+			switch {
+			case err == nil:
+				taken.Add(1)
+			case fault.Is(err, fault.CodeUnavailable) && fault.Of(err).Kind == fault.Unavailable:
+				turned.Add(1)
+			default:
+				t.Errorf("got %v, want a transfer or UNAVAILABLE", err)
+			}
+		})
+	}
+	pgtest.Eventually(t, func() bool { return turned.Load() == 10 }, "ten are turned away")
+	// One who leaves before its turn has moved nothing either.
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.service.Request(gone, h.one, ask("gone", ann, bob, "1")); !fault.Is(err, fault.CodeUnavailable) {
+		t.Errorf("got %v, want %v", err, fault.CodeUnavailable)
+	}
+	release()
+	wg.Wait()
+	if taken.Load() != transfer.WaitingMax {
+		t.Errorf("got %d transfers, want %d", taken.Load(), transfer.WaitingMax)
+	}
+	h.wantBalance(h.one, bob, transfer.WaitingMax)
+	h.wantTransfers(transfer.WaitingMax + 1)
+}
+
+// Rules TR-4, TR-6, TR-9.
+func TestTwoProcessesShareBalancesAndKeys(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	const start, keys = 500, 400
+	h.fund(h.one, ann, start)
+	second, db := h.another()
+	services := []*transfer.Service{h.service, second}
+	// Every key is asked for by both; ann cannot pay them all.
+	ids := [2][keys]string{}
+	var wg sync.WaitGroup
+	for w := range callers {
+		wg.Go(func() {
+			for i := w / 2; i < keys; i += callers / 2 {
+				r := ask(fmt.Sprint("k", i), ann, bob, fmt.Sprint(i%5+1))
+				out, err := services[w%2].Request(t.Context(), h.one, r)
+				if err != nil && !fault.Is(err, fault.InsufficientBalance) {
+					t.Errorf("key %d: %v", i, err)
+				}
+				ids[w%2][i] = out.Transfer.TransferID
+			}
+		})
+	}
+	wg.Wait()
+	moved, made := 0, 0
+	for i := range keys {
+		a, b := ids[0][i], ids[1][i]
+		if a != "" && b != "" && a != b {
+			t.Errorf("key %d: got %s and %s, want one transfer", i, a, b)
+		}
+		if a != "" || b != "" {
+			moved += i%5 + 1
+			made++
+		}
+	}
+	if moved > start || moved < start-5 {
+		t.Errorf("got %d moved of %d", moved, start)
+	}
+	h.wantBalance(h.one, ann, uint64(start-moved))
+	h.wantBalance(h.one, bob, uint64(moved))
+	h.wantTransfers(made)
+	h.wantNoDeadlock(db)
+}
+
+// A hot balance that everybody pays into and out of, from two processes, with
+// withdrawals' kind of posting in between: no deadlock, no unit lost.
+func TestAHotBalanceBothWaysNeitherDeadlocksNorLoses(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	second, db := h.another()
+	services := []*transfer.Service{h.service, second}
+	const people, rounds, each = 20, 12, 1000
+	for i := range people {
+		h.fund(h.one, customer(fmt.Sprint("c", i)), each)
+	}
+	h.fund(h.one, custody, each)
+	var refused atomic.Int64
+	var wg sync.WaitGroup
+	for w := range callers {
+		wg.Go(func() {
+			for r := range rounds {
+				one, n := customer(fmt.Sprint("c", rand.IntN(people))), fmt.Sprint(rand.IntN(200)+1)
+				q := ask(fmt.Sprintf("%d-%d", w, r), one, custody, n)
+				if r%2 == 1 {
+					q = ask(fmt.Sprintf("%d-%d", w, r), custody, one, n)
+				}
+				if _, err := services[w%2].Request(t.Context(), h.one, q); fault.Is(err, fault.InsufficientBalance) {
+					refused.Add(1)
+				} else if err != nil {
+					t.Error(err)
+				}
+				if r%4 == 0 {
+					hold := ledger.Posting{Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: fmt.Sprintf("wd_%d_%d", w, r)}, Legs: []ledger.Leg{{
+						Debit:  h.account(h.one, one),
+						Credit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Withdrawing, Subject: *one.CustomerID}, Amount: money.Units(1),
+					}}}
+					err := h.db.InOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error { return ledger.Post(ctx, tx, hold) })
+					if err != nil && !errors.Is(err, ledger.ErrOverdraft) {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var sum uint64
+	err := h.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SELECT sum(balance) FROM ledger_balances`).Scan(&sum)
+	})
+	if err != nil || sum != (people+1)*each {
+		t.Errorf("got %d in all (%v), want %d", sum, err, (people+1)*each)
+	}
+	h.wantTransfers(callers*rounds - int(refused.Load()))
+	h.wantNoDeadlock(db)
+}
+
+// Organizations have a writer each: one that stands holds up nobody else.
+func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.fund(h.one, ann, 100)
+	h.fund(h.two, ann, 100)
+	// ann of the first organization is being changed by somebody.
+	tx, err := pgtest.Owner(t, h.db).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT set_config('app.org', $1, true)`, h.one); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SET LOCAL ROLE coffer_system`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT FROM customers WHERE org_id = $1 AND customer_id = 'ann' FOR UPDATE`, h.one); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.do(ask("k", ann, bob, "1"))
+		done <- err
+	}()
+	for i := range 5 {
+		if _, err := h.service.Request(t.Context(), h.two, ask(fmt.Sprint("k", i), ann, bob, "1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-done:
+		t.Errorf("got %v, want the first organization to wait", err)
+	default:
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("got %v, want the transfer", err)
+	}
+}
