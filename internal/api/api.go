@@ -29,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -45,6 +46,7 @@ type Config struct {
 	DB          *pg.DB
 	Chains      chain.Chains
 	Withdrawals *withdrawal.Service
+	Transfers   *transfer.Service
 	Wallets     withdrawal.Addresses
 	Prices      price.Source // nil: nothing has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.

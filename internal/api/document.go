@@ -134,6 +134,8 @@ func dataOf(t event.Type) reflect.Type {
 		return reflect.TypeFor[webhook.SwapFailed]()
 	case strings.HasPrefix(string(t), "CUSTOMER_DEPOSIT"):
 		return reflect.TypeFor[webhook.Deposit]()
+	case t == event.TransferCompleted:
+		return reflect.TypeFor[webhook.Transfer]()
 	case strings.HasPrefix(string(t), "CUSTOMER_WITHDRAW"):
 		return reflect.TypeFor[webhook.Withdrawal]()
 	}
@@ -195,6 +197,9 @@ func (d *drawing) refusal(codes []fault.Code) *huma.Response {
 	if slices.Contains(codes, fault.RateLimited) {
 		out.Headers["Retry-After"] = &huma.Param{Description: "Seconds until the next request is taken.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
 	}
+	if slices.Contains(codes, fault.CodeUnavailable) {
+		out.Headers["Retry-After"] = &huma.Param{Description: "Seconds after which to try again.", Required: true, Schema: &huma.Schema{Type: "string", Pattern: "^[0-9]+$"}}
+	}
 	out.Content = map[string]*huma.MediaType{"application/json": {
 		Schema: &huma.Schema{AllOf: []*huma.Schema{
 			{Ref: "#/components/schemas/Problem"},
@@ -219,7 +224,7 @@ func (d *drawing) problem() {
 			"param":         text("The field or parameter at fault, where there is one."),
 			"details":       {Type: "object", Description: "Small facts, by code.", AdditionalProperties: true},
 			"retryable":     {Type: "boolean", Description: "Whether the same request may succeed later without a change. Repeat a POST with its idempotencyKey."},
-			"existingId":    text("With IDEMPOTENCY_CONFLICT: the withdrawal that has the key."),
+			"existingId":    text("With IDEMPOTENCY_CONFLICT: the withdrawal or transfer that has the key."),
 			"currentStatus": text("With INVALID_STATE: the status it is in."),
 			"withdrawalId":  text("With WITHDRAWAL_RISK_BLOCKED: the record of the blocked withdrawal."),
 		},

@@ -48,6 +48,11 @@ var (
 		ApprovalReasons: webhook.List[string]{"USD_THRESHOLD"}, Approvals: webhook.Approvals{Required: 1},
 		Screening: webhook.WithdrawalScreening{Status: "NOT_CONFIGURED"}, Reference: pointer("order-77"), CreatedAt: exampleAt,
 	}
+	exampleTransfer = webhook.Transfer{
+		TransferID: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: "charge-991", MintID: 1, Mint: exampleShort,
+		Amount: "5000000", AmountDecimal: "5", From: webhook.Party{CustomerID: pointer("user_42")}, To: webhook.Party{Product: pointer("CUSTODIAL")},
+		Reference: pointer("order-77"), CreatedAt: exampleAt,
+	}
 	exampleCustomer = Customer{
 		CustomerID: "user_42", CustomerEmail: pointer("a@example.com"), Status: "ACTIVE",
 		Metadata: webhook.Metadata{"tier": "gold"}, CreatedAt: exampleAt, UpdatedAt: exampleAt,
@@ -67,8 +72,12 @@ var (
 	}
 
 	requestExamples = map[string]any{
-		"createDepositAddress":  DepositRequest{MintID: 1, CustomerID: "user_42"},
-		"createWithdrawal":      WithdrawRequest{MintID: 1, CustomerID: "user_42", Amount: "5000000", ToAddress: exampleDestination, IdempotencyKey: pointer("payout-991")},
+		"createDepositAddress": DepositRequest{MintID: 1, CustomerID: "user_42"},
+		"createWithdrawal":     WithdrawRequest{MintID: 1, CustomerID: "user_42", Amount: "5000000", ToAddress: exampleDestination, IdempotencyKey: pointer("payout-991")},
+		"createTransfer": TransferRequest{
+			MintID: 1, Amount: "5000000", From: TransferParty{CustomerID: pointer("user_42")}, To: TransferParty{Product: pointer("CUSTODIAL")},
+			IdempotencyKey: pointer("charge-991"),
+		},
 		"createWebhookEndpoint": EndpointRequest{URL: "https://example.com/hooks/coffer"},
 	}
 )

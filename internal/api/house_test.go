@@ -35,6 +35,7 @@ import (
 	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
@@ -122,6 +123,7 @@ func newHouse(t testing.TB, limits ...Limits) *house {
 	h.server.Config.Handler = New(Config{
 		DB: db, Chains: chains, Wallets: h.book, Prices: prices,
 		Withdrawals: &withdrawal.Service{DB: db, Chains: chains, Wallets: h.book, Prices: prices},
+		Transfers:   transfer.New(db),
 		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset},
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",
 		Log: newLogger(h.logs), Limits: append(limits, Limits{})[0],

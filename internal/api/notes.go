@@ -5,6 +5,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/transfer"
 )
 
 // This file has the words of the published document. Its shapes are drawn from
@@ -27,6 +28,7 @@ var groups = []struct{ name, text string }{
 	{"Customers", "Your customers, by your own ids, and what they have."},
 	{"Deposits", "Addresses, and what arrived there."},
 	{"Withdrawals", "Payments from customers' balances."},
+	{"Transfers", "Money that moves between balances, without a chain."},
 	{"Webhooks", "Where events go, the feed of all events, and the keys that sign them."},
 	{"Meta", "About this interface."},
 }
@@ -108,6 +110,11 @@ var notes = map[string]note{
 	"Deposit.":             {text: "A transfer to one of your customers' addresses. Credit your user on CUSTOMER_DEPOSIT with isFlagged false, or on CUSTOMER_DEPOSIT_APPROVED; never on both."},
 	"WithdrawRequest.":     {text: "Asks for a payment from a customer's balance."},
 	"Withdrawal.":          {text: "A payment from a customer's balance to an address."},
+	"TransferRequest.":     {text: "Asks for money to move between two balances."},
+	"TransferParty.":       {text: "One side: exactly one of a customer and a product."},
+	"Transfer.":            {text: "Money that moved between two balances of your organization. It has no states: it is done."},
+	"Party.":               {text: "One side of a transfer: a customer or a product."},
+	"TransferPage.":        {text: "A page of transfers."},
 	"Screening.":           {text: "What risk screening said of where a deposit came from."},
 	"WithdrawalScreening.": {text: "What risk screening said of a destination."},
 	"FlagReason.":          {text: "Why a deposit is held."},
@@ -269,6 +276,16 @@ var notes = map[string]note{
 	"broadcastAt":               {text: "When it was first sent."},
 	"completedAt":               {text: "When its end became final."},
 
+	"transferId":                     {text: "The transfer.", example: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"from":                           {text: "Who pays."},
+	"to":                             {text: "Who receives."},
+	"product":                        {text: "A balance of your own organization.", enum: transfer.Products},
+	"TransferRequest.idempotencyKey": {text: "Your name for the transfer you mean: 1 to 255 printable ASCII characters without a space. It never expires. Required, here or in the header Idempotency-Key.", pattern: "^[!-~]{1,255}$", example: "charge-991"},
+	"TransferRequest.mintId":         {text: "The mint: a token on a chain.", bounds: map[string]any{"minimum": 1}, example: 1},
+	"TransferRequest.amount":         {text: "Whole atomic units; whole tokens with useDecimal, with no more digits after the point than the mint has decimals. ASCII digits, no sign, no exponent, no leading zero.", bounds: map[string]any{"minLength": 1}, example: "5000000"},
+	"TransferRequest.reference":      {text: "Your own reference, shown again and searchable.", bounds: map[string]any{"minLength": 1, "maxLength": 255}, example: "order-77"},
+	"TransferRequest.metadata":       {text: "Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500.", bounds: map[string]any{"maxProperties": 20}},
+
 	"endpointId":                  {text: "The webhook endpoint.", example: "we_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"url":                         {text: "Where events are posted: HTTPS, and no address inside a private network.", format: "uri", example: "https://example.com/hooks/coffer"},
 	"EndpointRequest.url":         {text: "Where events are posted: HTTPS, and no address inside a private network.", bounds: map[string]any{"minLength": 1, "maxLength": 2048}, example: "https://example.com/hooks/coffer"},
@@ -288,7 +305,7 @@ var notes = map[string]note{
 	"environment":    {text: "LIVE, or TEST for everything that moves no money of a main network.", enum: []string{"LIVE", "TEST"}},
 	"organizationId": {text: "Your organization."},
 	"sequence":       {text: "1, 2, … within your organization, without gaps."},
-	"Envelope.data":  {text: "The object that the event tells of: a deposit, a withdrawal or a failed swap."},
+	"Envelope.data":  {text: "The object that the event tells of: a deposit, a withdrawal, a transfer or a failed swap."},
 }
 
 // problemNote is what the document says of a code.
@@ -312,13 +329,14 @@ var problems = map[fault.Code]problemNote{
 	fault.MintNotFound:           {fault.Invalid, "there is no such mint", "mintId", "There is no mint 99." + nothing + " GET /mints lists the ones there are.", nil},
 	fault.InvalidCursor:          {fault.Invalid, "the cursor belongs to another list, order or filter, or was changed", "cursor", "This cursor does not belong to this list: start again without a cursor.", nil},
 	fault.IdempotencyKeyMismatch: {fault.Invalid, "the body and the header give different keys", "idempotencyKey", "The request gives two different idempotency keys." + untouched + " Give one.", nil},
+	fault.SameAccount:            {fault.Invalid, "both sides of the transfer are the same balance", "to", "The transfer goes from a balance to itself. Nothing was moved. Give two different ones.", nil},
 	fault.CodeUnauthorized:       {fault.Unauthorized, "the key is missing, malformed, unknown or rolled; says nothing about earlier attempts", "", "The x-api-key header does not carry a valid key. Nothing was done; this says nothing about earlier attempts.", nil},
 	fault.CustomerFrozen:         {fault.Forbidden, "the customer is frozen", "customerId", "This customer is frozen, so nothing may leave the balance." + nothing + " Whoever froze the customer has to lift it first.", nil},
 	fault.OrganizationFrozen:     {fault.Forbidden, "the organization is frozen", "", "Your organization is frozen, so nothing may leave its balances." + nothing + " Ask the operator of this service.", nil},
 	fault.CodeNotFound:           {fault.NotFound, "there is no such thing in your organization", "", "Your organization has nothing with this id. No money was touched.", nil},
 	fault.BodyTooLarge:           {fault.Invalid, "the body is larger than 64 KB", "", "A body has at most 65536 bytes." + untouched + " Send a smaller one.", nil},
 	fault.UnsupportedMediaType:   {fault.Invalid, "the body is not sent as application/json", "", "The body has to be JSON, sent with Content-Type: application/json." + untouched + " Send it so.", nil},
-	fault.IdempotencyConflict:    {fault.Conflict, "the key belongs to a withdrawal with other parameters", "idempotencyKey", "This idempotencyKey belongs to another withdrawal." + nothing + " Use a new key for a new payment.", map[string]any{"existingId": exampleWithdrawalID}},
+	fault.IdempotencyConflict:    {fault.Conflict, "the key belongs to a request with other parameters", "idempotencyKey", "This idempotencyKey belongs to another withdrawal." + nothing + " Use a new key for a new payment.", map[string]any{"existingId": exampleWithdrawalID}},
 	fault.InvalidState:           {fault.Conflict, "there are ten endpoints already", "", "An organization has at most 10 webhook endpoints. Delete one first. Nothing was created.", nil},
 	fault.InsufficientBalance:    {fault.Unprocessable, "the customer has less than the amount, or is not known", "amount", "The customer's available balance is smaller than the amount." + nothing + " Ask for less, or wait for a deposit.", nil},
 	fault.DestinationNotAllowed:  {fault.Unprocessable, "the destination is ours, a token's contract, or nobody's", "toAddress", "Withdrawals to this address are not allowed: nobody holds its key, so the money would be lost." + nothing + " Give an address of your customer's own.", nil},

@@ -61,6 +61,9 @@ func problem(f *fault.Fault, requestID string) map[string]any {
 	return body
 }
 
+// unavailableSeconds is when to come back after a 503.
+const unavailableSeconds = "1"
+
 // kindInternal has no status of its own: whatever is not a refusal is our fault.
 const kindInternal fault.Kind = 0
 
@@ -98,6 +101,9 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		a.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("requestId", requestID(r)),
 			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	if f.Kind == fault.Unavailable && w.Header().Get("Retry-After") == "" {
+		w.Header().Set("Retry-After", unavailableSeconds)
 	}
 	w.Header().Del("Etag")
 	w.Header().Set("Cache-Control", "no-store")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -37,11 +38,12 @@ type success struct {
 type header struct{ name, text string }
 
 var (
-	keyAlias = header{"Idempotency-Key", "Another way to give idempotencyKey. Given both ways, both have to be the same."}
-	replayed = header{"Idempotent-Replayed", "true when the key was known: nothing was done, and the withdrawal is shown as it is now."}
-	warned   = header{"Warning", "customerEmail ignored: another e-mail is known for this customer and stays."}
-	etag     = header{"ETag", "Changes when the catalogue does. Send it back as If-None-Match."}
-	onlyIf   = header{"If-None-Match", "An ETag of an earlier answer: 304 when it still holds."}
+	keyAlias         = header{"Idempotency-Key", "Another way to give idempotencyKey. Given both ways, both have to be the same."}
+	replayed         = header{"Idempotent-Replayed", "true when the key was known: nothing was done, and the withdrawal is shown as it is now."}
+	replayedTransfer = header{"Idempotent-Replayed", "true when the key was known: nothing was done, and the transfer is shown again."}
+	warned           = header{"Warning", "customerEmail ignored: another e-mail is known for this customer and stays."}
+	etag             = header{"ETag", "Changes when the catalogue does. Send it back as If-None-Match."}
+	onlyIf           = header{"If-None-Match", "An ETag of an earlier answer: 304 when it still holds."}
 )
 
 var routes = []route{
@@ -130,6 +132,41 @@ var routes = []route{
 		answers: []success{{http.StatusOK, "The withdrawal.", webhook.Withdrawal{}, exampleWithdrawal, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getWithdrawal,
+	},
+	{
+		method: http.MethodPost, path: "/transfers", name: "createTransfer", group: "Transfers",
+		summary: "Move money between balances",
+		text:    "Moves an amount between a customer and a product of yours, two customers or two products: at once, without a chain. An unknown customer who receives is made. The idempotencyKey is required: the same key and parameters again show the same transfer and move nothing more, for ever. A 4xx means that this request moved nothing. After a 5xx or no answer, repeat with the same key.",
+		body:    TransferRequest{},
+		limits:  true,
+		headers: []header{keyAlias},
+		answers: []success{{http.StatusCreated, "The transfer. It is done.", webhook.Transfer{}, exampleTransfer, []header{replayedTransfer}}},
+		faults: []fault.Code{
+			fault.InvalidAmount, fault.MintNotFound, fault.SameAccount, fault.IdempotencyKeyMismatch,
+			fault.CustomerFrozen, fault.OrganizationFrozen, fault.IdempotencyConflict,
+			fault.InsufficientBalance, fault.WithdrawalsSuspended,
+		},
+		handle: (*api).createTransfer,
+	},
+	{
+		method: http.MethodGet, path: "/transfers", name: "listTransfers", group: "Transfers",
+		summary: "List transfers", text: "The organization's transfers. With idempotencyKey the one that has the key.",
+		query: listParameters(
+			parameter{name: "customerId", kind: textParameter, max: 128, text: "Only from or to this customer, compared byte for byte."},
+			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only from or to this product."},
+			mintFilter,
+			parameter{name: "reference", kind: textParameter, max: 255, text: "Only with this reference of yours."},
+			parameter{name: "idempotencyKey", kind: textParameter, max: 255, text: "Only the one with this key."}),
+		answers: []success{{http.StatusOK, "A page of transfers.", Page[webhook.Transfer]{}, page1(exampleTransfer), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listTransfers,
+	},
+	{
+		method: http.MethodGet, path: "/transfers/{transferId}", name: "getTransfer", group: "Transfers",
+		summary: "Read a transfer", text: "One transfer.",
+		answers: []success{{http.StatusOK, "The transfer.", webhook.Transfer{}, exampleTransfer, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).getTransfer,
 	},
 	{
 		method: http.MethodGet, path: "/customers", name: "listCustomers", group: "Customers",

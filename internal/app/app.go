@@ -37,6 +37,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -257,7 +258,7 @@ func (a *App) wireEdges() error {
 	}
 	a.public = api.New(api.Config{
 		Limits: limits,
-		DB:     a.db, Chains: a.chains, Withdrawals: a.withdraw, Wallets: a.book, Prices: a.prices, WebhookKeys: []string{key.Public()},
+		DB:     a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: []string{key.Public()},
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development},
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log,
 	})

@@ -78,6 +78,7 @@ var places = []place{
 	{"internal/states", foundations, testOnly},
 	{"internal/jobs", foundations, 0},
 	{"internal/seal", foundations, 0},
+	{"internal/group", foundations, 0},
 	{"internal/localworld/tied", foundations, 0},
 	{"internal/localworld/anvil", foundations, mayHTTP | mayKeys},
 	{"internal/localworld/anvil/anviltest", foundations, testOnly | mayKeys},
@@ -106,6 +107,7 @@ var places = []place{
 	{"internal/deposit", features, 0},
 	{"internal/withdrawal", features, 0},
 	{"internal/sweep", features, 0},
+	{"internal/transfer", features, 0},
 
 	{"internal/verify", over, 0},
 	{"internal/report", over, 0},

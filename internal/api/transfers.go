@@ -1,0 +1,89 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// TransferRequest is the body of POST /transfers. The key is required, in the
+// body or in its header.
+type TransferRequest struct {
+	IdempotencyKey *string            `json:"idempotencyKey,omitempty"`
+	MintID         int                `json:"mintId"`
+	Amount         string             `json:"amount"`
+	UseDecimal     bool               `json:"useDecimal,omitempty"`
+	From           TransferParty      `json:"from"`
+	To             TransferParty      `json:"to"`
+	Reference      *string            `json:"reference,omitempty"`
+	Metadata       *map[string]string `json:"metadata,omitempty"`
+}
+
+// TransferParty is one side of a transfer that is asked for.
+type TransferParty struct {
+	CustomerID *string `json:"customerId,omitempty"`
+	Product    *string `json:"product,omitempty"`
+}
+
+func (a *api) createTransfer(c *call) (answer, error) {
+	var body TransferRequest
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	if err := mintIDPossible(body.MintID); err != nil {
+		return answer{}, err
+	}
+	key, err := idempotencyKey(c.Header, body.IdempotencyKey)
+	if err != nil {
+		return answer{}, err
+	}
+	if key == nil {
+		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"A transfer needs an idempotencyKey, in the body or in the header Idempotency-Key."+untouched+" Send one key for each transfer you mean.").On("idempotencyKey")
+	}
+	r := transfer.Request{
+		MintID: body.MintID, Amount: body.Amount, UseDecimal: body.UseDecimal,
+		From: transfer.Party(body.From), To: transfer.Party(body.To), IdempotencyKey: *key,
+		Reference: body.Reference, Actor: audit.APIKey(c.org),
+		Limit: func() error { return a.limit(c) },
+	}
+	if body.Metadata != nil {
+		r.Metadata = *body.Metadata
+	}
+	out, err := a.conf.Transfers.Request(c.Context(), c.org, r)
+	if err != nil {
+		return answer{}, err
+	}
+	if out.Replayed {
+		c.warn.Set("Idempotent-Replayed", "true")
+	}
+	return answer{status: http.StatusCreated, body: out.Transfer}, nil
+}
+
+func (a *api) listTransfers(c *call) (answer, error) {
+	p, err := a.place(c, "transfers")
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := a.conf.Transfers.List(c.Context(), c.org, transfer.Filter{
+		CustomerID: c.query["customerId"], Product: c.query["product"], MintID: c.query.number("mintId"),
+		Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
+		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
+	}, p)
+	if err != nil {
+		return answer{}, err
+	}
+	same := func(t webhook.Transfer) webhook.Transfer { return t }
+	return answer{status: http.StatusOK, body: listed(a, c, "transfers", found, same)}, nil
+}
+
+func (a *api) getTransfer(c *call) (answer, error) {
+	t, err := a.conf.Transfers.ByID(c.Context(), c.org, c.param("transferId"))
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: t}, nil
+}
