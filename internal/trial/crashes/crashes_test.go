@@ -84,7 +84,7 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 	for _, family := range []struct {
 		letter      string
 		first, last int
-	}{{"W", 1, 30}, {"A", 1, 6}, {"D", 1, 14}, {"S", 1, 10}, {"K", 1, 8}, {"O", 5, 8}} {
+	}{{"W", 1, 30}, {"A", 1, 6}, {"D", 1, 14}, {"S", 1, 10}, {"K", 1, 8}, {"O", 5, 8}, {"T", 1, 2}} {
 		for n := family.first; n <= family.last; n++ {
 			name := family.letter + string(rune('0'+n/10)) + string(rune('0'+n%10))
 			if !played[name] {
@@ -112,7 +112,7 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 	}
 }
 
-// Rules WD-7, WD-10 and IDEM-1: the service, its signer or the database dies, or
+// Rules WD-7, WD-10, IDEM-1, TR-6 and TR-9: the service, its signer or the database dies, or
 // the answer to a commit is lost, at the steps where most is at stake; the
 // receiver gets the amount once, and the books agree with the chain. make crash
 // plays all points with all faults.
@@ -125,7 +125,7 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 	}
 	began := time.Now()
 	report, err := Run(t.Context(), Options{Program: program, Worlds: 1, Only: []string{
-		"W03 cut", "W11 signer", "W14 kill", "W18 postgres", "W27 cut", "D08 cut", "S04 kill",
+		"W03 cut", "W11 signer", "W14 kill", "W18 postgres", "W27 cut", "D08 cut", "S04 kill", "T01 kill", "T02 kill", "T02 cut",
 	}})
 	if err != nil {
 		t.Fatal(err)

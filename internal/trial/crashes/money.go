@@ -205,7 +205,7 @@ func (s *stage) settled(ctx context.Context) error {
 	}
 	var claims []oracle.Claim
 	left := new(big.Int).Set(s.deposited)
-	balance := big.NewInt(richUnits)
+	balance := new(big.Int).Sub(big.NewInt(richUnits), s.given)
 	for _, p := range s.claims {
 		c := oracle.Claim{ID: p.made.WithdrawalID, Asset: s.asset(), To: p.to.Hex(), Amount: p.unit, Paid: p.last.Status == paid}
 		if c.Paid {
@@ -261,11 +261,11 @@ func (s *stage) told(ctx context.Context) error {
 				errs = append(errs, fmt.Errorf("the feed goes from event %d to %d", after, e.Sequence))
 			}
 			after = e.Sequence
-			var of struct{ WithdrawalID, DepositID string }
+			var of struct{ WithdrawalID, DepositID, TransferID string }
 			if err := json.Unmarshal(e.Data, &of); err != nil {
 				return err
 			}
-			what := string(e.Type) + " of " + of.WithdrawalID + of.DepositID
+			what := string(e.Type) + " of " + of.WithdrawalID + of.DepositID + of.TransferID
 			if other, twice := seen[what]; twice {
 				errs = append(errs, fmt.Errorf("%s was told twice, as %s and %s", what, other, e.ID))
 			}

@@ -80,6 +80,9 @@ var points = []point{
 	{name: "D13", what: "included again in another block, before commit", play: includedAgain},
 	{name: "D14", what: "a block that cannot be decoded", at: outside, play: undecodable, faults: hard},
 
+	{name: "T01", what: "transfers written together, before commit", play: moved1},
+	{name: "T02", what: "commit of transfers: answer lost", commit: true, play: moved1},
+
 	{name: "S01", what: "planned, before commit", play: swept1},
 	{name: "S02", what: "gas top-up stored, before broadcast", play: swept1},
 	{name: "S03", what: "top-up settled, sweep not admitted", play: swept1},

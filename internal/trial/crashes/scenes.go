@@ -36,6 +36,43 @@ func payment1(ctx context.Context, s *stage) error {
 	return s.completed(ctx, p, paid)
 }
 
+// moved1 is a transfer through the point, to a customer who was never seen. The
+// same key shows the same transfer, whichever of its callers has made it.
+func moved1(ctx context.Context, s *stage) error {
+	to := "user_" + s.name
+	body := map[string]any{
+		"idempotencyKey": s.name, "mintId": s.usdc.ID, "amount": fmt.Sprint(paymentUnits),
+		"from": map[string]string{"customerId": rich}, "to": map[string]string{"customerId": to},
+	}
+	var made webhook.Transfer
+	ask := func(ctx context.Context) error {
+		status, err := s.call(ctx, http.MethodPost, "/transfers", body, &made)
+		if err == nil && status != http.StatusCreated {
+			err = fmt.Errorf("POST /transfers: got %d, want 201", status)
+		}
+		return err
+	}
+	err := s.through(ctx, s.point.name, func(ctx context.Context) error {
+		s.together(func() error { return ask(ctx) })
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.returned(ctx); err != nil {
+		return err
+	}
+	first := made.TransferID
+	if err := ask(ctx); err != nil {
+		return err
+	}
+	if made.TransferID != first {
+		return fmt.Errorf("the same key got %s and then %s", first, made.TransferID)
+	}
+	s.given.Add(s.given, big.NewInt(paymentUnits))
+	return s.has(ctx, to, big.NewInt(paymentUnits))
+}
+
 // lied is a payment whose provider does not say what it does.
 func lied(ctx context.Context, s *stage) error {
 	p := s.newPayment()

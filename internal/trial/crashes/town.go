@@ -66,13 +66,14 @@ type town struct {
 
 	usdc      localworld.Mint
 	claims    []*payment
+	given     *big.Int // USDC that the rich customer has transferred to others
 	deposited *big.Int // USDC that was sent to addresses of ours
 	cells     int      // played here
 }
 
 // newTown starts everything and makes one customer rich.
 func newTown(ctx context.Context, program string) (t *town, err error) {
-	t = &town{program: program, log: &tail{}, deposited: new(big.Int)}
+	t = &town{program: program, log: &tail{}, deposited: new(big.Int), given: new(big.Int)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.stop())
@@ -113,6 +114,7 @@ func newTown(ctx context.Context, program string) (t *town, err error) {
 	every := []webhook.Type{
 		webhook.CustomerDeposit, webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdraw,
 		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
+		webhook.TransferCompleted,
 	}
 	if status, err := t.call(ctx, http.MethodPost, "/webhook-endpoints", map[string]any{"url": t.receiver.url + hookPath, "events": every}, &hook); err != nil || status != http.StatusCreated {
 		return t, fmt.Errorf("register the webhook: %d %w", status, err)
