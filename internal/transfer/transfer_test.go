@@ -126,7 +126,8 @@ func TestAKeyAnswersTheSameTransferForEver(t *testing.T) {
 	}
 	for _, r := range []transfer.Request{
 		ask("k", ann, bob, "99"), ask("k", bob, ann, "100"), ask("k", ann, custody, "100"), ask("k", ann, ann, "100"), ask("k", ann, bob, "x"),
-		{MintID: eth, Amount: "100", From: ann, To: bob, IdempotencyKey: "k"}, {MintID: 99, Amount: "100", From: ann, To: bob, IdempotencyKey: "k"},
+		{MintID: eth, Amount: "100", From: ann, To: bob, IdempotencyKey: "k"},
+		{MintID: 99, Amount: "100", From: ann, To: bob, IdempotencyKey: "k"},
 	} {
 		_, err := h.do(r)
 		if f := fault.Of(err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first.Transfer.TransferID {
