@@ -175,6 +175,9 @@ func (s *stage) unanswered(ctx context.Context, file string) error {
 		return err
 	}
 	pause(ctx, muteMore)
+	// Its answer is gone. What is asked anew over other connections is to be heard:
+	// a repetition that is not would hang until its caller gives up.
+	s.wire.mute.Store(false)
 	if err := s.inflict(ctx, func() error { return nil }); err != nil {
 		return err
 	}

@@ -235,7 +235,7 @@ func table(cells []cell, opts Options, r Report) string {
 	if len(opts.Points) == 0 {
 		b.WriteString("\nnot played:\n")
 		for _, u := range unplayed {
-			fmt.Fprintf(&b, "%s  %s\n", u.name, u.why)
+			fmt.Fprintf(&b, "%-8s %s\n", u.name, u.why)
 		}
 	}
 	verdict := "every crash was survived"

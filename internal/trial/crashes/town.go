@@ -59,6 +59,8 @@ type town struct {
 	provider *provider
 	receiver *receiver
 	tools    *app.App
+	looking  sync.Mutex
+	eye      *pgx.Conn // the superuser's, for query; nil until it is needed
 	oracle   *oracle.Chain
 	mining   atomic.Bool
 	stopMine context.CancelFunc
@@ -301,6 +303,9 @@ func (t *town) stop() error {
 			errs = append(errs, p.kill())
 		}
 	}
+	if t.eye != nil {
+		_ = t.eye.Close(context.Background()) // it was for looking
+	}
 	if t.tools != nil {
 		errs = append(errs, t.tools.Close())
 	}
@@ -369,18 +374,32 @@ func (t *town) try(ctx context.Context, method, path string, payload []byte, int
 	return resp.StatusCode, json.Unmarshal(b, into)
 }
 
-// query reads one row from the database as its superuser, or changes something.
-func (t *town) query(ctx context.Context, sql string, args []any, into ...any) error {
-	conn, err := pgx.Connect(ctx, t.world.Database().SuperURL(local.Database))
-	if err != nil {
-		return err
+// query reads one row from the database as its superuser, or changes something. The
+// connection is kept; one that fails is given up, and what it was for is asked once
+// more, because the server may have been killed since.
+func (t *town) query(ctx context.Context, sql string, args []any, into ...any) (err error) {
+	t.looking.Lock()
+	defer t.looking.Unlock()
+	for again := t.eye != nil; ; again = false {
+		if t.eye == nil {
+			if t.eye, err = pgx.Connect(ctx, t.world.Database().SuperURL(local.Database)); err != nil {
+				return err
+			}
+		}
+		if len(into) == 0 {
+			_, err = t.eye.Exec(ctx, sql, args...)
+		} else {
+			err = t.eye.QueryRow(ctx, sql, args...).Scan(into...)
+		}
+		if err == nil {
+			return nil
+		}
+		_ = t.eye.Close(context.WithoutCancel(ctx)) // it has failed
+		t.eye = nil
+		if !again {
+			return err
+		}
 	}
-	defer conn.Close(ctx)
-	if len(into) == 0 {
-		_, err := conn.Exec(ctx, sql, args...)
-		return err
-	}
-	return conn.QueryRow(ctx, sql, args...).Scan(into...)
 }
 
 // open is what is still under way, by kind; empty when nothing is.
