@@ -69,7 +69,7 @@ drill: setup ## restore old backups, lost journals and seeds as the runbook says
 .PHONY: soak
 soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
 	@go test -c -o bin/soak.test ./internal/trial/soak
-	@bin/soak.test -test.run '^TestSoak$$' -test.parallel 4 -test.timeout 0 \
+	@GOGC=400 bin/soak.test -test.run '^TestSoak$$' -test.parallel 4 -test.timeout 0 \
 		-soak.seed $(or $(SEED),0) -soak.runs $(or $(RUNS),300) -soak.steps $(or $(STEPS),220)
 
 .PHONY: mutants
