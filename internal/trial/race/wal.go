@@ -38,8 +38,8 @@ type relation struct {
 // What the log is read by.
 const (
 	walSlot      = "race"
-	walPiece     = 200_000 // changes that are read at once, and the rest of a transaction
-	walEvery     = 200 * time.Millisecond
+	walPiece     = 200_000          // changes that are read at once, and the rest of a transaction
+	walEvery     = 10 * time.Second // each look reads some seconds again, from the last place that the server can begin at
 	walWrongMax  = 10
 	balancesName = "ledger_balances"
 )
@@ -108,7 +108,7 @@ func (w *walTail) follow(ctx context.Context, stop <-chan struct{}) error {
 			if err != nil {
 				return fmt.Errorf("read the log: %w", err)
 			}
-			if n == 0 {
+			if n < walPiece {
 				break
 			}
 		}
