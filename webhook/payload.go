@@ -21,7 +21,7 @@ const (
 
 // Extension events. Only an endpoint that names them receives them.
 const (
-	CustomerDepositReversed   Type = "CUSTOMER_DEPOSIT_REVERSED"   // Deposit: finality itself broke
+	CustomerDepositReversed   Type = "CUSTOMER_DEPOSIT_REVERSED"   // Deposit with Reversal: finality itself broke, and the credit is taken back
 	CustomerWithdrawBlocked   Type = "CUSTOMER_WITHDRAW_BLOCKED"   // Withdrawal: refused by risk screening
 	CustomerWithdrawApproved  Type = "CUSTOMER_WITHDRAW_APPROVED"  // Withdrawal: a person approved it
 	CustomerWithdrawRejected  Type = "CUSTOMER_WITHDRAW_REJECTED"  // Withdrawal: a person removed it
@@ -105,10 +105,22 @@ type Deposit struct {
 	ContractAddress   *string `json:"contractAddress,omitempty"`
 	UnsupportedReason *string `json:"unsupportedReason,omitempty"`
 
+	// Present only for what is REVERSED.
+	Reversal *Reversal `json:"reversal,omitempty"`
+
 	DetectedAt  *Time `json:"detectedAt"`
 	ConfirmedAt *Time `json:"confirmedAt"`
 	CreditedAt  *Time `json:"creditedAt"`
 	CreatedAt   Time  `json:"createdAt"`
+}
+
+// Reversal is how a credit was taken back because the chain's finality itself
+// broke and the transfer is not on it any more. TakenBack and Loss are the
+// deposit's amount together.
+type Reversal struct {
+	ReversedAt Time   `json:"reversedAt"`
+	TakenBack  string `json:"takenBack"` // atomic units, taken from the customer's balance
+	Loss       string `json:"loss"`      // atomic units that the customer did not have any more
 }
 
 // Screening is what risk screening said about where a deposit came from.

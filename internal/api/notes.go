@@ -95,6 +95,7 @@ var chainNames = []string{
 var depositStatuses = []string{
 	"DETECTED", "CONFIRMING", "SCREENING", "CREDITED", "FLAGGED", "APPROVING", "REJECTING", "REDIRECTING",
 	"RESOLUTION_STUCK", "REJECTED", "REDIRECTED", "ORPHANED", "UNSUPPORTED", "BELOW_MINIMUM",
+	"REVERSED",
 }
 
 func units(text string) note { return note{text: text, pattern: amountPattern, example: "5000000"} }
@@ -207,6 +208,11 @@ var notes = map[string]note{
 	"depositSwapId":          {text: "The deposit swap that this credit completes, or null."},
 	"sweepTxHash":            {text: "The transaction that moved it to the treasury; null until it has."},
 	"unsupportedReason":      {text: "Why it is not credited. Present only for what is UNSUPPORTED."},
+	"reversal":               {text: "How the credit was taken back. Present only for what is REVERSED: the chain's finality itself broke, and the transfer is not on it any more."},
+	"Reversal.":              {text: "How a credit was taken back because the chain's finality itself broke."},
+	"reversedAt":             {text: "When it was taken back."},
+	"takenBack":              units("What was taken from the customer's balance, in atomic units."),
+	"loss":                   units("What the customer did not have any more, in atomic units. With takenBack it is the deposit's amount."),
 	"detectedAt":             {text: "When it was first seen."},
 	"confirmedAt":            {text: "When its block became final."},
 	"creditedAt":             {text: "When it was credited."},

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/jobs"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -64,6 +65,7 @@ type App struct {
 	book     *wallet.Book
 	prices   price.Source
 	sweepers map[chain.Name]*sweep.Sweeper
+	walkers  map[chain.Name]*scan.Walker
 	withdraw *withdrawal.Service
 
 	listener, private net.Listener
@@ -134,8 +136,10 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	if err := a.open(ctx, noSigner{}, attest); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
+	deposits := deposit.New(a.db, a.book, a.prices, log)
 	for name, ch := range a.chains {
 		a.sweepers[name] = sweep.New(a.db, ch, a.book, a.prices, sweep.Config{}, a.log)
+		a.walkers[name] = scan.New(a.db, scan.Config{Chain: name, Reader: ch.Reader, Concerned: concerned(deposits)}, deposits, a.log)
 	}
 	return a, nil
 }
@@ -153,7 +157,7 @@ func (noSigner) Issue(context.Context, signer.WalletRef) (signer.Issued, error) 
 func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {
 	return &App{
 		conf: conf, log: log, opened: make(chan struct{}), closers: []func() error{closeSigner},
-		sweepers: map[chain.Name]*sweep.Sweeper{}, prices: price.Fixed{Prices: conf.fixedPrices()},
+		sweepers: map[chain.Name]*sweep.Sweeper{}, walkers: map[chain.Name]*scan.Walker{}, prices: price.Fixed{Prices: conf.fixedPrices()},
 	}
 }
 
@@ -191,7 +195,7 @@ func (a *App) openChains(ctx context.Context) error {
 
 func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk) {
 	paces := a.conf.Paces
-	walk := scan.Config{Chain: name, Reader: ch.Reader, Poll: time.Duration(paces.Scan)}
+	walk := scan.Config{Chain: name, Reader: ch.Reader, Poll: time.Duration(paces.Scan), Concerned: concerned(deposits)}
 	if start := a.conf.Chains[name].StartHeight; start > 0 {
 		before := start - 1
 		walk.Start = &before
@@ -204,11 +208,18 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk)
 	}, a.log)
 	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep)}, a.log)
 	a.sweepers[name] = sweeper
+	a.walkers[name] = scan.New(a.db, walk, deposits, a.log)
 	a.loops = append(a.loops,
-		loop{"scan " + string(name), scan.New(a.db, walk, deposits, a.log).Run},
+		loop{"scan " + string(name), a.walkers[name].Run},
 		loop{"dispatch " + string(name), desk.Run},
 		loop{"sweep " + string(name), sweeper.Run},
 	)
+}
+
+// concerned are all that have built on final blocks, in the order in which they
+// are told that some are gone.
+func concerned(deposits *deposit.Desk) []finality.Concerned {
+	return []finality.Concerned{deposits}
 }
 
 // checkBooks is the chore of the verifier.
@@ -374,6 +385,9 @@ func (a *App) Withdrawals() *withdrawal.Service { return a.withdraw }
 
 // Sweeper is the sweeper of a chain, or nil.
 func (a *App) Sweeper(name chain.Name) *sweep.Sweeper { return a.sweepers[name] }
+
+// Walker is the walker of a chain, or nil.
+func (a *App) Walker(name chain.Name) *scan.Walker { return a.walkers[name] }
 
 // Treasury is the wallet that an organization's payments on a chain come from,
 // and that its operator sends gas to.

@@ -29,6 +29,8 @@ type commands struct {
 	Settings    settingsCmd `cmd:"" help:"Show and change an organization's settings."`
 	Sweep       sweepCmd    `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
 	Wallets     walletsCmd  `cmd:"" help:"Show each organization's treasury on each chain, where gas is sent, and the gas in it."`
+	Chain       chainCmd    `cmd:"" help:"Look at a chain whose finality broke, and decide."`
+	Freezes     freezesCmd  `cmd:"" help:"Show what is frozen, and lift it."`
 	Verify      verifyCmd   `cmd:"" help:"Check the books against themselves and against the chains."`
 	Keys        keysCmd     `cmd:"" help:"Create, show, back up and restore the keys."`
 	Org         orgCmd      `cmd:"" help:"Create organizations."`

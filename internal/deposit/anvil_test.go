@@ -32,12 +32,12 @@ import (
 )
 
 const (
-	slots    = 2
-	finality = 2 * slots // blocks from the latest to the final one
-	usdt     = 3
-	dai      = 4
-	feeToken = 5
-	liar     = 6
+	slots      = 2
+	untilFinal = 2 * slots // blocks from the latest to the final one
+	usdt       = 3
+	dai        = 4
+	feeToken   = 5
+	liar       = 6
 )
 
 // ether is a customer's address of the real signer on a real chain.
@@ -62,7 +62,7 @@ func openEther(t *testing.T) *ether {
 	r := &ether{node: node, at: map[int]common.Address{
 		usdc: tokens.USDC.Address, usdt: tokens.USDT.Address, dai: tokens.DAI.Address, feeToken: fees, liar: lies,
 	}}
-	r.mine(t, finality)
+	r.mine(t, untilFinal)
 	c, err := evm.New(t.Context(), evm.Config{
 		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{node.URL}, Agree: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
@@ -157,7 +157,7 @@ func TestOnARealChainEveryKindOfArrivalIsCreditedAtFinality(t *testing.T) {
 	for _, mintID := range []int{usdc, usdt, dai} {
 		r.transfer(t, mintID, int64(mintID)*1_000_000)
 	}
-	r.mine(t, finality)
+	r.mine(t, untilFinal)
 	r.walk(t)
 	if n := r.count(t, `SELECT count(*) FROM ledger_transfers`); n != 0 {
 		t.Errorf("before finality: got %d postings, want none", n)
@@ -186,15 +186,15 @@ func TestOnARealChainADepositThatAReorganizationRemovesIsNeverCredited(t *testin
 	r := openEther(t)
 	r.transfer(t, usdc, 1_000_000)
 	r.send(t, r.to, 1000, nil)
-	r.mine(t, finality)
+	r.mine(t, untilFinal)
 	r.walk(t)
 	if got := r.list(t, deposit.Filter{Status: "CONFIRMING"}); len(got) != 2 {
 		t.Fatalf("got %d CONFIRMING, want 2", len(got))
 	}
-	if err := r.node.Reorg(t.Context(), finality); err != nil {
+	if err := r.node.Reorg(t.Context(), untilFinal); err != nil {
 		t.Fatal(err)
 	}
-	r.mine(t, 3*finality)
+	r.mine(t, 3*untilFinal)
 	r.walk(t)
 	if n := r.count(t, `SELECT count(*) FROM ledger_transfers`); n != 0 {
 		t.Errorf("got %d postings, want none", n)
@@ -221,7 +221,7 @@ func TestOnARealChainADepositThatMovesToAnotherBlockIsCreditedOnce(t *testing.T)
 		t.Fatal(err)
 	}
 	r.walk(t)
-	r.mine(t, finality)
+	r.mine(t, untilFinal)
 	r.walk(t)
 	is := r.the(t)
 	if is.Status != "CREDITED" || is.DepositID != was.DepositID || is.TxHash != was.TxHash || *is.BlockNumber != *was.BlockNumber+1 || *is.LogIndex == *was.LogIndex {
@@ -242,7 +242,7 @@ func TestOnARealChainATokenThatLiesIsNotCredited(t *testing.T) {
 	r.send(t, r.at[feeToken], 0, evmtoken.Token.Call("mint", r.node.FaucetAddress(), big.NewInt(1_000_000)))
 	r.transfer(t, feeToken, 1_000_000)
 	r.transfer(t, liar, 1_000_000)
-	r.mine(t, finality+1)
+	r.mine(t, untilFinal+1)
 	r.walk(t)
 	for _, mintID := range []int{feeToken, liar} {
 		got := r.list(t, deposit.Filter{MintID: mintID})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/event"
-	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -224,19 +225,27 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 	wanted := map[string]candidate{}
 	var ids []string
 	var mints []int
+	var chains []chain.Name
 	for _, c := range batch {
 		wanted[c.id] = c
+		chains = append(chains, c.chain)
 		ids = append(ids, c.id)
 		mints = append(mints, *c.mintID)
 	}
+	slices.Sort(chains)
+	chains = slices.Compact(chains)
 	crash.Point("D06")
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		credited = 0
-		broken, err := finalityBroken(ctx, tx)
-		if err != nil {
-			return err
+		// A block that was proven on a broken chain may not be there any more:
+		// nothing is credited until a person has let the chain go.
+		broken := map[chain.Name]bool{}
+		for _, ch := range chains {
+			if broken[ch], err = finality.Hold(ctx, tx, ch); err != nil {
+				return err
+			}
 		}
-		// First of all locks: whoever puts a mint under quarantine has its row before
+		// Before any deposit's lock: whoever puts a mint under quarantine has its row before
 		// any deposit's.
 		sound, err := mint.Sound(ctx, tx, mints)
 		if err != nil {
@@ -355,21 +364,4 @@ func owner(d row, native bool) (ledger.Account, wallet.Part) {
 		account.Kind = ledger.Suspense
 		return account, wallet.Credited
 	}
-}
-
-// finalityBroken are the chains whose finality broke: a block that was proven
-// there may not be on the chain any more, so nothing is credited until a person
-// has lifted the freeze.
-func finalityBroken(ctx context.Context, tx pg.Tx) (map[chain.Name]bool, error) {
-	standing, err := freeze.List(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	broken := map[chain.Name]bool{}
-	for _, f := range standing {
-		if f.Scope == freeze.Chain && f.Source == freeze.ByFinality {
-			broken[f.Chain] = true
-		}
-	}
-	return broken, nil
 }

@@ -8,7 +8,8 @@
 //
 // What never happens here: a credit of what is not proven final, of what the
 // balance does not show, or to a wallet whose proof does not hold; a movement
-// credited twice; a network call. What a crash leaves: deposits in the state of
+// credited twice; a network call. What was credited is taken back only when
+// finality itself broke: see broken.go. What a crash leaves: deposits in the state of
 // their last commit; the next run goes on from there.
 package deposit
 
@@ -54,13 +55,17 @@ func New(db *pg.DB, wallets Prover, prices price.Source, log *slog.Logger) *Desk
 	return &Desk{db: db, wallets: wallets, prices: prices, log: log, poll: pollDefault}
 }
 
-// Run credits what is final until ctx ends; it returns nil.
+// Run credits what is final, and takes back what is final no more, until ctx
+// ends; it returns nil.
 func (d *Desk) Run(ctx context.Context) error {
 	timer := time.NewTimer(d.poll)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		if _, err := d.Credit(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("deposit: crediting stopped short", "error", err)
+		}
+		if err := d.Settle(ctx); err != nil && ctx.Err() == nil {
+			d.log.Warn("deposit: settling a broken finality stopped short", "error", err)
 		}
 		timer.Reset(d.poll)
 		select {

@@ -156,7 +156,7 @@ func render(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Res
 	found, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (s shown, err error) {
 		err = r.Scan(&s.id, &s.orgID, &s.walletID, &s.purpose, &s.customerID, &s.mintID, &s.chain, &s.contract, &s.address, &s.from,
 			&s.amount, &s.tx, &s.kind, &s.position, &s.logIndex, &s.height, &s.blockHash, &s.proofID, &s.status, &s.chainStatus, &s.reason,
-			&s.usd, &s.screening, &s.createdAt, &s.confirmedAt, &s.creditedAt, &s.email, &s.latest, &s.sweepHash)
+			&s.usd, &s.screening, &s.createdAt, &s.confirmedAt, &s.creditedAt, &s.reversedAt, &s.takenBack, &s.claims, &s.email, &s.latest, &s.sweepHash)
 		return s, err
 	})
 	if err != nil {
@@ -216,6 +216,13 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 			contract := string(s.contract)
 			o.ContractAddress = &contract
 		}
+	}
+	if s.status == Reversed {
+		lost, err := s.amount.Sub(*s.takenBack)
+		if err != nil {
+			return webhook.Deposit{}, fmt.Errorf("what was taken back of it: %w", err)
+		}
+		o.Reversal = &webhook.Reversal{ReversedAt: webhook.At(*s.reversedAt), TakenBack: s.takenBack.String(), Loss: lost.String()}
 	}
 	if err := json.Unmarshal(s.screening, &o.Screening); err != nil {
 		return webhook.Deposit{}, fmt.Errorf("read its screening: %w", err)

@@ -79,7 +79,7 @@ func changed(is row) audit.Entry {
 
 var action = map[Status]string{
 	Confirming: "seen", Orphaned: "orphaned", Screening: "finalized", Credited: "credited",
-	Unsupported: "unsupported", BelowMinimum: "below_minimum",
+	Unsupported: "unsupported", BelowMinimum: "below_minimum", Reversed: "reversed",
 }
 
 func record(ctx context.Context, tx pg.Tx, entries []audit.Entry) error {
@@ -128,7 +128,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 	if len(found) == 0 {
 		return nil
 	}
-	living, orphans, met, err := known(ctx, tx, ch, found)
+	living, gone, met, err := known(ctx, tx, ch, found)
 	if err != nil {
 		return err
 	}
@@ -139,23 +139,40 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 	for _, f := range found {
 		m := movement{f.Tx, f.Kind, f.Position}
 		was, lives := living[m]
-		if lives && (was.address != f.To || was.contract != f.Contract) {
+		again := returned(gone[m], f)
+		if again != nil && proof == nil {
+			continue // it stands in the books, and a recent block decides nothing
+		}
+		if lives && (was.address != f.To || was.contract != f.Contract || again != nil && was.proofID == nil) {
 			// The fork that showed it had the same place of the transaction pay
-			// somebody else.
+			// somebody else, or as much as no fork that was final has paid.
 			if was.proofID != nil {
 				return fmt.Errorf("deposit %s is final and block %d has another movement in its place", was.id, b.Height)
 			}
-			gone := was
-			gone.status, gone.chainStatus = Orphaned, reorged
-			if err := become(ctx, tx, was, gone); err != nil {
+			left := was
+			left.status, left.chainStatus = Orphaned, reorged
+			if err := become(ctx, tx, was, left); err != nil {
 				return err
 			}
-			entries = append(entries, changed(gone))
+			entries = append(entries, changed(left))
 			was, lives = row{}, false
 		}
+		if again != nil && !lives {
+			// The same money, proven anew: nothing is posted and nothing told.
+			is, now := *again, tx.Now
+			is.from, is.logIndex, is.height, is.blockHash = f.From, f.LogIndex, b.Height, b.Hash
+			is.proofID, is.chainStatus, is.confirmedAt = proof, finalized, &now
+			if err := become(ctx, tx, *again, is); err != nil {
+				return err
+			}
+			e := changed(is)
+			e.Action = "deposit.proven_again"
+			entries = append(entries, e)
+			continue
+		}
 		if !lives {
-			for _, o := range orphans[m] {
-				if o.address == f.To && o.contract == f.Contract {
+			for _, o := range gone[m] {
+				if o.status == Orphaned && o.address == f.To && o.contract == f.Contract {
 					was = o
 				}
 			}
@@ -201,9 +218,9 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 }
 
 // known locks the deposits of a block's transactions: those that live, and
-// those that a fork took away, by the movement they are, and how many rows there
-// are of each arrival.
-func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (living map[movement]row, orphans map[movement][]row, met map[account]int, err error) {
+// those that a fork took away, credited ones in question among them, by the
+// movement they are, and how many rows there are of each arrival.
+func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (living map[movement]row, gone map[movement][]row, met map[account]int, err error) {
 	var hashes []chain.TxHash
 	for _, f := range found {
 		hashes = append(hashes, f.Tx)
@@ -218,17 +235,17 @@ func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (li
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
 	}
-	living, orphans, met = map[movement]row{}, map[movement][]row{}, map[account]int{}
+	living, gone, met = map[movement]row{}, map[movement][]row{}, map[account]int{}
 	for _, r := range all {
 		met[r.account()]++
 		m := movement{r.tx, r.kind, r.position}
-		if r.status == Orphaned {
-			orphans[m] = append(orphans[m], r)
+		if r.chainStatus == reorged {
+			gone[m] = append(gone[m], r)
 			continue
 		}
 		living[m] = r
 	}
-	return living, orphans, met, nil
+	return living, gone, met, nil
 }
 
 // next is what a deposit becomes by a block that has it. It is pure.

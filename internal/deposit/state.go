@@ -22,7 +22,8 @@ type Status string
 const (
 	Confirming   Status = "CONFIRMING"    // in a block that is not final
 	Screening    Status = "SCREENING"     // final, and not decided yet; of a mint under quarantine until that ends
-	Credited     Status = "CREDITED"      // in the balance
+	Credited     Status = "CREDITED"      // in the balance; in question while the chain says REORGED
+	Reversed     Status = "REVERSED"      // was in the balance, and finality itself broke
 	Orphaned     Status = "ORPHANED"      // its block is not on the chain any more
 	Unsupported  Status = "UNSUPPORTED"   // final, and nothing that is credited; see the reason
 	BelowMinimum Status = "BELOW_MINIMUM" // final, and less than the mint's minimum
@@ -61,6 +62,12 @@ var transitions = []transition{
 	{Orphaned, Unsupported, "a final block shows it again, and it cannot be credited", ""},
 	{Orphaned, BelowMinimum, "a final block shows it again, and it is too little", ""},
 	{Screening, Credited, "screening lets it through", webhook.CustomerDeposit},
+	{Screening, Orphaned, "finality broke, and its block is gone", ""},
+	{Unsupported, Orphaned, "finality broke, and its block is gone", ""},
+	{BelowMinimum, Orphaned, "finality broke, and its block is gone", ""},
+	{Credited, Credited, "finality broke and its block is gone, or a final block of the new fork has it again", ""},
+	{Credited, Reversed, "finality broke, and the new fork does not have it", webhook.CustomerDepositReversed},
+	{Reversed, Reversed, "more of the loss is taken from a frozen customer", ""},
 }
 
 func allowed(from, to Status) bool {
@@ -89,16 +96,19 @@ type row struct {
 	screening                    json.RawMessage
 	createdAt                    time.Time
 	confirmedAt, creditedAt      *time.Time
+	reversedAt                   *time.Time
+	takenBack                    *money.Amount // of what was credited, since it was reversed
+	claims                       int           // how often something of the loss was taken later
 }
 
 const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, ''), mint_id, chain, contract, address, from_address,
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
-	usd_value, screening, created_at, confirmed_at, credited_at`
+	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claims`
 
 func scanned(r pgx.CollectableRow) (d row, err error) {
 	err = r.Scan(&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.mintID, &d.chain, &d.contract, &d.address, &d.from,
 		&d.amount, &d.tx, &d.kind, &d.position, &d.logIndex, &d.height, &d.blockHash, &d.proofID, &d.status, &d.chainStatus, &d.reason,
-		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt)
+		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claims)
 	return d, err
 }
 
@@ -131,11 +141,14 @@ func become(ctx context.Context, tx pg.Tx, was, is row) error {
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE deposits SET mint_id = $6, from_address = $7, amount = $8, log_index = $9, height = $10, block_hash = $11, proof_id = $12,
-			status = $13, chain_status = $14, reason = $15, usd_value = $16, screening = $17, confirmed_at = $18, credited_at = $19
-		WHERE deposit_id = $1 AND status = $2 AND amount = $3 AND block_hash = $4 AND proof_id IS NOT DISTINCT FROM $5`,
+			status = $13, chain_status = $14, reason = $15, usd_value = $16, screening = $17, confirmed_at = $18, credited_at = $19,
+			reversed_at = $20, taken_back = $21, claims = $22
+		WHERE deposit_id = $1 AND status = $2 AND amount = $3 AND block_hash = $4 AND proof_id IS NOT DISTINCT FROM $5
+			AND chain_status = $23 AND claims = $24`,
 		was.id, was.status, was.amount, was.blockHash, was.proofID,
 		is.mintID, is.from, is.amount, is.logIndex, is.height, is.blockHash, is.proofID,
-		is.status, is.chainStatus, null(is.reason), is.usd, is.screening, is.confirmedAt, is.creditedAt)
+		is.status, is.chainStatus, null(is.reason), is.usd, is.screening, is.confirmedAt, is.creditedAt,
+		is.reversedAt, is.takenBack, is.claims, was.chainStatus, was.claims)
 	if err != nil {
 		return fmt.Errorf("deposit %s from %s to %s: %w", was.id, was.status, is.status, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -474,14 +475,16 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 		to = Paid
 	}
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		// Held before the order: a break that is decided meanwhile waits, and the
+		// proof is alive at the commit.
+		if broken, err := finality.Hold(ctx, tx, s.Chain); err != nil {
+			return err
+		} else if broken {
+			return fmt.Errorf("end order %s while the chain's finality is broken: %w", s.ID, errLost)
+		}
 		o, err := lockOrder(ctx, tx, s.ID)
 		if err != nil {
 			return err
-		}
-		if broken, err := freeze.FinalityBroken(ctx, tx, o.Chain); err != nil {
-			return err
-		} else if broken {
-			return fmt.Errorf("end order %s while the chain's finality is broken: %w", o.ID, errLost)
 		}
 		if err := become(ctx, tx, o.ID, Broadcast, to, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7", tx.Now, out.Tx, out.Fee, proof); err != nil {
 			return err

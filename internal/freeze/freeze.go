@@ -2,7 +2,7 @@
 // money out asks here, in the transaction that decides and again before each
 // signature and each send.
 //
-// What never happens here: a freeze that is deleted or that lifts itself. Each
+// What never happens here: a freeze that is deleted or lifts itself. Each
 // source has a freeze of its own, so that lifting one leaves the others. What a
 // crash leaves: a freeze that stands or was never put; putting it again adds
 // nothing.
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
@@ -39,7 +40,8 @@ const (
 // Source is who stopped it, and thereby who may lift it.
 type Source string
 
-// The sources. The last four are this program, which lifts nothing.
+// The sources. The last four are this program, which lifts nothing but the freeze
+// of a customer whose deposits all turned out to be on the chain.
 const (
 	ByOrganization Source = "ORGANIZATION"
 	ByOperator     Source = "OPERATOR"
@@ -207,13 +209,19 @@ func Put(ctx context.Context, tx pg.Tx, f Freeze) error {
 
 // Lift ends a freeze, in a transaction of the system. Who may lift which is the
 // caller's to check. Errors: NOT_FOUND when it never was, INVALID_STATE when it
-// was lifted before.
+// was lifted before, or is that of a chain whose broken finality is not settled:
+// the transaction is over then.
 func Lift(ctx context.Context, tx pg.Tx, freezeID string, by audit.Actor) error {
 	var org string
 	err := tx.QueryRow(ctx, `
 		UPDATE freezes SET lifted_at = $2, lifted_by = $3
 		WHERE freeze_id = $1 AND lifted_at IS NULL
 		RETURNING coalesce(org_id, '')`, freezeID, tx.Now, by.Kind+" "+by.ID).Scan(&org)
+	if pg.Violates(err, "freezes_settled") {
+		// The sentence of the table says what is open.
+		refused, _ := errors.AsType[*pgconn.PgError](err)
+		return fault.New(fault.Conflict, fault.InvalidState, "Freeze %s was not lifted: %s.", freezeID, refused.Message)
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		var known bool
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM freezes WHERE freeze_id = $1)`, freezeID).Scan(&known); err != nil {

@@ -237,7 +237,7 @@ var checks = []Check{
 			SELECT deposit_id, org_id, mint_id, amount,
 				CASE WHEN purpose = 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN contract = '' THEN 'GAS' ELSE 'SUSPENSE' END AS to_kind,
 				coalesce(customer_id, '') AS to_subject
-			FROM deposits WHERE status = 'CREDITED')
+			FROM deposits WHERE status IN ('CREDITED', 'REVERSED'))
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.cause_id),
 			CASE WHEN p.cause_id IS NULL THEN 'is credited and was not posted'
 				WHEN d.deposit_id IS NULL THEN format('was posted (%s of mint %s to %s %s) and is not credited', p.amount, p.mint_id, p.to_kind, p.to_subject)
@@ -246,6 +246,48 @@ var checks = []Check{
 		FROM due d FULL JOIN posted p ON p.cause_id = d.deposit_id
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.to_kind, p.to_subject)
 			IS DISTINCT FROM (1::bigint, d.org_id, d.mint_id, d.amount, 'CUSTODY', d.to_kind, d.to_subject)`},
+
+	{ID: "I-14-question", Promise: "what was credited on a block that is gone is in question, and nothing else is", sql: `
+		SELECT d.org_id, 'deposit ' || d.deposit_id,
+			format('is %s and %s, and its proof is %s', d.status, d.chain_status, CASE WHEN p.proof_id IS NULL THEN 'dead' ELSE 'alive' END)
+		FROM deposits d LEFT JOIN finality_live p ON p.proof_id = d.proof_id
+		WHERE d.status IN ('CREDITED', 'REVERSED') AND (p.proof_id IS NULL) <> (d.chain_status = 'REORGED')`},
+
+	{ID: "I-14-reversed", Promise: "what the chain took back was posted back whole, from whom it was credited to and as a loss", sql: `
+		WITH posted AS (
+			SELECT split_part(t.cause_id, '/', 1) AS deposit_id, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id, count(DISTINCT t.mint_id) AS mints,
+				coalesce(sum(t.amount) FILTER (WHERE d.kind IN ('CUSTOMER', 'GAS', 'SUSPENSE')), 0) AS taken,
+				coalesce(sum(t.amount) FILTER (WHERE c.kind = 'CUSTODY'), 0) AS back,
+				coalesce(sum(t.amount) FILTER (WHERE d.kind = 'REORG_LOSS'), 0) - coalesce(sum(t.amount) FILTER (WHERE c.kind = 'REORG_LOSS'), 0) AS lost,
+				array_agg(DISTINCT d.kind || ' ' || d.subject) FILTER (WHERE d.kind <> 'REORG_LOSS') AS owners,
+				count(DISTINCT t.cause_id) AS causes
+			FROM ledger_transfers t
+			JOIN ledger_accounts d ON d.account_id = t.debit_account
+			JOIN ledger_accounts c ON c.account_id = t.credit_account
+			WHERE t.cause_kind = 'DEPOSIT_REVERSAL' GROUP BY 1),
+		due AS (
+			SELECT deposit_id, org_id, mint_id, amount, taken_back, claims,
+				CASE WHEN purpose = 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN contract = '' THEN 'GAS' ELSE 'SUSPENSE' END || ' ' || coalesce(customer_id, '') AS owner
+			FROM deposits WHERE status = 'REVERSED')
+		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.deposit_id),
+			CASE WHEN p.deposit_id IS NULL THEN 'is reversed and was not posted back'
+				WHEN d.deposit_id IS NULL THEN 'was posted back and is not reversed'
+				ELSE format('%s arrived, %s was taken back; posted were %s taken from %s, %s lost, %s out of custody in %s causes',
+					d.amount, d.taken_back, p.taken, p.owners, p.lost, p.back, p.causes) END
+		FROM due d FULL JOIN posted p ON p.deposit_id = d.deposit_id
+		WHERE (p.org_id, p.mint_id, p.mints, p.taken, p.lost, p.back, p.causes)
+				IS DISTINCT FROM (d.org_id, d.mint_id, 1::bigint, d.taken_back, d.amount - d.taken_back, d.amount, d.claims + 1::bigint)
+			OR p.owners <> ARRAY[d.owner]`},
+
+	{ID: "I-14-short", Promise: "what addresses lack is what the chain took back, and is counted", open: `
+		SELECT org_id, format('wallet %s in mint %s', wallet_id, mint_id), format('lacks %s of %s', open, part) FROM reorg_shortfalls`, sql: `
+		SELECT f.org_id, format('wallet %s in mint %s', f.wallet_id, f.mint_id),
+			format('lacks %s and gas %s; %s and gas %s were taken back, of deposits %s',
+				f.short, f.gas_short, f.reversed, f.gas_reversed, coalesce(d.amount, 0))
+		FROM address_funds f
+		LEFT JOIN (SELECT wallet_id, mint_id, sum(amount) AS amount FROM deposits WHERE status = 'REVERSED' GROUP BY 1, 2) d USING (wallet_id, mint_id)
+		WHERE f.short <> greatest(0, f.reserved + f.swept + f.held - f.credited) OR f.gas_short <> greatest(0, f.gas_reserved - f.gas)
+			OR f.short > f.reversed OR f.gas_short > f.gas_reversed OR f.reversed + f.gas_reversed < coalesce(d.amount, 0)`},
 
 	{ID: "I-10-once", Promise: "one movement on a chain is one living deposit", sql: `
 		SELECT min(org_id), format('%s %s %s of %s', chain, kind, position, tx_hash), 'is deposits ' || string_agg(deposit_id, ', ' ORDER BY deposit_id)
@@ -365,8 +407,15 @@ var checks = []Check{
 	{ID: "I-36-deposit", Promise: "every credit to a customer was told once, and nothing was told that was not credited", sql: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN 'was told of and is not credited' ELSE format('was told of %s times', coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id FROM deposits WHERE status = 'CREDITED' AND purpose = 'CUSTOMER_DEPOSIT') d
+		FROM (SELECT org_id, deposit_id FROM deposits WHERE status IN ('CREDITED', 'REVERSED') AND purpose = 'CUSTOMER_DEPOSIT') d
 		FULL JOIN (SELECT org_id, resource_id, count(*) AS times FROM events WHERE type = 'CUSTOMER_DEPOSIT' GROUP BY 1, 2) e
+			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id
+		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1
+		UNION ALL
+		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
+			CASE WHEN d.deposit_id IS NULL THEN 'its reversal was told of and it is not reversed' ELSE format('its reversal was told of %s times', coalesce(e.times, 0)) END
+		FROM (SELECT org_id, deposit_id FROM deposits WHERE status = 'REVERSED' AND purpose = 'CUSTOMER_DEPOSIT') d
+		FULL JOIN (SELECT org_id, resource_id, count(*) AS times FROM events WHERE type = 'CUSTOMER_DEPOSIT_REVERSED' GROUP BY 1, 2) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1`},
 

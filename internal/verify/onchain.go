@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 )
@@ -58,7 +59,11 @@ func compare(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]strin
 	var at *chain.Block
 	var all []expected
 	var left int
+	var unsettled string
 	err = db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if unsettled, err = finality.Unsettled(ctx, tx, c.Name); err != nil || unsettled != "" {
+			return err
+		}
 		if at, err = walked(ctx, tx, c.Name); err != nil || at == nil {
 			return err
 		}
@@ -67,6 +72,10 @@ func compare(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]strin
 	})
 	if err != nil {
 		return nil, 0, "", err
+	}
+	if unsettled != "" {
+		// The books still say what the fork that is gone said.
+		return nil, 0, "not compared: " + unsettled, nil
 	}
 	if at == nil {
 		return nil, 0, "not walked yet", nil
@@ -136,10 +145,10 @@ func expectations(ctx context.Context, tx pg.Tx, name chain.Name) (all []expecte
 			UNION
 			SELECT to_wallet_id FROM dispatch_orders WHERE chain = $1 AND status IN `+openOrders+` AND to_wallet_id IS NOT NULL)
 		SELECT w.wallet_id, w.org_id, w.address, m.mint_id, m.contract,
-			coalesce(f.credited - f.swept + f.gas + f.dust, 0) + coalesce(p.amount, 0),
+			greatest(coalesce(f.credited - f.swept + f.gas + f.dust, 0) + coalesce(p.amount, 0), 0),
 			EXISTS (SELECT FROM scan_findings s
 				WHERE s.chain = $1 AND s.kind = 'UNATTRIBUTED' AND s.address = w.address AND s.contract = m.contract),
-			m.quarantined_at IS NOT NULL
+			m.quarantined_at IS NOT NULL OR coalesce(f.short > 0 OR f.gas_short > 0, false)
 				OR EXISTS (SELECT FROM busy b WHERE b.wallet_id = w.wallet_id)
 				OR EXISTS (SELECT FROM deposits d WHERE d.wallet_id = w.wallet_id AND d.mint_id = m.mint_id AND d.status = 'UNSUPPORTED')
 		FROM (SELECT wallet_id, mint_id FROM address_funds UNION SELECT wallet_id, mint_id FROM waiting) k

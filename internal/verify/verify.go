@@ -31,6 +31,9 @@ type Check struct {
 	Promise string // what holds when nothing is found
 	// sql gives a row (organization, subject, detail) for every breach.
 	sql string
+	// open gives a row like that for everything that is no breach and waits for a
+	// person; the report counts them.
+	open string
 	// look is for what SQL cannot say.
 	look func(ctx context.Context, tx pg.Tx) ([]Breach, error)
 }
@@ -99,7 +102,17 @@ func examine(ctx context.Context, tx pg.Tx, checks []Check) (Report, error) {
 		if err != nil {
 			return Report{}, fmt.Errorf("check %s: %w", c.ID, err)
 		}
-		r.add(c, found, count, "", time.Since(began))
+		note := ""
+		if c.open != "" {
+			items, open, err := ask(ctx, tx, c.open)
+			if err != nil {
+				return Report{}, fmt.Errorf("check %s: %w", c.ID, err)
+			}
+			if open > 0 {
+				note = fmt.Sprintf("%d open, such as %s %s", open, items[0].Subject, items[0].Detail)
+			}
+		}
+		r.add(c, found, count, note, time.Since(began))
 	}
 	return r, nil
 }

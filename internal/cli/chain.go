@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/finality"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/report"
+)
+
+type chainCmd struct {
+	Breaks  chainBreaks  `cmd:"" help:"Show where the finality of a chain broke, what is open and what is missing."`
+	Repoint chainRepoint `cmd:"" help:"Go on along the chain that is final now. Without --yes it only says what it would do."`
+}
+
+type chainBreaks struct {
+	installation
+	Chain chain.Name `arg:"" help:"Chain, such as ETHEREUM."`
+}
+
+func (c chainBreaks) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var (
+		breaks  []finality.Break
+		missing []finality.Shortfall
+		open    string
+		gone    report.Reversals
+		mints   mint.Catalogue
+	)
+	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if breaks, err = finality.Breaks(ctx, tx, c.Chain); err != nil {
+			return err
+		}
+		if missing, err = finality.Shortfalls(ctx, tx, c.Chain); err != nil {
+			return err
+		}
+		if open, err = finality.Unsettled(ctx, tx, c.Chain); err != nil {
+			return err
+		}
+		if gone, err = report.Reversed(ctx, tx, c.Chain); err != nil {
+			return err
+		}
+		mints, err = mint.All(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(breaks) == 0 {
+		fmt.Fprintf(std.out, "Nothing was ever decided about the finality of %s.\n", c.Chain)
+	}
+	for _, b := range breaks {
+		fmt.Fprintf(std.out, "break %d  %s  decided by %s\n  above block %d %s; walked before to %d %s; settled at block %d\n",
+			b.Fork, b.CreatedAt.UTC().Format("2006-01-02 15:04:05"), b.DecidedBy, b.Ancestor.Height, b.Ancestor.Hash, b.Tip.Height, b.Tip.Hash, b.Settle)
+	}
+	for _, r := range gone {
+		fmt.Fprintf(std.out, "reversed  %s  %s  of %s: taken back %s, lost %s\n", r.DepositID, amountOf(mints, r.MintID, r.Amount), r.Owner,
+			amountOf(mints, r.MintID, r.TakenBack), amountOf(mints, r.MintID, r.Lost))
+	}
+	for _, m := range missing {
+		units, err := money.Parse(m.Open)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.out, "missing   wallet %s of %s: fund TREASURY with %s\n", m.WalletID, m.OrgID, amountOf(mints, m.MintID, units))
+	}
+	if open == "" {
+		open = "nothing"
+	}
+	fmt.Fprintf(std.out, "open      %s\n", open)
+	return nil
+}
+
+// amountOf is an amount with its symbol; an unknown mint shows atomic units.
+func amountOf(mints mint.Catalogue, mintID int, a money.Amount) string {
+	m, ok := mints.ByID(mintID)
+	if !ok {
+		return fmt.Sprintf("%s units of mint %d", a, mintID)
+	}
+	return a.Decimal(m.Decimals) + " " + m.Symbol
+}
+
+type chainRepoint struct {
+	installation
+	Chain chain.Name `arg:"" help:"Chain, such as ETHEREUM."`
+	Wait  uint64     `default:"64" help:"Blocks above the old tip after which what was not found again is gone for good."`
+	Yes   bool       `help:"Do it."`
+}
+
+func (c chainRepoint) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	w := a.Walker(c.Chain)
+	if w == nil {
+		return fmt.Errorf("%s is not configured", c.Chain)
+	}
+	p, err := w.Parting(ctx)
+	if err != nil {
+		return err
+	}
+	var on report.Standing
+	var mints mint.Catalogue
+	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if on, err = report.StandingAbove(ctx, tx, c.Chain, p.Ancestor.Height); err != nil {
+			return err
+		}
+		mints, err = mint.All(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "both chains have  block %d %s\nwalked before     block %d %s\nfinal now         block %d %s\n",
+		p.Ancestor.Height, p.Ancestor.Hash, p.Tip.Height, p.Tip.Hash, p.Final.Height, p.Final.Hash)
+	for _, d := range on.Deposits {
+		fmt.Fprintf(std.out, "deposit  %s  %s  of %s, block %d, %s\n", d.DepositID, amountOf(mints, d.MintID, d.Amount), d.Owner, d.Height, d.Status)
+	}
+	for _, o := range on.Orders {
+		fmt.Fprintf(std.out, "%-8s %s  %s  block %d, %s\n", o.Purpose, o.OrderID, amountOf(mints, o.MintID, o.Amount), o.Height, o.Status)
+	}
+	fmt.Fprintf(std.out, "%d deposits and %d payments, sweeps and top-ups stand on blocks that are gone.\n", len(on.Deposits), len(on.Orders))
+	if !c.Yes {
+		fmt.Fprintln(std.out, "Nothing was changed. With --yes the walk goes on along the chain that is final now.")
+		return nil
+	}
+	b, err := w.Repoint(ctx, p, c.Wait, audit.Operator("cli"))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "Done. The walk goes on from block %d; what is not found again up to block %d is taken back then.\n"+
+		"%s stays frozen: coffer chain breaks %s says what is open, coffer freezes lift lets it go.\n", b.Ancestor.Height, b.Settle, c.Chain, c.Chain)
+	return nil
+}
+
+type freezesCmd struct {
+	List freezesList `cmd:"" help:"Show what is frozen, by whom and why."`
+	Lift freezesLift `cmd:"" help:"Lift one freeze."`
+}
+
+type freezesList struct{ installation }
+
+func (c freezesList) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var all []freeze.Freeze
+	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		all, err = freeze.List(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(std.out, "Nothing is frozen.")
+	}
+	for _, f := range all {
+		fmt.Fprintf(std.out, "%s  %s  %s by %s since %s\n  %s\n", f.ID, f.Scope, frozen(f), f.Source, f.CreatedAt.UTC().Format("2006-01-02 15:04:05"), f.Reason)
+	}
+	return nil
+}
+
+// frozen names what a freeze stops.
+func frozen(f freeze.Freeze) string {
+	switch f.Scope {
+	case freeze.Chain:
+		return string(f.Chain)
+	case freeze.Organization:
+		return f.OrgID
+	case freeze.Customer:
+		return fmt.Sprintf("%s of %s", f.CustomerID, f.OrgID)
+	case freeze.Wallet:
+		return fmt.Sprintf("%s on %s", f.WalletID, f.Chain)
+	}
+	return "everything"
+}
+
+type freezesLift struct {
+	installation
+	Freeze string `arg:"" help:"Id of the freeze, frz_…"`
+}
+
+func (c freezesLift) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		all, err := freeze.List(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, f := range all {
+			if f.ID == c.Freeze && f.Source == freeze.ByOrganization {
+				return fault.New(fault.Conflict, fault.InvalidState, "Freeze %s is the organization's own: only the organization lifts it.", f.ID)
+			}
+		}
+		return freeze.Lift(ctx, tx, c.Freeze, audit.Operator("cli"))
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "Freeze %s is lifted.\n", c.Freeze)
+	return nil
+}

@@ -1,0 +1,88 @@
+package report
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Standing is what stands on final blocks above a height.
+type Standing struct {
+	Deposits []StandingDeposit
+	Orders   []StandingOrder
+}
+
+// StandingDeposit is a deposit whose block was proven final.
+type StandingDeposit struct {
+	DepositID string
+	Owner     string // the customer and organization, or the organization's treasury
+	MintID    int    // 0 for a token that is not in the catalogue
+	Amount    money.Amount
+	Height    uint64
+	Status    string
+}
+
+// StandingOrder is a payment, sweep or top-up that ended on a proven block.
+type StandingOrder struct {
+	OrderID, Purpose string
+	MintID           int
+	Amount           money.Amount
+	Height           uint64
+	Status           string
+}
+
+// StandingAbove is what of a chain stands on live proofs above a height.
+func StandingAbove(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64) (s Standing, err error) {
+	rows, err := tx.Query(ctx, `
+		SELECT d.deposit_id, coalesce(d.customer_id, 'the treasury') || ' of ' || d.org_id, coalesce(d.mint_id, 0), d.amount, d.height, d.status
+		FROM deposits d JOIN finality_live p ON p.proof_id = d.proof_id
+		WHERE d.chain = $1 AND d.height > $2 ORDER BY d.height, d.deposit_id`, ch, height)
+	if err == nil {
+		s.Deposits, err = pgx.CollectRows(rows, pgx.RowToStructByPos[StandingDeposit])
+	}
+	if err != nil {
+		return s, fmt.Errorf("read the deposits above block %d of %s: %w", height, ch, err)
+	}
+	rows, err = tx.Query(ctx, `
+		SELECT o.order_id, o.purpose, o.mint_id, o.amount, p.height, o.status
+		FROM dispatch_orders o JOIN finality_live p ON p.proof_id = o.proof_id
+		WHERE o.chain = $1 AND p.height > $2 ORDER BY p.height, o.order_id`, ch, height)
+	if err == nil {
+		s.Orders, err = pgx.CollectRows(rows, pgx.RowToStructByPos[StandingOrder])
+	}
+	if err != nil {
+		return s, fmt.Errorf("read the payments above block %d of %s: %w", height, ch, err)
+	}
+	return s, nil
+}
+
+// Reversals are deposits that a broken finality took back.
+type Reversals []Reversal
+
+// Reversal is one of them.
+type Reversal struct {
+	DepositID               string
+	Owner                   string
+	MintID                  int
+	Amount, TakenBack, Lost money.Amount
+}
+
+// Reversed are the reversals on a chain, oldest first.
+func Reversed(ctx context.Context, tx pg.Tx, ch chain.Name) (Reversals, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT deposit_id, coalesce(customer_id, 'the treasury') || ' of ' || org_id, mint_id, amount, taken_back, amount - taken_back
+		FROM deposits WHERE chain = $1 AND status = 'REVERSED' ORDER BY reversed_at, deposit_id`, ch)
+	if err != nil {
+		return nil, fmt.Errorf("read the reversals on %s: %w", ch, err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Reversal])
+	if err != nil {
+		return nil, fmt.Errorf("read the reversals on %s: %w", ch, err)
+	}
+	return found, nil
+}
