@@ -46,6 +46,9 @@ type ether struct {
 	node *anvil.Node
 	at   map[int]common.Address // mints
 	to   common.Address
+
+	reader chain.Reader
+	spent  bool // something left the books without leaving the chain
 }
 
 func openEther(t *testing.T) *ether {
@@ -107,6 +110,7 @@ func openEther(t *testing.T) *ether {
 	r.to = common.HexToAddress(string(a.Address))
 	log := slog.New(slog.DiscardHandler)
 	r.desk = deposit.New(r.db, book, price.Fixed{}, log)
+	r.reader = c.Reader
 	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: c.Reader}, r.desk, log)
 	r.walk(t)
 	return r

@@ -18,7 +18,7 @@ func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 
 func TestEveryStateIsReachedAndEveryChangeIsAudited(t *testing.T) {
 	t.Parallel()
-	for _, s := range []Status{Confirming, Screening, Credited, Orphaned, Unsupported, BelowMinimum} {
+	for _, s := range []Status{Confirming, Screening, Credited, Reversed, Orphaned, Unsupported, BelowMinimum} {
 		reached := false
 		for _, m := range transitions {
 			reached = reached || m.to == s

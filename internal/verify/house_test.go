@@ -103,9 +103,14 @@ func build(t testing.TB) *house {
 		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'EVM', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
 		h.did("wallet.issued", id)
 	}
+	// Finality broke once: what was walked above block 9 is gone.
+	h.exec(`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
+		VALUES ('ETHEREUM', 10, 'h10gone', 'h9', now(), 1, 'test', now())`)
+	h.exec(`INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
+		VALUES ('ETHEREUM', 1, 9, 'h9', 10, 'h10gone', 10, 'test', 'OPERATOR op', now())`)
 	for height := 10; height <= 14; height++ {
-		h.exec(`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
-			VALUES ('ETHEREUM', $1::int, 'h' || $1::int, 'h' || ($1::int - 1), now(), 1, 'test', now())`, height)
+		h.exec(`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
+			VALUES ('ETHEREUM', $1::int, 'h' || $1::int, 'h' || ($1::int - 1), now(), 1, 'test', now(), 1)`, height)
 	}
 	h.exec(`INSERT INTO scan_cursors VALUES ('ETHEREUM', 14, 'h14', now())`)
 
@@ -124,7 +129,7 @@ func build(t testing.TB) *house {
 		h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
 				tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at)
 			SELECT $1, $2, $3, $4, $5, $6, 'ETHEREUM', $7, $8, '0x' || $3, '0xsomebody', 'tx_' || $1, $9, '', 0, $10::int, 'h' || $10::int,
-				CASE WHEN $12 = 'FINALIZED' THEN (SELECT proof_id FROM finality_proofs WHERE height = $10::int) END, $11, $12, now(),
+				CASE WHEN $12 = 'FINALIZED' THEN (SELECT proof_id FROM finality_live WHERE height = $10::int) END, $11, $12, now(),
 				CASE WHEN $11 = 'CREDITED' THEN now() END`,
 			id, h.org, wallet, purpose, who, mintID, contract, amount, kind, height, status, chainStatus)
 		h.did("deposit."+action, id)
@@ -141,6 +146,19 @@ func build(t testing.TB) *house {
 	h.post(ledger.Deposit, "dep_token", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Customer, "ann"), Amount: u(1000)})
 	h.post(ledger.Deposit, "dep_gas", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Gas, ""), Amount: u(500)})
 	h.told("CUSTOMER_DEPOSIT", "dep_token", 1, 1)
+	// Of what was taken back a part was spent before.
+	h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
+			tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at, reversed_at, taken_back)
+		SELECT 'dep_back', org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, 40, address, from_address,
+			'tx_back', kind, position, log_index, 10, 'h10gone', (SELECT proof_id FROM finality_proofs WHERE hash = 'h10gone'), 'REVERSED', 'REORGED', now(), now(), now(), 25
+		FROM deposits WHERE deposit_id = 'dep_token'`)
+	h.did("deposit.reversed", "dep_back")
+	h.post(ledger.Deposit, "dep_back", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Customer, "ann"), Amount: u(40)})
+	h.post(ledger.DepositReversal, "dep_back",
+		ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Custody, ""), Amount: u(25)},
+		ledger.Leg{Debit: h.account(1, ledger.ReorgLoss, ""), Credit: h.account(1, ledger.Custody, ""), Amount: u(15)})
+	h.told("CUSTOMER_DEPOSIT", "dep_back", 1, 0)
+	h.told("CUSTOMER_DEPOSIT_REVERSED", "dep_back", 2, 0)
 
 	// What went out.
 	nonce := map[string]int{}
@@ -233,6 +251,7 @@ func build(t testing.TB) *house {
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
 		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 0, 0, 0, 45, 0, 0),
 		('we_tre', 1, $1, 600, 100, 200, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 438, 66, 0)`, h.org)
+	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 
 	// Events of withdrawals are numbered from 2 on; the last ones wait for their number.
 	h.exec(`UPDATE events SET sequence = n.nth + 1, body = '{}' FROM (
