@@ -75,6 +75,9 @@ func CreateKeys(k Keys, s Signer) error {
 
 // CreateJournal makes the empty journal of a seed that has never signed.
 func CreateJournal(k Keys, s Signer) error {
+	if _, err := os.Stat(s.Journal + rescueJournal); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the money of this seed was moved by coffer rescue (%s is there, %v): begin with a new seed", s.Journal+rescueJournal, err)
+	}
 	seed, err := keys.Open(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
 	if err != nil {
 		return err

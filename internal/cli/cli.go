@@ -33,6 +33,7 @@ type commands struct {
 	Freezes     freezesCmd  `cmd:"" help:"Show what is frozen, and lift it."`
 	Verify      verifyCmd   `cmd:"" help:"Check the books against themselves and against the chains."`
 	Keys        keysCmd     `cmd:"" help:"Create, show, back up and restore the keys."`
+	Rescue      rescueCmd   `cmd:"" help:"Find and move the money of a seed of which neither database nor journal is left."`
 	Org         orgCmd      `cmd:"" help:"Create organizations."`
 	Config      configCmd   `cmd:"" help:"Check a configuration file."`
 }

@@ -4,8 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/cofferpay/coffer/internal/app"
 	policies "github.com/cofferpay/coffer/internal/signer/local"
@@ -54,5 +57,48 @@ func TestTheSamplesOfTheDocumentAreTaken(t *testing.T) {
 	}
 	if _, err := policies.ParsePolicy([]byte(sample(t, "policy"))); err != nil {
 		t.Errorf("policy: got %v, want it taken", err)
+	}
+}
+
+// Every command that a document quotes is one of the program, with its options.
+func TestTheCommandsOfTheDocumentsAreTaken(t *testing.T) {
+	t.Parallel()
+	parser, err := kong.New(new(commands))
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile("(?m)^ {4,}coffer ([^#\n]*)|`coffer\\s([^`]*)`")
+	for _, file := range []string{"../../docs/runbooks/restore.md", "../../docs/running.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := quoted.FindAllStringSubmatch(string(text), -1)
+		if len(all) == 0 {
+			t.Errorf("%s quotes no command", file)
+		}
+		for _, m := range all {
+			node := parser.Model.Node
+			for _, word := range strings.Fields(m[1] + m[2]) {
+				if strings.HasPrefix(word, "--") {
+					name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+					if !slices.ContainsFunc(slices.Concat(node.AllFlags(false)...), func(f *kong.Flag) bool { return f.Name == name }) {
+						t.Errorf("%s: %s: got no option --%s", file, m[0], name)
+					}
+					continue
+				}
+				at := slices.IndexFunc(node.Children, func(n *kong.Node) bool {
+					return n.Type == kong.CommandNode && slices.Contains(strings.Split(word, "|"), n.Name)
+				})
+				if at >= 0 {
+					node = node.Children[at]
+				} else if len(node.Children) > 0 && node.DefaultCmd == nil {
+					t.Errorf("%s: %s: got no command %s", file, m[0], word)
+				}
+			}
+			if node == parser.Model.Node {
+				t.Errorf("%s: %s names no command", file, m[0])
+			}
+		}
 	}
 }

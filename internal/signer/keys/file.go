@@ -302,6 +302,12 @@ func Restore(f Files, from BackupFrom, path string) (Info, error) {
 	if hex.EncodeToString(s.Attest().Public()) != b.AttestKey {
 		return Info{}, fmt.Errorf("the backup %s holds the seed of another attestation key than it says", path)
 	}
+	// A seed is restored where nothing is yet.
+	for _, file := range []string{f.Key, f.KEK, f.Attest} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return Info{}, fmt.Errorf("make the folder of the keys: %w", err)
+		}
+	}
 	return write(f, s, b.CreatedAt)
 }
 

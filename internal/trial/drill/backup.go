@@ -67,6 +67,9 @@ func (h *house) lostHour(ctx context.Context, held *payment) error {
 
 // imported brings the database up to the journal with the command.
 func (h *house) imported(ctx context.Context) error {
+	if _, err := h.coffer(ctx, 0, "migrate"); err != nil {
+		return err
+	}
 	rehearsed, err := h.coffer(ctx, 1, "signer", "import")
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ var Drills = []Drill{
 	{"backup", "the database goes back to an older base backup", func(ctx context.Context, h *house) error { return oldBackup(ctx, h, baseBackup{}) }},
 	{"dump", "the database goes back to an older dump, on an empty cluster", func(ctx context.Context, h *house) error { return oldBackup(ctx, h, dump{}) }},
 	{"journal", "the signer's journal is lost", lostJournal},
+	{"seed", "everything is lost but the seed's backup", emptyMachine},
 	{"swap", "the database goes back to an older base backup under a running service", swapped},
 }
 

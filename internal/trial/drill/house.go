@@ -22,6 +22,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/localworld/tied"
 	"github.com/cofferpay/coffer/internal/pg/local"
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 )
@@ -160,6 +161,24 @@ func (h *house) log() string {
 // The error has what it said when it did not end with that code.
 func (h *house) coffer(ctx context.Context, code int, args ...string) (said string, err error) {
 	return h.command(ctx, code, append(args, "--config", h.world.Info.Config)...)
+}
+
+// killed runs a command and kills it after a while.
+func (h *house) killed(ctx context.Context, after time.Duration, args ...string) error {
+	cmd := exec.CommandContext(ctx, h.program, args...)
+	cmd.Dir = h.dir
+	done, how, err := tied.Start(cmd)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return fmt.Errorf("coffer %s ended by itself: %w", strings.Join(args, " "), how())
+	case <-time.After(after):
+	}
+	err = cmd.Process.Kill()
+	<-done
+	return err
 }
 
 func (h *house) command(ctx context.Context, code int, args ...string) (said string, err error) {

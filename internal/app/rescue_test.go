@@ -1,0 +1,58 @@
+package app_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/app"
+)
+
+// A journal knows what was paid, and money that is moved past it is missing in its
+// books: what it is kept for cannot be rescued. The drill of the seed plays the rest.
+func TestARescueIsRefusedWhereAJournalMayBe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	conf := app.Defaults()
+	conf.Keys, conf.Signer = app.KeyFiles(filepath.Join(dir, "keys"))
+	if err := app.CreateKeys(conf.Keys, conf.Signer); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(conf.Signer.Policy, []byte(`{"chains": {}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prepare := func() error {
+		r, err := app.PrepareRescue(t.Context(), conf, app.RescueOrder{Org: "org_1", Chain: "ETHEREUM"})
+		if err == nil {
+			_ = r.Close()
+		}
+		return err
+	}
+	if err := prepare(); err == nil || !strings.Contains(err.Error(), "is there") {
+		t.Errorf("with the journal: got %v, want a refusal", err)
+	}
+	if _, err := os.Stat(conf.Signer.Journal + ".rescue"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after a refusal: got %v, want no journal of a rescue", err)
+	}
+	conf.Signer.Socket = filepath.Join(dir, "signer.sock")
+	if err := prepare(); err == nil || !strings.Contains(err.Error(), "another signer") {
+		t.Errorf("with a signer elsewhere: got %v, want a refusal", err)
+	}
+}
+
+// A seed whose money was moved has signed: no service begins with it.
+func TestARescuedSeedGetsNoNewJournal(t *testing.T) {
+	t.Parallel()
+	keys, sign := app.KeyFiles(filepath.Join(t.TempDir(), "keys"))
+	if err := app.CreateKeys(keys, sign); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(sign.Journal, sign.Journal+".rescue"); err != nil {
+		t.Fatal(err)
+	}
+	if err := app.CreateJournal(keys, sign); err == nil || !strings.Contains(err.Error(), "new seed") {
+		t.Errorf("got %v, want a refusal that asks for a new seed", err)
+	}
+}

@@ -1,0 +1,154 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/trial/oracle"
+)
+
+// emptyMachine plays the loss of everything but the seed's backup and what is on
+// paper: the organization's id and the customers' ids.
+func emptyMachine(ctx context.Context, h *house) error {
+	backup, secret := filepath.Join(h.dir, "seed.age"), filepath.Join(h.dir, "passphrase")
+	fresh := filepath.Join(h.dir, "fresh")
+	conf, list := filepath.Join(h.dir, "fresh.toml"), filepath.Join(h.dir, "customers")
+	safe := common.BytesToAddress(crypto.Keccak256([]byte(h.dir + "safe")))
+	var before, said string
+	var cid common.Address
+	left := new(big.Int).Sub(whole(5_000+300+70), whole(100))
+	addresses := map[string]bool{}
+	command := func(more ...string) []string {
+		return append([]string{"rescue", "--config", conf, "--org", h.world.Info.OrganizationID, "--customers", list}, more...)
+	}
+	rescue := func(code int, more ...string) (err error) {
+		said, err = h.command(ctx, code, command(more...)...)
+		return err
+	}
+	return h.steps(
+		"the seed is backed up before any money arrives", func() error {
+			if err := os.WriteFile(secret, []byte("correct horse battery staple\n"), 0o600); err != nil {
+				return err
+			}
+			_, err := h.command(ctx, 0, "keys", "backup", filepath.Dir(h.conf.Signer.Seed), "--to", backup, "--passphrase-file", secret)
+			return err
+		},
+		"customers pay in, are swept and paid", func() error {
+			return errors.Join(h.payIn(ctx, "ann", whole(5_000)), h.payIn(ctx, "bob", whole(300)), h.pay(ctx, "early", "ann", whole(100)), h.drained(ctx))
+		},
+		"what is on paper: the organization and its customers", func() (err error) {
+			if cid, err = h.address(ctx, "cid"); err != nil {
+				return err
+			}
+			return errors.Join(
+				os.WriteFile(list, []byte("ann\nbob\ncid\n"), 0o600),
+				h.query(ctx, `SELECT string_agg(lower(address), ' ') FROM wallets`, nil, &before))
+		},
+		"everything else is lost: service, database, journal, keys", func() error {
+			return errors.Join(h.world.End(), h.world.Database().Stop(), os.RemoveAll(h.data()), os.RemoveAll(filepath.Dir(h.conf.Signer.Seed)))
+		},
+		"a customer pays in all the same", func() error {
+			_, err := h.world.Info.Faucet(ctx, h.usdc, cid, whole(70))
+			return err
+		},
+		"coffer keys restore on an empty folder", func() error {
+			_, err := h.command(ctx, 0, "keys", "restore", fresh, "--from", backup, "--passphrase-file", secret)
+			if err != nil {
+				return err
+			}
+			c := h.conf
+			c.Keys, c.Signer = app.KeyFiles(fresh)
+			return errors.Join(
+				os.WriteFile(c.Signer.Policy, []byte(rescuePolicy), 0o600), app.WriteConfig(conf, c))
+		},
+		"no service starts with that seed", func() error {
+			_, err := h.command(ctx, 1, "serve", "--config", conf)
+			return err
+		},
+		"coffer rescue finds the addresses that were, and what they hold", func() error {
+			if err := rescue(1); err != nil {
+				return err
+			}
+			for _, a := range strings.Fields(before) {
+				addresses[a] = true
+				if !strings.Contains(lower(said), a) {
+					return fmt.Errorf("%s is not found:\n%s", a, said)
+				}
+			}
+			return nil
+		},
+		"coffer rescue is killed while its first transaction waits in the pool", func() error {
+			h.mining.Store(false)
+			defer h.mining.Store(true)
+			if err := h.killed(ctx, 2*time.Second, command("--to", safe.Hex(), "--yes")...); err != nil {
+				return err
+			}
+			journal, err := os.ReadFile(filepath.Join(fresh, "journal.rescue"))
+			if err == nil && !strings.Contains(string(journal), `"SIGN"`) {
+				err = errors.New("nothing was signed yet")
+			}
+			return err
+		},
+		"coffer rescue goes on and moves all of it", func() error { return rescue(0, "--to", safe.Hex(), "--yes") },
+		"and again, when the blocks are final: nothing is left to move", func() error {
+			if err := rescue(0, "--to", safe.Hex(), "--yes"); err != nil {
+				return err
+			}
+			if strings.Contains(said, " from 0x") {
+				return fmt.Errorf("something was moved again:\n%s", said)
+			}
+			return nil
+		},
+		"the oracle: the safe has everything, our addresses nothing, the payment was made once", func() error {
+			height, err := h.oracle.Walk(ctx)
+			if err != nil {
+				return err
+			}
+			if err := h.onceAtMost(ctx); err != nil {
+				return err
+			}
+			got := new(big.Int)
+			for _, m := range h.oracle.Received(h.asset(), lower(safe.Hex())) {
+				got.Add(got, m.Amount)
+			}
+			if got.Cmp(left) != 0 {
+				return fmt.Errorf("the safe has %s, want %s, all that was paid in less what was paid out", got, left)
+			}
+			for a := range addresses {
+				units, err := h.oracle.Holds(ctx, h.asset(), a, height)
+				if err != nil {
+					return err
+				}
+				if units.Sign() != 0 {
+					return fmt.Errorf("%s still holds %s", a, units)
+				}
+			}
+			p := h.payments[0]
+			wrong := h.oracle.Judge([]oracle.Claim{
+				{ID: p.key, Asset: h.asset(), To: p.to.Hex(), Amount: p.units, Paid: true, Tx: p.tx},
+			}, addresses)
+			for _, w := range wrong {
+				if !strings.Contains(w, lower(safe.Hex())) {
+					return errors.New("oracle: " + w)
+				}
+			}
+			return nil
+		},
+	)
+}
+
+// rescuePolicy is written anew: the old one is lost with everything else.
+const rescuePolicy = `{"chains": {"ETHEREUM": {
+  "signerId": "31337", "feeMax": "1000000000000000000", "gasMax": "1000000000000000000", "unlimited": true
+}}}
+`
