@@ -182,7 +182,7 @@ func (a *App) openChains(ctx context.Context) error {
 	for name, c := range a.conf.Chains {
 		trace := map[string]evm.Tracing{"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff}[c.Trace]
 		ch, err := evm.New(ctx, evm.Config{
-			Name: name, Network: a.conf.Network, ChainID: c.ChainID, Endpoints: c.Endpoints, Agree: c.Agree,
+			Name: name, Network: a.conf.Network, ChainID: c.ChainID, Endpoints: c.Endpoints, Agree: c.Agree, Archives: c.Archives,
 			Finality: evm.Finality{Depth: c.Depth}, FeeCap: money.MustParse(c.FeeCap), TipCap: c.tipCap(), Trace: trace,
 		})
 		if err != nil {

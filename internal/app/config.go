@@ -84,6 +84,8 @@ type Chain struct {
 	ChainID       uint64   `toml:"chain_id"`
 	Endpoints     []string `toml:"endpoints,omitempty" comment:"JSON-RPC URLs; or endpoints_file, one a line"`
 	EndpointsFile string   `toml:"endpoints_file,omitempty"`
+	Archives      []string `toml:"archives,omitempty" comment:"further JSON-RPC URLs that keep the state of every block, for balances and traces far back; or archives_file"`
+	ArchivesFile  string   `toml:"archives_file,omitempty"`
 	Agree         int      `toml:"agree" comment:"how many endpoints must agree on a final block"`
 	Depth         uint64   `toml:"depth,omitempty" comment:"blocks until final, for a chain without the finalized tag; 0 uses the tag"`
 	FeeCap        string   `toml:"fee_cap" comment:"most that is paid per gas, in wei"`
@@ -299,8 +301,11 @@ func (c *Config) resolve(dir string) error {
 	for name, ch := range c.Chains {
 		if text := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0); text != "" {
 			ch.Endpoints = strings.Fields(text)
-			c.Chains[name] = ch
 		}
+		if text := content("chains."+string(name)+".archives_file", ch.ArchivesFile, len(ch.Archives) > 0); text != "" {
+			ch.Archives = strings.Fields(text)
+		}
+		c.Chains[name] = ch
 	}
 	return errs.join()
 }
@@ -387,13 +392,18 @@ func (ch Chain) check(at string, name chain.Name, errs *faults) {
 			bad(at+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree, len(ch.Endpoints))
 		}
 	}
-	for i, e := range ch.Endpoints {
-		if slices.Contains(ch.Endpoints[:i], e) {
-			bad(at+".endpoints", "one of them stands twice; a provider cannot agree with itself")
+	all := slices.Concat(ch.Endpoints, ch.Archives)
+	for i, e := range all {
+		setting := at + ".endpoints"
+		if i >= len(ch.Endpoints) {
+			setting = at + ".archives"
+		}
+		if slices.Contains(all[:i], e) {
+			bad(setting, "one of them stands twice; a provider cannot agree with itself")
 		}
 		// The URL itself may hold a provider's key, so it is not repeated.
 		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			bad(at+".endpoints", "one of them is not an http or https URL")
+			bad(setting, "one of them is not an http or https URL")
 		}
 	}
 	most, err := money.Parse(ch.FeeCap)

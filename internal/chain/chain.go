@@ -133,6 +133,9 @@ var (
 	ErrUndecodable = errors.New("block cannot be decoded")
 	// ErrDisagreement says that providers contradict one another about a final block.
 	ErrDisagreement = errors.New("providers disagree")
+	// ErrStateGone says that providers no longer keep the state of a block, so that
+	// its balances cannot be asked. No waiting mends that: an archive does.
+	ErrStateGone = errors.New("the state of the block is no longer kept")
 	// ErrNotYet says that the block asked for is beyond what enough providers have.
 	ErrNotYet = errors.New("not there yet")
 )
@@ -227,10 +230,19 @@ type Fees struct {
 	GasLimit uint64
 	TipCap   money.Amount // EVM: priority fee per gas
 	FeeCap   money.Amount // EVM: most that is paid per gas
+	// Beside is what may be asked beside gas, as chains do that pay for their data on
+	// a layer below. It is no part of the transaction: an estimate with room.
+	Beside money.Amount
 }
 
 // Max is the most that a transaction with these fees can cost. Error: money.ErrRange.
-func (f Fees) Max() (money.Amount, error) { return f.FeeCap.Mul(f.GasLimit) }
+func (f Fees) Max() (money.Amount, error) {
+	gas, err := f.FeeCap.Mul(f.GasLimit)
+	if err != nil {
+		return money.Zero, err
+	}
+	return gas.Add(f.Beside)
+}
 
 // Answer is what a provider said to a transaction of ours. There is no "refused":
 // every answer but these two leaves it unknown whether the transaction is out.

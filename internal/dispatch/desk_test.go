@@ -91,9 +91,14 @@ type bench struct {
 
 func newBench(t *testing.T, policy local.ChainPolicy) *bench {
 	t.Helper()
+	return newBenchOn(t, policy, sim.Config{})
+}
+
+func newBenchOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *bench {
+	t.Helper()
 	b := &bench{T: t, ctx: t.Context(), feature: &heard{}, clock: &clock{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, token: sim.Address("USDC")}
 	b.db = pgtest.NewWithClock(t, b.clock.now)
-	b.chain = sim.New(sim.Config{})
+	b.chain = sim.New(net)
 	seed, err := keys.NewSeed()
 	b.must(err)
 	conf := local.Config{

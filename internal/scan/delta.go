@@ -3,6 +3,7 @@ package scan
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -78,6 +79,16 @@ func judge(h chain.Holding, f flow, before, after money.Amount) *finding {
 	}
 }
 
+// unweighed says what to do about balances that nobody gives. The block is not taken
+// in without them: what a token says would then be credited on its word.
+func (w *Walker) unweighed(when string, height uint64, err error) error {
+	if errors.Is(err, chain.ErrStateGone) {
+		return fmt.Errorf("balances %s block %d are no longer kept by as many providers as have to agree; "+
+			"name endpoints that keep them in chains.%s.archives, which are asked for nothing else: %w", when, height, w.conf.Chain, err)
+	}
+	return fmt.Errorf("balances %s block %d: %w", when, height, err)
+}
+
 // weigh compares balances before and after a final block with its movements and
 // marks what must not be credited. A provider that no longer has the state is
 // an error: the walk waits for one that has it.
@@ -95,11 +106,11 @@ func (w *Walker) weigh(ctx context.Context, c chain.Contents, found []Found) ([]
 	})
 	before, mute, err := chain.Balances(ctx, w.conf.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, holdings)
 	if err != nil {
-		return nil, fmt.Errorf("balances before block %d (a provider that keeps old state is needed): %w", c.Height, err)
+		return nil, w.unweighed("before", c.Height, err)
 	}
 	after, muteAfter, err := chain.Balances(ctx, w.conf.Reader, c.Block, holdings)
 	if err != nil {
-		return nil, fmt.Errorf("balances after block %d (a provider that keeps old state is needed): %w", c.Height, err)
+		return nil, w.unweighed("after", c.Height, err)
 	}
 	maps.Copy(mute, muteAfter)
 	var findings []finding

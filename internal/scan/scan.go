@@ -196,7 +196,7 @@ func (c *complaint) about(ctx context.Context, err error) {
 	}
 	c.said, c.at = err.Error(), time.Now()
 	level := slog.LevelWarn
-	if errors.Is(err, chain.ErrUndecodable) || errors.Is(err, ErrFinalityBroken) {
+	if errors.Is(err, chain.ErrUndecodable) || errors.Is(err, chain.ErrStateGone) || errors.Is(err, ErrFinalityBroken) {
 		level = slog.LevelError // no waiting mends these
 	}
 	c.log.Log(ctx, level, c.what, "error", err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -596,8 +597,9 @@ func TestWithoutTheStateOfABlockItIsNotTakenIn(t *testing.T) {
 	if _, err := w.w.Final(t.Context()); err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	if moved, err := w.w.Final(t.Context()); moved || err == nil {
-		t.Errorf("got %v, %v, want an error", moved, err)
+	moved, err := w.w.Final(t.Context())
+	if moved || !errors.Is(err, chain.ErrStateGone) || !strings.Contains(err.Error(), "chains.ETHEREUM.archives") {
+		t.Errorf("got %v, %v, want an error that says which setting mends it", moved, err)
 	}
 	w.c.Provider(0).Prune(false)
 	w.final(t)

@@ -56,6 +56,22 @@ func ran(err error) bool {
 	return said.ErrorCode() == codeVM || slices.ContainsFunc(ranWords, func(w string) bool { return strings.Contains(text, w) })
 }
 
+// goneWords are how nodes say that they no longer have the state of a block.
+var goneWords = []string{
+	"missing trie node", "historical state", "state not available", "state is not available", "state unavailable", "state is pruned",
+	"state at block", "pruned", "distance to target block exceeds", "archive",
+}
+
+// gone tells whether an error means that a provider does not keep the state any more.
+func gone(err error) bool {
+	var said rpc.Error
+	if !errors.As(err, &said) {
+		return false
+	}
+	text := strings.ToLower(said.Error())
+	return slices.ContainsFunc(goneWords, func(w string) bool { return strings.Contains(text, w) })
+}
+
 // Balances asks one provider after the other until as many as have to agree on a
 // final block give the same balances. They check what traces and events say, so one
 // provider's word for both would let it make up a deposit.
@@ -69,7 +85,7 @@ func (a *adapter) Balances(ctx context.Context, at chain.Block, of []chain.Holdi
 	mute := map[chain.Holding]int{} // how many said that the contract gives none
 	silent := &chain.SilentError{}
 	var errs []error
-	for _, p := range a.providers {
+	for _, p := range a.withArchives() {
 		amounts, err := p.balances(ctx, where, of)
 		var none *chain.SilentError
 		switch {
@@ -88,6 +104,8 @@ func (a *adapter) Balances(ctx context.Context, at chain.Block, of []chain.Holdi
 			}
 			// In words only: one provider's must not pass for the agreed answer.
 			errs = append(errs, errors.New(err.Error()))
+		case gone(err):
+			errs = append(errs, fmt.Errorf("%w: %w", chain.ErrStateGone, err))
 		default:
 			errs = append(errs, err)
 		}

@@ -21,9 +21,9 @@ const verified = "transactions-root,receipts-root"
 type sealed struct {
 	hash     common.Hash
 	header   *types.Header
-	txs      []*types.Transaction
-	senders  []common.Address
-	receipts []*types.Receipt
+	txs      txs
+	receipts []*receipt
+	stack    stack
 }
 
 func (s *sealed) block() chain.Block { return block(s.header, s.hash) }
@@ -56,16 +56,9 @@ func (a *adapter) seal(ctx context.Context, p *provider, raw json.RawMessage, wa
 	if s := a.blocks.find(hash); s != nil {
 		return s, nil
 	}
-	s := &sealed{hash: hash, header: h}
-	if s.txs, err = transactions(raw, h); err != nil {
+	s := &sealed{hash: hash, header: h, stack: a.stack}
+	if s.txs, err = a.transactions(ctx, p, raw, s); err != nil {
 		return nil, fmt.Errorf("%s: block %d %s: %w", p.name, h.Number, hash, err)
-	}
-	for i, tx := range s.txs {
-		from, err := types.Sender(a.signer, tx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: block %d: sender of transaction %d: %w: %w", p.name, h.Number, i, chain.ErrUndecodable, err)
-		}
-		s.senders = append(s.senders, from)
 	}
 	if s.receipts, err = p.receipts(ctx, s); err != nil {
 		return nil, err
@@ -76,24 +69,26 @@ func (a *adapter) seal(ctx context.Context, p *provider, raw json.RawMessage, wa
 
 // transactions reads the transactions of a block and checks them against the
 // root in its header.
-func transactions(raw json.RawMessage, h *types.Header) ([]*types.Transaction, error) {
+func (a *adapter) transactions(ctx context.Context, p *provider, raw json.RawMessage, s *sealed) (all txs, err error) {
 	var body struct {
 		Transactions []json.RawMessage `json:"transactions"`
 	}
 	if err := json.Unmarshal(raw, &body); err != nil {
 		return nil, fmt.Errorf("%w: transactions: %w", chain.ErrUndecodable, err)
 	}
-	txs := make([]*types.Transaction, len(body.Transactions))
-	for i, t := range body.Transactions {
-		txs[i] = new(types.Transaction)
-		if err := json.Unmarshal(t, txs[i]); err != nil {
-			return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
+	for i, raw := range body.Transactions {
+		t, err := a.transaction(ctx, p, raw, s.hash, i)
+		if err != nil {
+			return nil, err
+		}
+		if t != nil {
+			all = append(all, t)
 		}
 	}
-	if got := rootOf(types.Transactions(txs)); got != h.TxHash {
+	if got := rootOf(all); got != s.header.TxHash {
 		return nil, errors.New("transactions do not give the root in the header")
 	}
-	return txs, nil
+	return all, nil
 }
 
 const blocksKept = 16

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -60,14 +61,20 @@ type Config struct {
 	ChainID   uint64
 	Endpoints []string // URLs, http or https; they may hold a secret and are never printed
 	Agree     int      // how many of the endpoints have to agree on what is final
-	Finality  Finality
-	FeeCap    money.Amount // wei: most that is paid per gas, tip included
-	TipCap    money.Amount // wei: most that is offered as a tip per gas, unless a replacement needs more
-	Trace     Tracing
+	// Archives are endpoints of providers that keep the state of every block. They are
+	// asked after the others, for balances and traces alone, and as many have to agree.
+	Archives []string
+	Finality Finality
+	FeeCap   money.Amount // wei: most that is paid per gas, tip included
+	TipCap   money.Amount // wei: most that is offered as a tip per gas, unless a replacement needs more
+	Trace    Tracing
 
 	Timeout        time.Duration // of one request; zero: 15 seconds
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
 }
+
+// all are the endpoints, archives last.
+func (c Config) all() []string { return slices.Concat(c.Endpoints, c.Archives) }
 
 // check finds every mistake in the configuration.
 func (c Config) check() error {
@@ -83,7 +90,7 @@ func (c Config) check() error {
 		say("no endpoint is given")
 	}
 	seen := map[string]bool{}
-	for i, e := range c.Endpoints {
+	for i, e := range c.all() {
 		u, err := url.Parse(e)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			say("endpoint %d is not an http or https URL", i+1)
@@ -112,7 +119,9 @@ func (c Config) check() error {
 type adapter struct {
 	Config
 	providers []*provider
+	archives  []*provider
 	signer    types.Signer // recovers senders; it signs nothing
+	stack     stack
 	blocks    blocks
 	shows     atomic.Uint32 // the provider that is asked first for what is not final
 }
@@ -135,14 +144,15 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if cfg.AnswerBytesMax == 0 {
 		cfg.AnswerBytesMax = answerBytesMaxDefault
 	}
-	a := &adapter{Config: cfg, signer: types.LatestSignerForChainID(new(big.Int).SetUint64(cfg.ChainID))}
-	for i := range cfg.Endpoints {
+	a := &adapter{Config: cfg, stack: stackOf(cfg.Name), signer: types.LatestSignerForChainID(new(big.Int).SetUint64(cfg.ChainID))}
+	for i := range cfg.all() {
 		p, err := newProvider(cfg, i)
 		if err != nil {
 			return chain.Chain{}, err
 		}
 		a.providers = append(a.providers, p)
 	}
+	a.providers, a.archives = a.providers[:len(cfg.Endpoints):len(cfg.Endpoints)], a.providers[len(cfg.Endpoints):]
 	if err := a.greet(ctx); err != nil {
 		return chain.Chain{}, fmt.Errorf("providers of %s: %w", cfg.Name, err)
 	}
@@ -153,17 +163,22 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	}, nil
 }
 
+// withArchives are all who may be asked for balances and traces, archives last.
+func (a *adapter) withArchives() []*provider { return slices.Concat(a.providers, a.archives) }
+
 func (a *adapter) greet(ctx context.Context) error {
-	answers := ask(ctx, a.providers, len(a.providers), func(ctx context.Context, p *provider) (struct{}, error) {
+	all := a.withArchives()
+	answers := ask(ctx, all, len(all), func(ctx context.Context, p *provider) (struct{}, error) {
 		return struct{}{}, p.greet(ctx)
 	})
 	var wrong, silent []error
 	greeted := 0
-	for _, g := range answers {
+	for i, g := range answers {
 		var w *wrongChainError
 		switch {
-		case g.err == nil:
+		case g.err == nil && i < len(a.providers):
 			greeted++
+		case g.err == nil:
 		case errors.As(g.err, &w):
 			wrong = append(wrong, g.err)
 		default:
@@ -176,7 +191,7 @@ func (a *adapter) greet(ctx context.Context) error {
 	if a.Trace != TraceOn {
 		return nil
 	}
-	able, err := first(ctx, a.providers, func(ctx context.Context, p *provider) (bool, error) {
+	able, err := first(ctx, all, func(ctx context.Context, p *provider) (bool, error) {
 		able, err := p.offersTraces(ctx)
 		if err == nil && !able {
 			err = fmt.Errorf("%s: does not offer %s", p.name, traceMethod)

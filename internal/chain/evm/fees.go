@@ -3,9 +3,13 @@ package evm
 import (
 	"context"
 	"fmt"
+	"math/big"
 	"slices"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/holiman/uint256"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
@@ -66,7 +70,51 @@ func (a *adapter) market(ctx context.Context, p *provider) (chain.Fees, error) {
 		most = a.FeeCap
 	}
 	most = smaller(most, a.FeeCap)
-	return chain.Fees{TipCap: smaller(tip, most), FeeCap: most}, nil
+	fees := chain.Fees{TipCap: smaller(tip, most), FeeCap: most}
+	fees.Beside, err = a.besideGas(ctx, p)
+	return fees, err
+}
+
+// The contract of the OP stack that prices what is paid beside gas.
+var opOracle = common.HexToAddress("0x420000000000000000000000000000000000000F")
+
+const (
+	opDataBytes  = 200 // more than a transaction of ours has before it is signed
+	besideFactor = 2   // the price on the layer below may double until it is mined
+)
+
+// besideGas is the most that a transaction of ours may have to pay beside its gas.
+func (a *adapter) besideGas(ctx context.Context, p *provider) (money.Amount, error) {
+	if a.stack != optimism {
+		return money.Zero, nil
+	}
+	ask := func(method string, argument uint64) (money.Amount, error) {
+		var word hexutil.Bytes
+		data := append(crypto.Keccak256([]byte(method))[:4], common.BigToHash(new(big.Int).SetUint64(argument)).Bytes()...)
+		if err := p.call(ctx, &word, "eth_call", call{To: opOracle, Data: data}, "latest"); err != nil {
+			return money.Zero, err
+		}
+		if len(word) != common.HashLength {
+			return money.Zero, fmt.Errorf("%s: %s of the gas price oracle: answer of %d bytes is no price", p.name, method, len(word))
+		}
+		return money.FromUint256(new(uint256.Int).SetBytes(word)), nil
+	}
+	data, err := ask("getL1FeeUpperBound(uint256)", opDataBytes)
+	if err != nil {
+		return money.Zero, err
+	}
+	operator, err := ask("getOperatorFee(uint256)", gasToken)
+	if ran(err) {
+		operator, err = money.Zero, nil // a chain from before there was one
+	}
+	if err != nil {
+		return money.Zero, err
+	}
+	sum, err := data.Add(operator)
+	if err != nil {
+		return money.Zero, fmt.Errorf("%s: prices of the gas price oracle: %w", p.name, err)
+	}
+	return sum.Mul(besideFactor)
 }
 
 // TransferFees are the market's, for the gas of a usual token.
@@ -99,7 +147,7 @@ func (a *adapter) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, 
 		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", a.Name, err)
 	}
 	return chain.Fees{
-		GasLimit: last.GasLimit, TipCap: larger(tip, now.TipCap), FeeCap: larger(most, now.FeeCap),
+		GasLimit: last.GasLimit, TipCap: larger(tip, now.TipCap), FeeCap: larger(most, now.FeeCap), Beside: now.Beside,
 	}, true, nil
 }
 

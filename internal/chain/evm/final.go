@@ -50,11 +50,15 @@ type headline struct {
 // sight asks a provider for its finality first and then for the block, so that
 // a block which it calls final was so when it was given.
 func (a *adapter) sight(ctx context.Context, p *provider, height uint64) (sighting, error) {
-	var head, at *headline
-	err := p.batch(ctx, []rpc.BatchElem{
+	var head, at, latest *headline
+	questions := []rpc.BatchElem{
 		{Method: "eth_getBlockByNumber", Args: []any{a.Finality.tag(), false}, Result: &head},
 		{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(height), false}, Result: &at},
-	})
+	}
+	if a.Finality.Depth == 0 {
+		questions = append(questions, rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{"latest", false}, Result: &latest})
+	}
+	err := p.batch(ctx, questions)
 	if err != nil {
 		return sighting{}, err
 	}
@@ -62,8 +66,13 @@ func (a *adapter) sight(ctx context.Context, p *provider, height uint64) (sighti
 		return sighting{}, fmt.Errorf("%s: has no %s block", p.name, a.Finality.tag())
 	}
 	final := uint64(*head.Number)
-	if a.Finality.Depth > 0 {
+	switch {
+	case a.Finality.Depth > 0:
 		final = a.Finality.below(final)
+	case latest == nil || latest.Number == nil:
+		return sighting{}, fmt.Errorf("%s: has no latest block", p.name)
+	case final > uint64(*latest.Number):
+		return sighting{}, p.beyond(final, uint64(*latest.Number))
 	}
 	if height > final {
 		return sighting{}, nil

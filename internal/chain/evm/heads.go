@@ -34,16 +34,29 @@ func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
 }
 
 func (a *adapter) headsOf(ctx context.Context, p *provider) (chain.Heads, error) {
-	latest, err := p.head(ctx, "latest")
+	if a.Finality.Depth > 0 {
+		latest, err := p.head(ctx, "latest")
+		if err != nil {
+			return chain.Heads{}, err
+		}
+		final, err := p.head(ctx, hexutil.EncodeUint64(a.Finality.below(latest.Height)))
+		return chain.Heads{Latest: latest, Final: final}, err
+	}
+	// In this order, so that a block that comes meanwhile makes no liar of it.
+	final, err := p.head(ctx, "finalized")
 	if err != nil {
 		return chain.Heads{}, err
 	}
-	final := "finalized"
-	if a.Finality.Depth > 0 {
-		final = hexutil.EncodeUint64(a.Finality.below(latest.Height))
+	latest, err := p.head(ctx, "latest")
+	if err == nil && final.Height > latest.Height {
+		err = p.beyond(final.Height, latest.Height)
 	}
-	f, err := p.head(ctx, final)
-	return chain.Heads{Latest: latest, Final: f}, err
+	return chain.Heads{Latest: latest, Final: final}, err
+}
+
+// beyond is what a provider has said that calls a block final which it does not have.
+func (p *provider) beyond(final, latest uint64) error {
+	return fmt.Errorf("%s: calls block %d final, and its newest is %d", p.name, final, latest)
 }
 
 // below is the height that is final when latest is the head. The first block

@@ -26,16 +26,37 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Paym
 		return a.outcomeAt(ctx, from, txs, p)
 	})
 	var errs []error
+	var found []*chain.Outcome
 	none := 0
 	for _, o := range answers {
 		switch {
 		case o.err != nil:
 			errs = append(errs, o.err)
 		case o.value != nil:
-			return o.value, nil
+			found = append(found, o.value)
 		default:
 			none++
 		}
+	}
+	if len(found) > 0 && a.stack != optimism {
+		return found[0], nil
+	}
+	if len(found) > 0 {
+		// No root covers what it cost beside its gas, so as many have to say the same
+		// as have to agree on a final block.
+		for _, o := range found {
+			same := 0
+			for _, x := range found {
+				if *x == *o {
+					same++
+				}
+			}
+			if same >= a.Agree {
+				return o, nil
+			}
+		}
+		return nil, fmt.Errorf("outcome of %s on %s: its fee is not the same with as many as have to agree: %w", found[0].Tx, a.Name,
+			errors.Join(append(errs, chain.ErrDisagreement)...))
 	}
 	if none >= a.Agree {
 		return nil, nil
@@ -47,6 +68,7 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Paym
 type place struct {
 	Tx    common.Hash `json:"transactionHash"`
 	Block common.Hash `json:"blockHash"`
+	beside
 }
 
 func (a *adapter) outcomeAt(ctx context.Context, from *provider, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
@@ -66,18 +88,19 @@ func (a *adapter) outcomeAt(ctx context.Context, from *provider, txs []chain.TxH
 		if err != nil {
 			return nil, err
 		}
-		return s.outcome(txs[i], p)
+		return s.outcome(txs[i], p, at.beside)
 	}
 	return nil, nil
 }
 
-// outcome is what a transaction in the block came to.
-func (s *sealed) outcome(hash chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+// outcome is what a transaction in the block came to. more is what the provider says
+// that it cost beside its gas.
+func (s *sealed) outcome(hash chain.TxHash, p *chain.Payment, more beside) (*chain.Outcome, error) {
 	for i, tx := range s.txs {
-		if txHash(tx.Hash()) != hash {
+		if txHash(tx.hash) != hash {
 			continue
 		}
-		fee, err := s.fee(i)
+		fee, err := s.feeWith(i, more)
 		if err != nil {
 			return nil, err
 		}

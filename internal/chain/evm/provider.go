@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -53,7 +54,7 @@ func (e *wrongChainError) Error() string {
 }
 
 func newProvider(cfg Config, i int) (*provider, error) {
-	u, err := url.Parse(cfg.Endpoints[i])
+	u, err := url.Parse(cfg.all()[i])
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %d is not a URL", i+1)
 	}
@@ -68,28 +69,43 @@ func newProvider(cfg Config, i int) (*provider, error) {
 		IdleConnTimeout:     time.Minute,
 	}
 	client := &http.Client{
-		Transport: bounded{transport, cfg.AnswerBytesMax},
+		Transport: bounded{transport, cfg.AnswerBytesMax, new(atomic.Int64)},
 		Timeout:   cfg.Timeout,
 		// A redirect would carry the request to a host that nobody configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	p.client, err = rpc.DialOptions(context.Background(), cfg.Endpoints[i], rpc.WithHTTPClient(client))
+	p.client, err = rpc.DialOptions(context.Background(), cfg.all()[i], rpc.WithHTTPClient(client))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.name, plain(err))
 	}
 	return p, nil
 }
 
-// bounded ends an answer that is longer than it may be with an error.
+// bounded ends an answer that is longer than it may be with an error. The length is
+// that of what was unpacked. A provider that asks for a pause is left alone for it.
 type bounded struct {
 	http.RoundTripper
-	max int64
+	max   int64
+	pause *atomic.Int64 // until when nothing is asked, in Unix nanoseconds
 }
 
+// pauseMax is the longest pause that a provider may ask for.
+const pauseMax = time.Minute
+
+var errAskedToPause = errors.New("asked for a pause that is not over")
+
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if time.Now().UnixNano() < b.pause.Load() {
+		return nil, errAskedToPause
+	}
 	resp, err := b.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, err
+	}
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+		if s, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
+			b.pause.Store(time.Now().Add(min(time.Duration(s)*time.Second, pauseMax)).UnixNano())
+		}
 	}
 	resp.Body = &boundedBody{resp.Body, b.max}
 	return resp, nil

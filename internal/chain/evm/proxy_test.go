@@ -34,6 +34,7 @@ type exchange struct {
 
 	r    *http.Request
 	drop bool
+	wire func(http.ResponseWriter) // answers instead, with bytes of its own
 }
 
 // Say puts an answer in the place of anvil's.
@@ -50,6 +51,9 @@ func (e *exchange) Hang() {
 	<-e.r.Context().Done()
 	e.drop = true
 }
+
+// Write answers with whatever is written, as no node should.
+func (e *exchange) Write(w func(http.ResponseWriter)) { e.wire = w }
 
 // Edit changes an answer that is an object.
 func (e *exchange) Edit(t testing.TB, change func(map[string]any)) {
@@ -163,6 +167,10 @@ func (p *proxy) serve(t testing.TB, to string, w http.ResponseWriter, r *http.Re
 		}
 		if e.drop {
 			panic(http.ErrAbortHandler)
+		}
+		if e.wire != nil {
+			e.wire(w)
+			return
 		}
 		responses = append(responses, response{"2.0", q.ID, e.Result, e.Error})
 	}

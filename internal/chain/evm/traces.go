@@ -96,7 +96,7 @@ func withheld(err error) bool {
 // tracers are the providers that offer traces.
 func (a *adapter) tracers() []*provider {
 	var able []*provider
-	for _, p := range a.providers {
+	for _, p := range a.withArchives() {
 		if p.traces.Load() {
 			able = append(able, p)
 		}
@@ -115,7 +115,7 @@ func (a *adapter) internal(ctx context.Context, s *sealed) (found [][]chain.Tran
 	if len(able) == 0 {
 		// One that has not answered since the start may be the one that traces: a
 		// block that is taken in without its traces does not come again.
-		for _, p := range a.providers {
+		for _, p := range a.withArchives() {
 			if err := p.greet(ctx); err != nil {
 				return nil, false, fmt.Errorf("nobody traces and one has not said whether it does; with trace OFF it is not waited for: %w", err)
 			}
@@ -124,8 +124,8 @@ func (a *adapter) internal(ctx context.Context, s *sealed) (found [][]chain.Tran
 			return nil, false, nil
 		}
 	}
-	if len(s.txs) == 0 {
-		return nil, true, nil
+	if !s.ran() {
+		return make([][]chain.Transfer, len(s.txs)), true, nil
 	}
 	found, err = first(ctx, able, func(ctx context.Context, p *provider) ([][]chain.Transfer, error) {
 		var traces []txTrace
@@ -141,31 +141,64 @@ func (a *adapter) internal(ctx context.Context, s *sealed) (found [][]chain.Tran
 	return found, err == nil, err
 }
 
+// ran tells whether a contract can have moved coin in a block. Where all that
+// succeeded was a transfer of the least gas that there is, none ran.
+func (s *sealed) ran() bool {
+	for i, t := range s.txs {
+		least := t.signed != nil && t.to != nil && len(t.signed.Data()) == 0 && s.receipts[i].GasUsed == gasPlain
+		if !t.apart && !least && s.receipts[i].Status == types.ReceiptStatusSuccessful {
+			return true
+		}
+	}
+	return false
+}
+
+// own are the traces of the block's own transactions, in place. Polygon's nodes show
+// one of what synchronizes state or leave it out.
+func (s *sealed) own(traces []txTrace) []txTrace {
+	if s.stack != bor {
+		return traces
+	}
+	traces = slices.DeleteFunc(traces, func(t txTrace) bool {
+		return t.TxHash != (common.Hash{}) && !slices.ContainsFunc(s.txs, func(x *tx) bool { return x.hash == t.TxHash && !x.apart })
+	})
+	for i, t := range s.txs {
+		if t.apart && i <= len(traces) {
+			traces = slices.Insert(traces, i, txTrace{})
+		}
+	}
+	return traces
+}
+
 // read compares traces with the block that they are of, as far as they can be,
 // and collects what moved.
 func (s *sealed) read(traces []txTrace) ([][]chain.Transfer, error) {
+	traces = s.own(traces)
 	if len(traces) != len(s.txs) {
 		return nil, fmt.Errorf("got %d for %d transactions", len(traces), len(s.txs))
 	}
 	found := make([][]chain.Transfer, len(traces))
 	for i, t := range traces {
 		tx := s.txs[i]
+		if tx.apart {
+			continue
+		}
 		if t.Error != "" || t.Result == nil {
-			return nil, fmt.Errorf("transaction %s was not traced: %s", tx.Hash(), short(t.Error))
+			return nil, fmt.Errorf("transaction %s was not traced: %s", tx.hash, short(t.Error))
 		}
 		// Older nodes leave the hash out.
-		if t.TxHash != (common.Hash{}) && t.TxHash != tx.Hash() {
-			return nil, fmt.Errorf("number %d is of transaction %s, not %s", i, t.TxHash, tx.Hash())
+		if t.TxHash != (common.Hash{}) && t.TxHash != tx.hash {
+			return nil, fmt.Errorf("number %d is of transaction %s, not %s", i, t.TxHash, tx.hash)
 		}
 		ok := s.receipts[i].Status == types.ReceiptStatusSuccessful
-		if t.Result.From != s.senders[i] || ok != (t.Result.Error == "") {
-			return nil, fmt.Errorf("number %d contradicts the receipt of %s", i, tx.Hash())
+		if t.Result.From != tx.from || ok != (t.Result.Error == "") {
+			return nil, fmt.Errorf("number %d contradicts the receipt of %s", i, tx.hash)
 		}
 		if !ok {
 			continue
 		}
 		var err error
-		if found[i], err = t.Result.moved(nil, txHash(tx.Hash()), ""); err != nil {
+		if found[i], err = t.Result.moved(nil, txHash(tx.hash), ""); err != nil {
 			return nil, err
 		}
 	}

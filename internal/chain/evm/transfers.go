@@ -34,7 +34,7 @@ func (s *sealed) contents(internal [][]chain.Transfer, traced bool, providers in
 		if err != nil {
 			return chain.Contents{}, fmt.Errorf("block %d: fee: %w", c.Height, err)
 		}
-		from := s.senders[i]
+		from := tx.from
 		at, known := payers[from]
 		if !known {
 			at = len(c.Fees)
@@ -51,12 +51,12 @@ func (s *sealed) contents(internal [][]chain.Transfer, traced bool, providers in
 		if err != nil {
 			return chain.Contents{}, fmt.Errorf("block %d: %w", c.Height, err)
 		}
-		if !native.Amount.IsZero() {
+		if !native.Amount.IsZero() && native.To != "" {
 			c.Transfers = append(c.Transfers, native)
 		}
 		for n, l := range s.receipts[i].Logs {
-			if tr, ok := tokenTransfer(l); ok {
-				tr.Tx, tr.Position = txHash(tx.Hash()), strconv.Itoa(n)
+			if tr, ok := tokenTransfer(l); ok && !s.twice(l) {
+				tr.Tx, tr.Position = txHash(tx.hash), strconv.Itoa(n)
 				c.Transfers = append(c.Transfers, tr)
 			}
 		}
@@ -67,23 +67,30 @@ func (s *sealed) contents(internal [][]chain.Transfer, traced bool, providers in
 	return c, nil
 }
 
-// native is the i-th transaction's own value, which may be zero.
+// native is the i-th transaction's own value, which may be zero. It has no receiver
+// where the chain itself made a contract, which nobody of ours is.
 func (s *sealed) native(i int) (chain.Transfer, error) {
 	tx := s.txs[i]
-	amount, err := money.FromBig(tx.Value())
+	amount, err := money.FromBig(tx.value)
 	if err != nil {
-		return chain.Transfer{}, fmt.Errorf("value of %s: %w", tx.Hash(), err)
+		return chain.Transfer{}, fmt.Errorf("value of %s: %w", tx.hash, err)
 	}
-	to := tx.To()
-	if to == nil {
-		created := crypto.CreateAddress(s.senders[i], tx.Nonce())
-		to = &created
+	tr := chain.Transfer{Tx: txHash(tx.hash), Kind: chain.Native, From: evmtx.Canonical(tx.from), Amount: amount}
+	switch {
+	case tx.to != nil:
+		tr.To = evmtx.Canonical(*tx.to)
+	case tx.signed != nil:
+		tr.To = evmtx.Canonical(crypto.CreateAddress(tx.from, tx.nonce))
 	}
-	return chain.Transfer{
-		Tx: txHash(tx.Hash()), Kind: chain.Native,
-		From: evmtx.Canonical(s.senders[i]), To: evmtx.Canonical(*to), Amount: amount,
-	}, nil
+	return tr, nil
 }
+
+// borCoin is the contract by which Polygon tells of its native coin in the words of a
+// token.
+var borCoin = common.HexToAddress("0x0000000000000000000000000000000000001010")
+
+// twice tells whether a log repeats a movement of the native coin.
+func (s *sealed) twice(l *types.Log) bool { return s.stack == bor && l.Address == borCoin }
 
 // tokenTransfer reads a log as the standard event of a token. Anything that
 // differs from it, and a transfer of nothing, is not one.

@@ -221,7 +221,7 @@ func (c *Chain) Balances(ctx context.Context, at chain.Block, of []chain.Holding
 		case p.down != nil:
 			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, p.down))
 		case p.pruned && b != c.tip():
-			problem = errors.Join(problem, fmt.Errorf("provider %d: missing trie node", p.index))
+			problem = errors.Join(problem, fmt.Errorf("provider %d: missing trie node: %w", p.index, chain.ErrStateGone))
 		default:
 			amounts := make([]money.Amount, len(of))
 			silent := &chain.SilentError{Reason: "execution reverted"}

@@ -1,0 +1,254 @@
+package evm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+// A stack is what a chain runs: which transactions it makes itself, which no key has
+// signed, and what it charges for.
+type stack int
+
+const (
+	ethereum stack = iota
+	optimism       // the OP stack
+	arbitrum       // Nitro
+	bor            // Polygon
+)
+
+func stackOf(name chain.Name) stack {
+	switch name {
+	case chain.Optimism, chain.Base:
+		return optimism
+	case chain.Arbitrum:
+		return arbitrum
+	case chain.Polygon:
+		return bor
+	}
+	return ethereum
+}
+
+// The transactions that chains make themselves.
+const (
+	opDeposit           = 0x7e // from the layer below, and the one that begins every block
+	arbitrumDeposit     = 0x64
+	arbitrumUnsigned    = 0x65
+	arbitrumContract    = 0x66
+	arbitrumRetry       = 0x68
+	arbitrumSubmitRetry = 0x69
+	arbitrumInternal    = 0x6a
+	borStateSync        = 0x7f
+)
+
+// A tx is a transaction of a block.
+type tx struct {
+	hash   common.Hash
+	kind   byte
+	raw    []byte // as the root of the block's transactions has it
+	from   common.Address
+	to     *common.Address // nil creates a contract
+	nonce  uint64
+	value  *big.Int           // goes from from to to when it succeeds
+	signed *types.Transaction // nil when the chain made it; it pays no fee then
+	// apart says that no contract ran for it, so that it has no calls and a tracer
+	// may say of it what it likes.
+	apart bool
+}
+
+// txs is the list that the root of a block is of.
+type txs []*tx
+
+// Len is how many there are.
+func (l txs) Len() int { return len(l) }
+
+// EncodeIndex writes the i-th one.
+func (l txs) EncodeIndex(i int, w *bytes.Buffer) { w.Write(l[i].raw) }
+
+// madeJSON is what nodes tell of a transaction that the chain made.
+type madeJSON struct {
+	Type    hexutil.Uint64  `json:"type"`
+	Hash    common.Hash     `json:"hash"`
+	ChainID *hexutil.Big    `json:"chainId"`
+	From    common.Address  `json:"from"`
+	To      *common.Address `json:"to"`
+	Nonce   hexutil.Uint64  `json:"nonce"`
+	Value   *hexutil.Big    `json:"value"`
+	Gas     hexutil.Uint64  `json:"gas"`
+	Price   *hexutil.Big    `json:"gasPrice"`
+	MaxFee  *hexutil.Big    `json:"maxFeePerGas"`
+	Input   hexutil.Bytes   `json:"input"`
+	R, S    *hexutil.Big
+
+	SourceHash common.Hash  `json:"sourceHash"`
+	Mint       *hexutil.Big `json:"mint"`
+	System     bool         `json:"isSystemTx"`
+
+	RequestID           common.Hash     `json:"requestId"`
+	TicketID            common.Hash     `json:"ticketId"`
+	RefundTo            common.Address  `json:"refundTo"`
+	MaxRefund           *hexutil.Big    `json:"maxRefund"`
+	SubmissionFeeRefund *hexutil.Big    `json:"submissionFeeRefund"`
+	L1BaseFee           *hexutil.Big    `json:"l1BaseFee"`
+	DepositValue        *hexutil.Big    `json:"depositValue"`
+	RetryTo             *common.Address `json:"retryTo"`
+	RetryValue          *hexutil.Big    `json:"retryValue"`
+	RetryData           hexutil.Bytes   `json:"retryData"`
+	Beneficiary         common.Address  `json:"beneficiary"`
+	MaxSubmissionFee    *hexutil.Big    `json:"maxSubmissionFee"`
+}
+
+// number is a figure that a node leaves out when it is zero.
+func number(b *hexutil.Big) *big.Int {
+	if b == nil {
+		return new(big.Int)
+	}
+	return b.ToInt()
+}
+
+// receiver is how a list of fields has the receiver; none creates a contract.
+func receiver(a *common.Address) []byte {
+	if a == nil {
+		return nil
+	}
+	return a[:]
+}
+
+// fields are what the encoding of a transaction of the stack lists, in its order;
+// nil for a type that the stack does not make.
+func (m madeJSON) fields(s stack) []any {
+	price := number(m.MaxFee)
+	if m.MaxFee == nil {
+		price = number(m.Price)
+	}
+	id, value, gas, nonce := number(m.ChainID), number(m.Value), uint64(m.Gas), uint64(m.Nonce)
+	switch {
+	case s == optimism && m.Type == opDeposit:
+		return []any{m.SourceHash, m.From, receiver(m.To), number(m.Mint), value, gas, m.System, []byte(m.Input)}
+	case s != arbitrum:
+		return nil
+	}
+	switch m.Type {
+	case arbitrumDeposit:
+		return []any{id, m.RequestID, m.From, receiver(m.To), value}
+	case arbitrumUnsigned:
+		return []any{id, m.From, nonce, price, gas, receiver(m.To), value, []byte(m.Input)}
+	case arbitrumContract:
+		return []any{id, m.RequestID, m.From, price, gas, receiver(m.To), value, []byte(m.Input)}
+	case arbitrumRetry:
+		return []any{
+			id, nonce, m.From, price, gas, receiver(m.To), value, []byte(m.Input),
+			m.TicketID, m.RefundTo, number(m.MaxRefund), number(m.SubmissionFeeRefund),
+		}
+	case arbitrumSubmitRetry:
+		// Nodes write the zero address for a retry that creates a contract.
+		to := m.RetryTo
+		if to != nil && *to == (common.Address{}) {
+			to = nil
+		}
+		return []any{
+			id, m.RequestID, m.From, number(m.L1BaseFee), number(m.DepositValue), price, gas, receiver(to),
+			number(m.RetryValue), m.Beneficiary, number(m.MaxSubmissionFee), m.RefundTo, []byte(m.RetryData),
+		}
+	case arbitrumInternal:
+		return []any{id, []byte(m.Input)}
+	}
+	return nil
+}
+
+// pseudo tells whether it is what Polygon's nodes show behind the transactions of
+// older blocks and no root covers.
+func (m madeJSON) pseudo() bool {
+	return m.Type == 0 && m.From == (common.Address{}) && m.To != nil && *m.To == (common.Address{}) &&
+		m.Gas == 0 && number(m.R).Sign() == 0 && number(m.S).Sign() == 0
+}
+
+// made reads a transaction that the chain made; nil for one that a key signed.
+func (m madeJSON) made(s stack) (*tx, error) {
+	fields := m.fields(s)
+	if fields == nil {
+		return nil, nil
+	}
+	body, err := rlp.EncodeToBytes(fields)
+	if err != nil {
+		return nil, err
+	}
+	t := &tx{
+		kind: byte(m.Type), raw: append([]byte{byte(m.Type)}, body...),
+		from: m.From, to: m.To, nonce: uint64(m.Nonce), value: number(m.Value),
+	}
+	t.hash = crypto.Keccak256Hash(t.raw)
+	if t.hash != m.Hash {
+		return nil, fmt.Errorf("of type %#x gives the hash %s, not %s", t.kind, t.hash, m.Hash)
+	}
+	switch t.kind {
+	case arbitrumDeposit:
+		t.apart = true
+	case arbitrumSubmitRetry, arbitrumInternal:
+		// What the first of them brings is in the retry that follows it.
+		t.apart, t.value = true, new(big.Int)
+	}
+	return t, nil
+}
+
+// transaction reads the i-th transaction of a block; nil for what is not one.
+func (a *adapter) transaction(ctx context.Context, p *provider, raw json.RawMessage, block common.Hash, i int) (*tx, error) {
+	if a.stack != ethereum {
+		var m madeJSON
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
+		}
+		switch {
+		case a.stack == bor && m.pseudo():
+			return nil, nil
+		case a.stack == bor && m.Type == borStateSync:
+			return a.stateSync(ctx, p, block, i)
+		}
+		t, err := m.made(a.stack)
+		if err != nil {
+			return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
+		}
+		if t != nil {
+			return t, nil
+		}
+	}
+	signed := new(types.Transaction)
+	if err := json.Unmarshal(raw, signed); err != nil {
+		return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
+	}
+	bytes, err := signed.MarshalBinary()
+	if err != nil {
+		return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
+	}
+	from, err := types.Sender(a.signer, signed)
+	if err != nil {
+		return nil, fmt.Errorf("sender of transaction %d: %w: %w", i, chain.ErrUndecodable, err)
+	}
+	return &tx{
+		hash: signed.Hash(), kind: signed.Type(), raw: bytes, from: from, to: signed.To(), nonce: signed.Nonce(), value: signed.Value(), signed: signed,
+	}, nil
+}
+
+// stateSync is the transaction with which Polygon brings what happened on the layer
+// below. Nodes do not show what it holds, so it is fetched as it is encoded.
+func (a *adapter) stateSync(ctx context.Context, p *provider, block common.Hash, i int) (*tx, error) {
+	var raw hexutil.Bytes
+	if err := p.call(ctx, &raw, "eth_getRawTransactionByBlockHashAndIndex", block, hexutil.Uint64(i)); err != nil {
+		return nil, err
+	}
+	if len(raw) == 0 || raw[0] != borStateSync {
+		return nil, errors.New("transaction that synchronizes state is not given as it is encoded")
+	}
+	return &tx{hash: crypto.Keccak256Hash(raw), kind: borStateSync, raw: raw, to: &common.Address{}, value: new(big.Int), apart: true}, nil
+}
