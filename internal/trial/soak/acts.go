@@ -42,6 +42,7 @@ var acts = []act{
 	{"deposit", 12, (*world).deposit},
 	{"withdraw", 12, (*world).withdraw},
 	{"repeat", 3, (*world).repeat},
+	{"transfer", 7, (*world).transfer},
 	{"decide", 4, (*world).decide},
 	{"freeze", 1, (*world).freeze},
 	{"lift", 4, (*world).lift},

@@ -38,6 +38,7 @@ type figures struct {
 	deposits, credited            int // movements made, and those that counted in the end
 	withdrawals, payments, failed int // accepted, paid on the chain, proven not to pay
 	refused, replays              int // requests
+	transfers                     int // between customers
 	events, posts                 int
 	looks, seen, checks           int // of the oracle; full ones of the books; checks that those made
 	faults                        *tally
@@ -55,6 +56,7 @@ func (f *figures) add(o figures) {
 	f.payments += o.payments
 	f.failed += o.failed
 	f.refused += o.refused
+	f.transfers += o.transfers
 	f.replays += o.replays
 	f.events += o.events
 	f.posts += o.posts
@@ -83,6 +85,7 @@ func (f *figures) table(w io.Writer, took time.Duration) {
 		{"deposits credited", f.credited},
 		{"withdrawals accepted", f.withdrawals},
 		{"requests refused", f.refused},
+		{"transfers between customers", f.transfers},
 		{"requests repeated", f.replays},
 		{"payments on the chain", f.payments},
 		{"withdrawals failed", f.failed},

@@ -211,7 +211,8 @@ func (w *world) settled() {
 		}
 	}
 
-	// What every customer has is what arrived for good less what left.
+	// What every customer has is what arrived for good less what left, and what was
+	// handed over.
 	arrived := map[string]*big.Int{}
 	who := map[chain.Address]string{}
 	for _, c := range w.customers {
@@ -229,9 +230,13 @@ func (w *world) settled() {
 		arrived[k].Add(arrived[k], a.amount.Big())
 		w.credited++
 	}
+	handed := w.handedOver(at)
 	for _, c := range w.customers {
 		for mintID := range tokens {
 			want := new(big.Int)
+			if n := handed[at(c, mintID)]; n != nil {
+				want.Add(want, n)
+			}
 			if n := arrived[at(c, mintID)]; n != nil {
 				want.Add(want, n)
 			}
@@ -239,7 +244,7 @@ func (w *world) settled() {
 				want.Sub(want, n)
 			}
 			if got := w.balance(c, mintID); got.Big().Cmp(want) != 0 {
-				w.fail("%s has %v, and by the chain it should be %v", at(c, mintID), got, want)
+				w.fail("%s has %v, and by the chain and the transfers it should be %v", at(c, mintID), got, want)
 			}
 		}
 	}

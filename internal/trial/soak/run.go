@@ -103,6 +103,7 @@ func (w *world) drain() {
 			w.ask(r)
 		}
 	}
+	w.askOpen()
 	left, rested := "", 0
 	for round := range drainMax {
 		w.step++

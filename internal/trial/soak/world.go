@@ -38,6 +38,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/trial/works"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
@@ -97,6 +98,7 @@ type world struct {
 	ours      map[chain.Address]bool
 	payers    int
 	requests  []*request
+	handOvers []*handOver
 	byID      map[string]*request
 	paidIns   []paidIn // deposits made, for forks to play with
 	refusals  []chain.Holding
@@ -116,8 +118,9 @@ type world struct {
 // house is a process: all it has in memory.
 type house struct {
 	*works.Works
-	steps []works.Step
-	posts *delivery.Dispatcher
+	steps     []works.Step
+	posts     *delivery.Dispatcher
+	transfers *transfer.Service
 }
 
 // standing is a fault that lasts for some steps.
@@ -263,6 +266,8 @@ func (w *world) open() {
 		w.houses = append(w.houses, &house{
 			Works: parts, steps: parts.Steps(nil),
 			posts: &delivery.Dispatcher{DB: w.db, Seal: w.seal, Key: w.hookKey, Development: true, Log: silent},
+
+			transfers: transfer.New(w.db),
 		})
 	}
 	w.must(mirror.Import(w.ctx, w.db, w.inner, w.houses[0].Book), "import the journal")
