@@ -66,6 +66,10 @@ type Mint struct {
 // Credit a user on CUSTOMER_DEPOSIT with IsFlagged false, or on
 // CUSTOMER_DEPOSIT_APPROVED; never on both. IsFlagged stays true after an approval: it
 // is history, Status says what the books say.
+//
+// CUSTOMER_DEPOSIT_REVERSED is sent at most once for a deposit, to endpoints that
+// named it, and only when the finality of its chain itself broke: the credit is
+// taken back, see Reversal. Debit the user, and expect the customer to be frozen.
 type Deposit struct {
 	DepositID     string  `json:"depositId"` // for ever the same for the same transfer, and so is the id of its event
 	CustomerID    string  `json:"customerId"`

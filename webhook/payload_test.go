@@ -61,6 +61,13 @@ func rejected() Deposit {
 	return d
 }
 
+func reversed() Deposit {
+	d := deposit()
+	d.Status, d.ChainStatus, d.Confirmations = "REVERSED", "REORGED", 0
+	d.Reversal = &Reversal{ReversedAt: at, TakenBack: "3000000", Loss: "2000000"}
+	return d
+}
+
 func unsupported() Deposit {
 	return Deposit{
 		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: "user_42", Chain: "ETHEREUM", Amount: "77",
@@ -113,6 +120,7 @@ func TestPayloadsPrintTheContractsJSON(t *testing.T) {
 		"deposit":             deposit(),
 		"deposit_flagged":     flagged(),
 		"deposit_rejected":    rejected(),
+		"deposit_reversed":    reversed(),
 		"deposit_unsupported": unsupported(),
 		"deposit_swap":        credit,
 		"withdrawal_held":     held(),

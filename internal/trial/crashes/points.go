@@ -116,7 +116,7 @@ var unplayed = []struct{ name, why string }{
 	{"A06", "what was approved cannot be changed; approvals that sign a digest come with the dashboard"},
 	{"D05", "no screening provider is asked yet"},
 	{"S07", "nothing is flagged without screening"},
-	{"S08", "a fork below what is final freezes the chain for a person to decide: nothing drains; played by the trial of forks"},
+	{"S08", "a fork below what is final freezes the chain for a person to decide: nothing drains by itself; played on anvil by internal/deposit"},
 	{"S10", "a token that returns false is no crash: trial/tokens plays it"},
 	{"K06", "an endpoint's secret cannot be rotated yet"},
 	{"F01-F12", "nothing is flagged without screening, so nothing is decided on, returned or redirected"},
