@@ -143,11 +143,20 @@ func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 	if !strings.Contains(said, "Done.") {
 		t.Errorf("got %q", said)
 	}
+	books := func(when string) {
+		t.Helper()
+		_, said, _ := command("verify")
+		if m := regexp.MustCompile(`!  I-(09|10|13|14|36)\S* .*`).FindString(said); m != "" || !strings.Contains(said, "books") {
+			t.Errorf("%s: got %q of %q, want no breach of what was credited", when, m, said)
+		}
+	}
+	books("in question")
 	until("reversed", func() bool { s, _ := status(); return s == "REVERSED" })
 	said = coffer("chain", "breaks", "ETHEREUM")
 	if !strings.Contains(said, "break 1") || !strings.Contains(said, "reversed  dep_") || !strings.Contains(said, "open      nothing") {
 		t.Errorf("got %q, want the break, the reversal and nothing open", said)
 	}
+	books("reversed")
 	coffer("freezes", "lift", freeze[1])
 	if said := coffer("freezes", "list"); strings.Contains(said, "CHAIN  ETHEREUM") || !strings.Contains(said, "CUSTOMER  eve of ") {
 		t.Errorf("got %q, want the customer frozen and the chain not", said)
