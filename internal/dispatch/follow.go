@@ -427,6 +427,15 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	if s.FundsPending {
 		return false, nil // its funds are still to be found again
 	}
+	if s.attempt(out.Tx).Act == signer.Pay && out.Succeeded {
+		why, err := d.contradiction(ctx, payment, *out)
+		if err != nil {
+			return false, err
+		}
+		if why != "" {
+			return true, d.stick(ctx, s, *out, proof, why)
+		}
+	}
 	atFinal(s.Order, out.Succeeded)
 	return true, d.end(ctx, from, s, *out, proof)
 }
@@ -461,9 +470,6 @@ func (d *Desk) found(orderID string) {
 // what its feature posts, the fee.
 func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Outcome, proof int64) error {
 	act := s.attempt(out.Tx).Act
-	if act == signer.Pay && out.Succeeded && !out.Paid {
-		return d.contradiction(ctx, s, out, proof)
-	}
 	e := End{Paid: act == signer.Pay && out.Succeeded, Cancelled: act == signer.Cancel, Hash: out.Tx, Fee: out.Fee, ProofID: proof, Block: out.Block}
 	for _, h := range s.signed() {
 		if h != out.Tx {
@@ -570,23 +576,23 @@ func feePosting(o Order, native int, fee money.Amount) ledger.Posting {
 	}
 }
 
-// contradiction is a final transaction that succeeded and did not move what it
-// was made to move. Nothing is released and nothing settled: the token is
-// quarantined and a person decides.
-func (d *Desk) contradiction(ctx context.Context, s slot, out chain.Outcome, proof int64) error {
-	d.log.Error("a payment succeeded on chain and its effects do not show the transfer", "order", s.ID, "hash", string(out.Tx))
+// stick keeps a final transaction that succeeded and did not move what it was made
+// to move. Nothing is released and nothing settled: the token is quarantined and a
+// person decides.
+func (d *Desk) stick(ctx context.Context, s slot, out chain.Outcome, proof int64, why string) error {
+	d.log.Error("a payment succeeded on chain and did not do what it says", "order", s.ID, "hash", string(out.Tx), "why", why)
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		o, err := lockOrder(ctx, tx, s.ID)
 		if err != nil {
 			return err
 		}
-		if err := become(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6", out.Tx, out.Fee, proof); err != nil {
+		if err := become(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7", out.Tx, out.Fee, proof, bounded(why)); err != nil {
 			return err
 		}
-		if err := mint.Quarantine(ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded without the transfer", o.ID, out.Tx)); err != nil {
+		if err := mint.Quarantine(ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, out.Tx, why)); err != nil {
 			return err
 		}
-		return remember(ctx, tx, o, "stuck", map[string]any{"hash": out.Tx, "block": out.Block.Hash})
+		return remember(ctx, tx, o, "stuck", map[string]any{"hash": out.Tx, "block": out.Block.Hash, "why": why})
 	})
 }
 

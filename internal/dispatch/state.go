@@ -41,9 +41,9 @@ var transitions = []transition{
 	{Refused, Withdrawn, "taken back by its feature"},
 	{Slotted, Signed, "the signed bytes are stored"},
 	{Signed, Broadcast, "a provider took them, or a block has them"},
-	{Broadcast, Paid, "final, succeeded, the payment is among its effects"},
+	{Broadcast, Paid, "final, succeeded, its effects and the balances show the payment"},
 	{Broadcast, Failed, "final, reverted, or our own cancel"},
-	{Broadcast, Stuck, "final, succeeded, and the payment is not among its effects"},
+	{Broadcast, Stuck, "final, succeeded, and its effects or the balances do not show the payment"},
 }
 
 // errLost says that an order was not in the state that a step started from:

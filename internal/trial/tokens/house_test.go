@@ -275,6 +275,15 @@ func (h *house) word(sql string, args ...any) (s string) {
 	return s
 }
 
+func (h *house) funds(w wallet.Wallet, mintID int) (f wallet.Funds) {
+	h.Helper()
+	h.must(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		f, err = wallet.FundsOf(ctx, tx, w.ID, mintID)
+		return err
+	}))
+	return f
+}
+
 func (h *house) quarantined(mintID int) bool {
 	h.Helper()
 	return h.number(`SELECT count(*) FROM mints WHERE mint_id = $1 AND quarantined_at IS NOT NULL`, mintID) == 1
