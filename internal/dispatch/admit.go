@@ -112,6 +112,9 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 	var reverted *chain.RevertedError
 	switch {
 	case errors.As(err, &reverted):
+		if d.payeeRefuses(ctx, from, o) {
+			return false, d.refuse(ctx, o, &signer.Refusal{Code: PayeeRefused, Message: reverted.Reason})
+		}
 		return false, d.wait(ctx, o, WantSimulation, money.Zero, reverted.Reason)
 	case err != nil:
 		// A wallet that has no gas on the chain cannot be simulated either.
@@ -151,6 +154,20 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 		return false, d.wait(ctx, o, WantNothing, money.Zero, "the wallet's funds are promised to another order")
 	}
 	return err == nil, err
+}
+
+// payeeRefuses tells, of a payment that would revert as things stand, whether that
+// is because of its payee: the same from the wallet to itself would not. Then no
+// waiting helps and a person has to know. Else it is the token or the wallet, as
+// while a token is paused, and that ends by itself or by what somebody else does.
+func (d *Desk) payeeRefuses(ctx context.Context, from wallet.Wallet, o Order) bool {
+	if o.Purpose != signer.Payment {
+		return false
+	}
+	p := o.payment(from.Address)
+	p.To = from.Address
+	_, err := d.chain.Sender.Quote(ctx, p)
+	return err == nil
 }
 
 // barredError says that something was stopped while an order was on its way to a slot.
@@ -279,6 +296,11 @@ func nativeMint(ctx context.Context, tx pg.Tx, name chain.Name) (int, error) {
 	return id, nil
 }
 
+const (
+	simulateAgain = 16              // an order that would revert rests for this part of its age
+	simulateMax   = 2 * time.Minute // and never longer than this
+)
+
 // wait leaves an order in the queue and writes down why, unless it was to be
 // looked at again since it was read: then what was read is old.
 func (d *Desk) wait(ctx context.Context, o Order, want Want, short money.Amount, why string) error {
@@ -286,10 +308,15 @@ func (d *Desk) wait(ctx context.Context, o Order, want Want, short money.Amount,
 		d.log.Info("order waits", "order", o.ID, "for", string(want), "short", short.String(), "why", why)
 	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		next := d.conf.RetryAfter
+		if want == WantSimulation {
+			// It may stay so for days: the longer it has, the less often it is looked at.
+			next = max(next, min(tx.Now.Sub(o.CreatedAt)/simulateAgain, simulateMax))
+		}
 		_, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = nullif($2, ''), short_by = $3, last_error = $4, attempt_after = $5
 			WHERE order_id = $1 AND status = 'QUEUED' AND attempt_after <= $6`,
-			o.ID, want, nothingIsNull(short), bounded(why), tx.Now.Add(d.conf.RetryAfter), o.readAt)
+			o.ID, want, nothingIsNull(short), bounded(why), tx.Now.Add(next), o.readAt)
 		if err != nil {
 			return fmt.Errorf("order %s waits: %w", o.ID, err)
 		}
@@ -314,11 +341,15 @@ func bounded(s string) string {
 	return s
 }
 
-// refuse ends an order before it has a slot, because the signer says no.
+// refuse ends an order before it has a slot, because the signer says no or the
+// payee cannot be paid.
 func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
-	if r.Code == signer.PolicyLimit {
+	switch r.Code {
+	case signer.PolicyLimit:
 		d.log.Warn("the signer's policy refuses an order", "order", o.ID, "why", r.Message)
-	} else {
+	case PayeeRefused:
+		d.log.Warn("the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To), "why", r.Message)
+	default:
 		d.log.Error("the signer refuses an order as contradictory", "order", o.ID, "code", r.Code, "why", r.Message)
 	}
 	if r.Code == signer.RefusedKey {

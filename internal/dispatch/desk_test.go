@@ -392,12 +392,68 @@ func TestAHopelessPaymentIsHeldBeforeItHasASlot(t *testing.T) {
 	b.chain.Mine(1)
 	b.place(b.order("wd_1", to, 400))
 	b.round()
-	if s, waits := b.status("wd_1"); s != dispatch.Queued || waits != string(dispatch.WantSimulation) {
-		t.Errorf("got %v waiting for %q, want QUEUED waiting for SIMULATION", s, waits)
+	b.wantStatus("wd_1", dispatch.Refused)
+	if got := fmt.Sprint(b.feature.said); got != "[refused wd_1 PAYEE]" {
+		t.Errorf("the feature heard %s, want that the payee cannot be paid", got)
 	}
 	if n := b.count(`SELECT count(*) FROM dispatch_slots`); n != 0 {
 		t.Errorf("got %d slots, want none", n)
 	}
+	// Placed again it is asked again.
+	b.chain.Refuse(b.token, to, "")
+	b.chain.Mine(1)
+	b.place(b.order("wd_1", to, 400))
+	b.round()
+	b.mine(6)
+	b.round()
+	b.wantStatus("wd_1", dispatch.Paid)
+}
+
+// What a token refuses to everybody ends by itself, and is looked at less and less often.
+func TestAPaymentOfATokenThatRefusesEverybodyWaits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	to := sim.Address("customer")
+	for _, payee := range []chain.Address{to, b.treasury.Address} {
+		b.chain.Refuse(b.token, payee, "paused")
+	}
+	b.chain.Mine(1)
+	b.place(b.order("wd_1", to, 400))
+	looks := 0
+	next := func() string {
+		return b.word(`SELECT attempt_after::text FROM dispatch_orders`)
+	}
+	for range 4 * 60 * 4 { // four hours, a quarter of a minute at a time
+		before := next()
+		b.round()
+		if next() != before {
+			looks++
+		}
+		b.clock.move(15 * time.Second)
+	}
+	if s, waits := b.status("wd_1"); s != dispatch.Queued || waits != string(dispatch.WantSimulation) {
+		t.Errorf("got %v waiting for %q, want QUEUED waiting for SIMULATION", s, waits)
+	}
+	if looks > 4*40 {
+		t.Errorf("got %d looks in four hours, want fewer: it does not get likelier", looks)
+	}
+	for _, payee := range []chain.Address{to, b.treasury.Address} {
+		b.chain.Refuse(b.token, payee, "")
+	}
+	b.mine(1)
+	b.clock.move(5 * time.Minute)
+	b.round()
+	b.mine(6)
+	b.round()
+	b.wantStatus("wd_1", dispatch.Paid)
+	b.received(to, 400)
+}
+
+func (b *bench) word(sql string) (s string) {
+	b.Helper()
+	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql).Scan(&s) }))
+	return s
 }
 
 // Rule WD-7.

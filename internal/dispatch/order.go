@@ -63,6 +63,46 @@ const (
 	WantSigner     Want = "SIGNER"     // the signer does not answer
 )
 
+// PayeeRefused is the code of a refusal that is not the signer's: as things stand
+// the chain takes the payment for another payee and not for this one.
+const PayeeRefused = "PAYEE"
+
+// A Block is what cannot be moved as things stand.
+type Block struct {
+	OrgID, WalletID string
+	MintID          int
+	Why             string // what the chain or the signer said last
+}
+
+// Blocked are the addresses of an organization ("" for all) whose units of a mint
+// (0 for all) the chain would not move, by the last that was tried: a sweep that
+// would revert, did, or was refused, or a payment that waits because the token
+// would not let it go to anybody.
+func Blocked(ctx context.Context, tx pg.Tx, org string, mintID int) ([]Block, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT f.org_id, f.wallet_id, f.mint_id, coalesce(o.last_error, '')
+		FROM address_funds f
+		CROSS JOIN LATERAL (SELECT sweep_id, status FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id
+			ORDER BY s.created_at DESC, s.sweep_id DESC LIMIT 1) last
+		JOIN dispatch_orders o ON o.order_id = last.sweep_id
+		WHERE ($1 = '' OR f.org_id = $1) AND ($2 = 0 OR f.mint_id = $2) AND f.credited > f.swept
+			AND (last.status = 'FAILED' OR o.status = 'STUCK' OR o.status = 'QUEUED' AND o.waiting_for = 'SIMULATION')
+		UNION
+		SELECT org_id, wallet_id, mint_id, max(last_error) FROM dispatch_orders
+		WHERE ($1 = '' OR org_id = $1) AND ($2 = 0 OR mint_id = $2)
+			AND purpose = 'PAYMENT' AND status = 'QUEUED' AND waiting_for = 'SIMULATION'
+		GROUP BY org_id, wallet_id, mint_id
+		ORDER BY 1, 3, 2`, org, mintID)
+	if err != nil {
+		return nil, fmt.Errorf("what cannot be moved: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Block])
+	if err != nil {
+		return nil, fmt.Errorf("what cannot be moved: %w", err)
+	}
+	return found, nil
+}
+
 // End is how an order ended, on a proven block.
 type End struct {
 	Paid      bool
@@ -85,8 +125,8 @@ type Listener interface {
 	// Ended tells the end and returns what has to be posted for it. Dispatch
 	// posts it together with the fee and moves what the wallets hold.
 	Ended(ctx context.Context, tx pg.Tx, o Order, e End) ([]ledger.Posting, error)
-	// Refused tells that the signer's policy said no before anything was
-	// journaled. Placing the order again asks it again.
+	// Refused tells that the signer's policy said no, or with PayeeRefused that the
+	// chain would, before anything was journaled. Placing the order again asks again.
 	Refused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
 }
 

@@ -15,7 +15,7 @@ type Status string
 // The statuses.
 const (
 	Queued    Status = "QUEUED"    // placed; nothing is reserved and nothing signed
-	Refused   Status = "REFUSED"   // the signer's policy said no; may be placed again
+	Refused   Status = "REFUSED"   // the signer's policy said no, or the payee cannot be paid; may be placed again
 	Withdrawn Status = "WITHDRAWN" // taken back before it had a slot
 	Slotted   Status = "SLOTTED"   // has its slot and its first unsigned transaction
 	Signed    Status = "SIGNED"    // bytes are stored and may be out
@@ -35,7 +35,7 @@ type transition struct {
 // the database refuses the ones that would give a slot back.
 var transitions = []transition{
 	{Queued, Slotted, "admitted by the signer, funds and gas reserved"},
-	{Queued, Refused, "the signer's policy says no"},
+	{Queued, Refused, "the signer's policy says no, or the chain would because of the payee"},
 	{Queued, Withdrawn, "taken back by its feature"},
 	{Refused, Queued, "placed again"},
 	{Refused, Withdrawn, "taken back by its feature"},
@@ -44,6 +44,8 @@ var transitions = []transition{
 	{Broadcast, Paid, "final, succeeded, its effects and the balances show the payment"},
 	{Broadcast, Failed, "final, reverted, or our own cancel"},
 	{Broadcast, Stuck, "final, succeeded, and its effects or the balances do not show the payment"},
+	{Stuck, Paid, "a person has found it paid"},
+	{Stuck, Failed, "a person has found it not paid"},
 }
 
 // errLost says that an order was not in the state that a step started from:

@@ -44,7 +44,7 @@ const (
 type Config struct {
 	Poll          time.Duration // between two plans; 5 s
 	WorthTimes    uint64        // a sweep by value moves at least so many times its fee; 10
-	RestAfterFail time.Duration // before an address whose sweep failed is tried again; 10 min
+	RestAfterFail time.Duration // before an address whose sweep failed is tried again, longer when it fails again; 10 min
 	PriceAgeMax   time.Duration // the oldest price that decides what is worth its fee; 1 h
 	PlanMax       int           // sweeps planned in one round; 100
 	GasMarginBps  uint64        // added to a top-up, since fees move until it arrives; 5000
@@ -162,6 +162,9 @@ func (s *Sweeper) giveUp(ctx context.Context) (int, error) {
 	return made, nil
 }
 
+// restTimesMax is how many times RestAfterFail the rest is at most.
+const restTimesMax = 8
+
 // A source is an address with something on it that may be moved.
 type source struct {
 	WalletID string
@@ -176,13 +179,19 @@ const selectSources = `
 	JOIN wallets w ON w.wallet_id = f.wallet_id AND w.purpose = 'CUSTOMER_DEPOSIT'
 	JOIN mints m ON m.mint_id = f.mint_id AND m.chain = $1 AND m.quarantined_at IS NULL
 	WHERE f.credited - f.held - f.reserved - f.swept > 0
-	  AND NOT EXISTS (SELECT 1 FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id
-	                  AND (s.status = 'OPEN' OR s.status = 'FAILED' AND s.ended_at > $2))`
+	  AND NOT EXISTS (SELECT FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id AND s.status = 'OPEN')
+	  AND NOT EXISTS (SELECT FROM sweeps s
+	      WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id AND s.status = 'FAILED'
+	        AND s.ended_at > coalesce((SELECT max(d.ended_at) FROM sweeps d
+	            WHERE d.wallet_id = f.wallet_id AND d.mint_id = f.mint_id AND d.status = 'DONE'), '-infinity')
+	      HAVING max(s.ended_at) + $4::bigint * least(2 ^ (count(*) - 1), $5::bigint) * interval '1 microsecond' > $2)`
 
 // sources are the addresses that can be swept now: nothing open, no failure
-// just now, no quarantine. The biggest come first.
+// just now, no quarantine. After each failure that follows another one the rest is
+// twice as long, up to restTimesMax: a token may block an address for good. The
+// biggest come first.
 func (s *Sweeper) sources(ctx context.Context, tx pg.Tx, where string, args ...any) ([]source, error) {
-	args = append([]any{s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail), s.conf.PlanMax}, args...)
+	args = append([]any{s.chain.Name, tx.Now, s.conf.PlanMax, s.conf.RestAfterFail.Microseconds(), restTimesMax}, args...)
 	rows, err := tx.Query(ctx, selectSources+where+` ORDER BY movable DESC, f.wallet_id LIMIT $3`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("find what can be swept: %w", err)
@@ -243,7 +252,7 @@ func (s *Sweeper) onDemand(ctx context.Context) (made int, err error) {
 		}
 		var from []source
 		readErr := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			from, err = s.sources(ctx, tx, ` AND f.org_id = $4 AND f.mint_id = $5`, k.org, k.mint)
+			from, err = s.sources(ctx, tx, ` AND f.org_id = $6 AND f.mint_id = $7`, k.org, k.mint)
 			return err
 		})
 		if readErr != nil {
@@ -285,7 +294,7 @@ func (s *Sweeper) byValue(ctx context.Context) (made int, err error) {
 			return err
 		}
 		for _, m := range mints.List(mint.Filter{Chain: s.chain.Name}) {
-			if from[m.ID], err = s.sources(ctx, tx, ` AND f.mint_id = $4`, m.ID); err != nil {
+			if from[m.ID], err = s.sources(ctx, tx, ` AND f.mint_id = $6`, m.ID); err != nil {
 				return err
 			}
 			some = some || len(from[m.ID]) > 0
@@ -362,7 +371,7 @@ func (s *Sweeper) valueOf(ctx context.Context, m mint.Mint, a money.Amount) (mon
 func (s *Sweeper) Sweep(ctx context.Context, walletID string, mintID int) (bool, error) {
 	var from []source
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		from, err = s.sources(ctx, tx, ` AND f.wallet_id = $4 AND f.mint_id = $5`, walletID, mintID)
+		from, err = s.sources(ctx, tx, ` AND f.wallet_id = $6 AND f.mint_id = $7`, walletID, mintID)
 		return err
 	})
 	if err != nil || len(from) == 0 {

@@ -271,6 +271,40 @@ func TestASweepThatWouldRevertIsGivenUpAndFreesWhatItReserved(t *testing.T) {
 	}
 }
 
+// H-55: a token may block an address for good.
+func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	tried := func(hours int) int {
+		t.Helper()
+		made := 0
+		for range hours * 12 {
+			made += y.all()
+			y.system(func(ctx context.Context, tx pg.Tx) error {
+				_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION' WHERE status = 'QUEUED'`)
+				return err
+			})
+			y.now = y.now.Add(5 * time.Minute)
+			_, err := y.sweeper.Plan(y.ctx) // gives up what would revert
+			y.must(err)
+		}
+		return made
+	}
+	if n := tried(12); n < 5 || n > 12 {
+		t.Errorf("got %d tries in half a day, want one in an hour or two", n)
+	}
+	// One that went through makes the next failure the first again.
+	y.system(func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at, ended_at)
+			SELECT 'sw_done', org_id, 'ETHEREUM', wallet_id, wallet_id, $2, 1, 'PERSON', 'DONE', $3, $3 FROM wallets WHERE wallet_id = $1`, ann.ID, usdc, y.now)
+		return err
+	})
+	if n := tried(1); n < 2 {
+		t.Errorf("after one that went through: got %d tries in an hour, want it tried soon again", n)
+	}
+}
+
 func TestManyUnitsOfACheapMintDoNotHideAnother(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

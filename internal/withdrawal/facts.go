@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -74,22 +75,36 @@ func current(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) 
 // beyond what is ordered and has no slot yet, and only if that is too little
 // also what lies on every other address of the organization and what is on its
 // way to the treasury. The second sum grows with the customers and is rarely
-// asked for. Either is a prediction; only dispatch reserves.
+// asked for. What the chain would not move, as while a token is paused or blocks an
+// address of ours, pays nobody. Either is a prediction; only dispatch reserves.
 func liquid(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount money.Amount) (money.Amount, error) {
 	fail := func(err error) (money.Amount, error) {
 		return money.Zero, fmt.Errorf("liquidity of mint %d: %w", m.ID, err)
 	}
+	blocked, err := dispatch.Blocked(ctx, tx, orgID, m.ID)
+	if err != nil {
+		return fail(err)
+	}
+	unmoved := make([]string, 0, len(blocked))
+	for _, b := range blocked {
+		unmoved = append(unmoved, b.WalletID)
+	}
 	var have, ordered money.Amount
-	err := tx.QueryRow(ctx, `
+	var stands bool // every payment is held up, whatever lies where
+	err = tx.QueryRow(ctx, `
 		SELECT
 			(SELECT coalesce(sum(greatest(f.credited - f.held - f.reserved - f.swept, 0)), 0)
 			 FROM wallets w JOIN address_funds f ON f.wallet_id = w.wallet_id
 			 WHERE w.org_id = $1 AND w.family = $2 AND w.purpose = $3 AND w.subject = '' AND f.mint_id = $4),
 			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
-			 WHERE org_id = $1 AND mint_id = $4 AND purpose = 'PAYMENT' AND status = 'QUEUED')`,
-		orgID, m.Chain.Family(), wallet.Treasury, m.ID).Scan(&have, &ordered)
+			 WHERE org_id = $1 AND mint_id = $4 AND purpose = 'PAYMENT' AND status = 'QUEUED'),
+			EXISTS (SELECT FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = '' AND wallet_id = ANY($5))`,
+		orgID, m.Chain.Family(), wallet.Treasury, m.ID, unmoved).Scan(&have, &ordered, &stands)
 	if err != nil {
 		return fail(err)
+	}
+	if stands {
+		return money.Zero, nil
 	}
 	if left := less(have, ordered); !left.Less(amount) {
 		return left, nil
@@ -98,10 +113,11 @@ func liquid(ctx context.Context, tx pg.Tx, orgID string, m mint.Mint, amount mon
 	err = tx.QueryRow(ctx, `
 		SELECT
 			(SELECT coalesce(sum(greatest(credited - held - reserved - swept, 0)), 0) FROM address_funds
-			 WHERE org_id = $1 AND mint_id = $2),
+			 WHERE org_id = $1 AND mint_id = $2 AND wallet_id <> ALL($3)),
 			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
-			 WHERE org_id = $1 AND mint_id = $2 AND purpose = 'SWEEP' AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST'))`,
-		orgID, m.ID).Scan(&have, &moving)
+			 WHERE org_id = $1 AND mint_id = $2 AND purpose = 'SWEEP' AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')
+				AND wallet_id <> ALL($3))`,
+		orgID, m.ID, unmoved).Scan(&have, &moving)
 	if err != nil {
 		return fail(err)
 	}

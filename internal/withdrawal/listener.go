@@ -149,11 +149,15 @@ func (s *Service) final(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispa
 		e.Hash, others, chainStatus, e.Fee, tx.Now, reason)
 }
 
-// Refused implements dispatch.Listener: the signer's policy said no before
-// anything was journaled, so a person may try again later or give up.
+// Refused implements dispatch.Listener: the signer's policy said no, or the chain
+// would because of the destination, before anything was journaled. A person may try
+// again later or give up.
 func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
 	reason := ReasonPolicyLimit
-	if r.Code == signer.RefusedKey {
+	switch r.Code {
+	case dispatch.PayeeRefused:
+		reason = ReasonDestinationAddress
+	case signer.RefusedKey:
 		reason = ReasonDuplicateKey
 	}
 	return s.step(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `

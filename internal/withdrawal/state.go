@@ -32,7 +32,7 @@ const (
 	ReasonRequireApproval    Reason = "REQUIRE_APPROVAL"    // the request asked for it
 	ReasonUSDThreshold       Reason = "USD_THRESHOLD"       // worth more than the organization's threshold
 	ReasonPriceUnavailable   Reason = "PRICE_UNAVAILABLE"   // a threshold is set and its price is missing or old
-	ReasonDestinationAddress Reason = "DESTINATION_ADDRESS" // looks like a known destination and is another
+	ReasonDestinationAddress Reason = "DESTINATION_ADDRESS" // looks like a known destination and is another, or cannot be paid as things stand
 	ReasonLowLiquidity       Reason = "LOW_LIQUIDITY"       // our wallets cannot pay it now
 	ReasonPolicyLimit        Reason = "POLICY_LIMIT"        // the signer's policy said no
 	ReasonDuplicateKey       Reason = "DUPLICATE_KEY"       // the signer's journal has another payment with its idempotency key
@@ -51,7 +51,7 @@ var transitions = []transition{
 	{"", Processing, "requested, every gate passed", ""},
 	{AwaitingApproval, Processing, "approved", webhook.CustomerWithdrawApproved},
 	{AwaitingApproval, Rejected, "removed", webhook.CustomerWithdrawRejected},
-	{Processing, AwaitingApproval, "the signer says no", webhook.CustomerWithdrawAwaitingApproval},
+	{Processing, AwaitingApproval, "the signer says no, or the chain would because of the destination", webhook.CustomerWithdrawAwaitingApproval},
 	{Processing, Broadcast, "a provider took it, or a block has it", webhook.CustomerWithdraw},
 	{Processing, Failed, "final, the slot was used without paying", webhook.CustomerWithdrawFailed},
 	{Broadcast, Completed, "final, paid", webhook.CustomerWithdrawCompleted},

@@ -3,6 +3,7 @@ package tokens
 import (
 	"math/big"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -260,4 +261,58 @@ func TestAPoisonedHistoryMakesNoDestinationKnown(t *testing.T) {
 	h.ends(third)
 	h.wantWithdrawal(third, "COMPLETED")
 	h.holds(usdc, shop, 2000)
+}
+
+// H-51. Rule DEP-6: ten thousand transfers of a unit are kept as dust, a row each,
+// and nothing else comes of them.
+func TestAFloodOfDustIsKeptAndMovesNothing(t *testing.T) {
+	t.Parallel()
+	h := open(t, listed{usdc: usual(evmtoken.Token)})
+	batch, err := h.node.Deploy(h.ctx, evmtoken.Batch)
+	h.must(err)
+	h.act(usdc, evmtoken.Token, "approve", batch, big.NewInt(1_000_000_000))
+	ann := h.customer("ann")
+	h.pay(usdc, ann, 500_000)
+	h.settle()
+	const each, times = 1000, 10
+	to, units := make([]common.Address, each), make([]*big.Int, each)
+	for i := range to {
+		to[i], units[i] = ann, big.NewInt(1)
+	}
+	for i := range times {
+		h.send(batch, 0, evmtoken.Batch.Call("sendToken", h.at[usdc], to, units))
+		if i%2 == 1 {
+			h.mine(1)
+		}
+	}
+	h.mine(1)
+	h.turn()
+	if n := h.number(`SELECT count(*) FROM deposits WHERE status = 'CONFIRMING'`); n != 0 {
+		t.Errorf("got %d deposits shown before they are final, want none", n)
+	}
+	began := time.Now()
+	h.settle()
+	t.Logf("%d transfers taken in within %v", each*times, time.Since(began))
+	for what, c := range map[string]struct {
+		sql  string
+		want int64
+	}{
+		"deposits":         {`SELECT count(*) FROM deposits WHERE status = 'BELOW_MINIMUM'`, each * times},
+		"of them all dust": {`SELECT dust::bigint FROM address_funds f JOIN wallets USING (wallet_id) WHERE subject = 'ann' AND mint_id = 2`, each * times},
+		"events":           {`SELECT count(*) FROM events`, 1},
+		"postings":         {`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT' AND mint_id = 2`, 1},
+		"sweeps":           {`SELECT count(*) FROM sweeps`, 0},
+		"audit":            {`SELECT count(*) FROM audit_log WHERE action = 'deposit.below_minimum'`, each * times},
+	} {
+		if got := h.number(c.sql); got != c.want {
+			t.Errorf("%s: got %d, want %d", what, got, c.want)
+		}
+	}
+	h.has("ann", usdc, 500_000)
+	_, err = h.Sweeper.All(h.ctx)
+	h.must(err)
+	if got := h.word(`SELECT amount::text FROM sweeps`); got != "500000" {
+		t.Errorf("got a sweep of %s, want what was credited alone", got)
+	}
+	h.sound()
 }
