@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cofferpay/coffer/internal/api"
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/delivery"
@@ -200,9 +201,7 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk)
 		before := start - 1
 		walk.Start = &before
 	}
-	desk := dispatch.New(a.db, ch, a.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
-		signer.Payment: a.withdraw, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
-	}, dispatch.Config{
+	desk := dispatch.New(a.db, ch, a.signer, mirror.Record, a.payers(), dispatch.Config{
 		Poll: time.Duration(paces.Dispatch), RetryAfter: 2 * time.Duration(paces.Dispatch),
 		ResendAfter: time.Duration(paces.Resend), BumpAfter: time.Duration(paces.Bump),
 	}, a.log)
@@ -382,6 +381,19 @@ func (a *App) Chains() chain.Chains { return a.chains }
 
 // Withdrawals is the feature of that name.
 func (a *App) Withdrawals() *withdrawal.Service { return a.withdraw }
+
+// payers are the features whose orders dispatch carries out.
+func (a *App) payers() map[signer.Purpose]dispatch.Listener {
+	return map[signer.Purpose]dispatch.Listener{
+		signer.Payment: a.withdraw, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+	}
+}
+
+// Decide ends a payment, sweep or top-up that contradicts itself on the chain, as
+// a person has found it to be. Error: dispatch.ErrNotStuck.
+func (a *App) Decide(ctx context.Context, orderID string, paid bool, by audit.Actor, why string) error {
+	return dispatch.Decide(ctx, a.db, a.payers(), orderID, paid, by, why)
+}
 
 // Sweeper is the sweeper of a chain, or nil.
 func (a *App) Sweeper(name chain.Name) *sweep.Sweeper { return a.sweepers[name] }

@@ -28,6 +28,7 @@ type commands struct {
 	Withdrawals withdrawals `cmd:"" help:"Decide about withdrawals that wait for a person."`
 	Settings    settingsCmd `cmd:"" help:"Show and change an organization's settings."`
 	Sweep       sweepCmd    `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
+	Mints       mintsCmd    `cmd:"" help:"Show the mints and what stops them, and end or begin a quarantine."`
 	Wallets     walletsCmd  `cmd:"" help:"Show each organization's treasury on each chain, where gas is sent, and the gas in it."`
 	Chain       chainCmd    `cmd:"" help:"Look at a chain whose finality broke, and decide."`
 	Freezes     freezesCmd  `cmd:"" help:"Show what is frozen, and lift it."`

@@ -42,6 +42,7 @@ func TestWalletsSayWhereGasGoes(t *testing.T) {
 	if m == nil {
 		t.Fatalf("got %q, want the treasury of %s", said, w.Info.OrganizationID)
 	}
+	aQuarantine(t, coffer, w.Info.Config)
 	eth, err := ethclient.DialContext(t.Context(), w.Info.Chains["ETHEREUM"].RPCURL)
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +54,32 @@ func TestWalletsSayWhereGasGoes(t *testing.T) {
 	for range 2 {
 		if said = coffer("wallets"); strings.Count(said, "  Second\n  ETHEREUM   no treasury yet") != 1 {
 			t.Errorf("got %q, want the second organization without a treasury", said)
+		}
+	}
+}
+
+// aQuarantine begins and ends one as an operator does.
+func aQuarantine(t *testing.T, coffer func(args ...string) string, config string) {
+	t.Helper()
+	if said := coffer("mints"); !strings.Contains(said, "ETH on ETHEREUM") || strings.Contains(said, "quarantine") {
+		t.Errorf("got %q, want the mints and none under quarantine", said)
+	}
+	for _, try := range []struct {
+		verb, want string
+		code       int
+	}{
+		{"quarantine", "under quarantine", 0},
+		{"quarantine", "already", 1},
+		{"release", "is released", 0},
+		{"release", "not under quarantine", 1},
+	} {
+		var out, errs bytes.Buffer
+		code := cli.Run(t.Context(), []string{"mints", try.verb, "2", "--because", "its events lie", "--config", config}, &out, &errs)
+		if said := out.String() + errs.String(); code != try.code || !strings.Contains(said, try.want) {
+			t.Errorf("mints %s: got %d %q, want %d and %q", try.verb, code, said, try.code, try.want)
+		}
+		if said := coffer("mints"); strings.Contains(said, "its events lie") != (try.verb == "quarantine") {
+			t.Errorf("after mints %s: got %q", try.verb, said)
 		}
 	}
 }

@@ -521,7 +521,7 @@ func TestWhatTheBalanceDoesNotShowIsNotCredited(t *testing.T) {
 func (w *world) release(t *testing.T, mintID int) {
 	t.Helper()
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		return mint.Release(ctx, tx, mintID, audit.Operator("op"))
+		return mint.Release(ctx, tx, mintID, audit.Operator("op"), "looked at it")
 	})
 	if err != nil {
 		t.Fatalf("Release: %v", err)

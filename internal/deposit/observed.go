@@ -19,11 +19,12 @@ import (
 )
 
 // Seen implements scan.Listener: a customer's deposit is shown as soon as a
-// block has it. What cannot be credited is shown once it is final.
+// block has it. What cannot be credited is shown once it is final; of dust, which
+// somebody may send by the thousand, nothing is written before that.
 func (d *Desk) Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Found) error {
 	var shown []scan.Found
 	for _, f := range found {
-		if f.Mint != nil && f.Wallet.Purpose == wallet.CustomerDeposit {
+		if f.Mint != nil && f.Wallet.Purpose == wallet.CustomerDeposit && !f.Amount.Less(f.Mint.MinDeposit) {
 			shown = append(shown, f)
 		}
 	}

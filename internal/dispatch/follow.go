@@ -492,32 +492,8 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 		if err != nil {
 			return err
 		}
-		if err := become(ctx, tx, o.ID, Broadcast, to, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7", tx.Now, out.Tx, out.Fee, proof); err != nil {
-			return err
-		}
-		o.Status = to
-		postings, err := d.listeners[o.Purpose].Ended(ctx, tx, o, e)
-		if err != nil {
-			return err
-		}
-		native, err := nativeMint(ctx, tx, o.Chain)
-		if err != nil {
-			return err
-		}
-		var reserved money.Amount
-		if err := tx.QueryRow(ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, o.ID).Scan(&reserved); err != nil {
-			return fmt.Errorf("read the gas reserved for order %s: %w", o.ID, err)
-		}
-		if err := wallet.Move(ctx, tx, moved(o, e, native, reserved)...); err != nil {
-			return err
-		}
-		if !e.Fee.IsZero() {
-			postings = append(postings, feePosting(o, native, e.Fee))
-		}
-		if err := ledger.Post(ctx, tx, postings...); err != nil {
-			return err
-		}
-		if err := remember(ctx, tx, o, "ended", map[string]any{"status": to, "hash": out.Tx, "fee": out.Fee, "block": out.Block.Hash}); err != nil {
+		o.Status = Broadcast // or it is not what was read, and the swap says so
+		if err := d.finish(ctx, tx, o, e); err != nil {
 			return err
 		}
 		atEnding(e)
@@ -529,6 +505,41 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 	atEnded(s.Order, e)
 	d.log.Info("order ended", "order", s.ID, "status", string(to), "hash", string(out.Tx), "fee", out.Fee.String())
 	return nil
+}
+
+// finish ends an order that is locked: its status, what its feature posts, what the
+// wallets hold, the fee.
+func (d *Desk) finish(ctx context.Context, tx pg.Tx, o Order, e End) error {
+	was, to := o.Status, Failed
+	if e.Paid {
+		to = Paid
+	}
+	if err := become(ctx, tx, o.ID, was, to, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7", tx.Now, e.Hash, e.Fee, e.ProofID); err != nil {
+		return err
+	}
+	o.Status = to
+	postings, err := d.listeners[o.Purpose].Ended(ctx, tx, o, e)
+	if err != nil {
+		return err
+	}
+	native, err := nativeMint(ctx, tx, o.Chain)
+	if err != nil {
+		return err
+	}
+	var reserved money.Amount
+	if err := tx.QueryRow(ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, o.ID).Scan(&reserved); err != nil {
+		return fmt.Errorf("read the gas reserved for order %s: %w", o.ID, err)
+	}
+	if err := wallet.Move(ctx, tx, moved(o, e, native, reserved)...); err != nil {
+		return err
+	}
+	if !e.Fee.IsZero() {
+		postings = append(postings, feePosting(o, native, e.Fee))
+	}
+	if err := ledger.Post(ctx, tx, postings...); err != nil {
+		return err
+	}
+	return remember(ctx, tx, o, "ended", map[string]any{"status": to, "hash": e.Hash, "fee": e.Fee, "block": e.Block.Hash})
 }
 
 // moved is what the end of an order does to what the wallets hold.

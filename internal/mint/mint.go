@@ -271,6 +271,11 @@ func (c Catalogue) List(f Filter) []Mint {
 // Quarantine stops credits of a mint whose events and balances differ. The
 // first reason stays. A person releases it.
 func Quarantine(ctx context.Context, tx pg.Tx, id int, reason string) error {
+	return QuarantineBy(ctx, tx, id, audit.System("mint"), reason)
+}
+
+// QuarantineBy is Quarantine by a person, who has a reason.
+func QuarantineBy(ctx context.Context, tx pg.Tx, id int, by audit.Actor, reason string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE mints SET quarantined_at = $2, quarantine_reason = $3
 		WHERE mint_id = $1 AND quarantined_at IS NULL`, id, tx.Now, reason)
@@ -281,7 +286,7 @@ func Quarantine(ctx context.Context, tx pg.Tx, id int, reason string) error {
 		return nil
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: audit.System("mint"), Action: "mint.quarantined",
+		Actor: by, Action: "mint.quarantined",
 		ResourceKind: "MINT", ResourceID: fmt.Sprint(id), Detail: map[string]string{"reason": reason},
 	})
 }
@@ -308,8 +313,10 @@ func Sound(ctx context.Context, tx pg.Tx, ids []int) (map[int]bool, error) {
 	return sound, nil
 }
 
-// Release ends a quarantine after a person has looked at it.
-func Release(ctx context.Context, tx pg.Tx, id int, by audit.Actor) error {
+// Release ends a quarantine after a person has looked at it; why goes into the
+// audit log. What only the quarantine stopped goes on: deposits that the balances
+// of their own blocks had confirmed are credited, and payments leave.
+func Release(ctx context.Context, tx pg.Tx, id int, by audit.Actor, why string) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE mints SET quarantined_at = NULL, quarantine_reason = NULL
 		WHERE mint_id = $1 AND quarantined_at IS NOT NULL`, id)
@@ -320,6 +327,6 @@ func Release(ctx context.Context, tx pg.Tx, id int, by audit.Actor) error {
 		return nil
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: by, Action: "mint.released", ResourceKind: "MINT", ResourceID: fmt.Sprint(id),
+		Actor: by, Action: "mint.released", ResourceKind: "MINT", ResourceID: fmt.Sprint(id), Detail: map[string]string{"reason": why},
 	})
 }

@@ -211,7 +211,9 @@ func TestAQuarantineStaysUntilAPersonReleasesIt(t *testing.T) {
 	if reason != "first" || acts != 1 {
 		t.Errorf("got %q and %d audit rows, want the first reason and 1", reason, acts)
 	}
-	do(func(ctx context.Context, tx pg.Tx) error { return mint.Release(ctx, tx, 1, audit.Operator("op")) })
+	do(func(ctx context.Context, tx pg.Tx) error {
+		return mint.Release(ctx, tx, 1, audit.Operator("op"), "looked at it")
+	})
 	if got, _ := catalogue(t, db).ByID(1); got.Quarantined {
 		t.Error("it was not released")
 	}

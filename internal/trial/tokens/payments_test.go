@@ -364,7 +364,7 @@ func TestADestinationThatTheTokenBlocksIsHeldAndNothingIsSigned(t *testing.T) {
 	_, err = h.Pay.Approve(h.ctx, h.org, none, audit.Operator("op"))
 	h.must(err)
 	h.ends(none)
-	h.wantWithdrawal(none, "COMPLETED")
+	h.wantWithdrawal(none, "COMPLETED", "DESTINATION_ADDRESS")
 	h.holds(eth, refuser, 1000)
 	h.sound()
 }

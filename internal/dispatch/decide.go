@@ -1,0 +1,75 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/finality"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// ErrNotStuck says that there is nothing to decide about an order.
+var ErrNotStuck = errors.New("the order does not wait for a decision")
+
+// Decide ends a stuck order as a person has found it to be: paid, or not. Its
+// transaction is final either way, so its fee is posted and its slot is used; what
+// it held is settled or given back, once. Error: ErrNotStuck.
+func Decide(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listener, orderID string, paid bool, by audit.Actor, why string) error {
+	d := &Desk{db: db, listeners: listeners}
+	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		var on chain.Name
+		err := tx.QueryRow(ctx, `SELECT chain FROM dispatch_orders WHERE order_id = $1 AND status = 'STUCK'`, orderID).Scan(&on)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrNotStuck
+		}
+		if err != nil {
+			return err
+		}
+		if broken, err := finality.Hold(ctx, tx, on); err != nil {
+			return err
+		} else if broken {
+			return fmt.Errorf("the finality of %s is broken, and its block may be gone", on)
+		}
+		o, err := lockOrder(ctx, tx, orderID)
+		if err != nil {
+			return err
+		}
+		if o.Status != Stuck {
+			return ErrNotStuck // another person was first
+		}
+		e := End{Paid: paid}
+		err = tx.QueryRow(ctx, `
+			SELECT o.tx_hash, o.fee, p.proof_id, p.height, p.hash
+			FROM dispatch_orders o JOIN finality_live p USING (proof_id) WHERE o.order_id = $1`, o.ID).
+			Scan(&e.Hash, &e.Fee, &e.ProofID, &e.Block.Height, &e.Block.Hash)
+		if err != nil {
+			return fmt.Errorf("read the proof of its block, which has to be on the chain: %w", err)
+		}
+		attempts, err := attemptsOf(ctx, tx, o.ID)
+		if err != nil {
+			return err
+		}
+		for _, h := range (slot{Attempts: attempts}).signed() {
+			if h != e.Hash {
+				e.Replaced = append(e.Replaced, h)
+			}
+		}
+		if err := d.finish(ctx, tx, o, e); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, audit.Entry{
+			OrgID: o.OrgID, Actor: by, Action: "order.decided", ResourceKind: "order", ResourceID: o.ID,
+			Detail: map[string]any{"paid": paid, "reason": why, "hash": e.Hash},
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("decide about order %s: %w", orderID, err)
+	}
+	return nil
+}
