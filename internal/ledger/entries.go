@@ -27,8 +27,10 @@ type Entry struct {
 // Filter picks the accounts of a statement; zero members do not narrow it.
 type Filter struct {
 	MintID  int
-	Kind    Kind
+	Kinds   []Kind
 	Subject string
+	After   time.Time // exclusive
+	Before  time.Time // exclusive
 }
 
 // Entries are what moved the accounts of an organization that the filter picks,
@@ -51,8 +53,18 @@ func Entries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (
 	if f.MintID != 0 {
 		q.And(`a.mint_id = ?`, f.MintID)
 	}
-	if f.Kind != "" {
-		q.And(`a.kind = ?`, string(f.Kind))
+	if len(f.Kinds) > 0 {
+		kinds := make([]string, len(f.Kinds))
+		for i, k := range f.Kinds {
+			kinds[i] = string(k)
+		}
+		q.And(`a.kind = ANY (?)`, kinds)
+	}
+	if !f.After.IsZero() {
+		q.And(`e.created_at > ?`, f.After)
+	}
+	if !f.Before.IsZero() {
+		q.And(`e.created_at < ?`, f.Before)
 	}
 	if f.Subject != "" {
 		q.And(`a.subject = ?`, f.Subject)

@@ -154,13 +154,15 @@ func Queue(b *pgx.Batch, now time.Time, postings ...Posting) error {
 	if err != nil {
 		return err
 	}
+	// An account is looked up by a subquery of its own, which PostgreSQL answers from
+	// the index whatever it believes of the sizes: joined, it would now and then read
+	// all accounts there are.
 	b.Queue(`
 		INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, created_at)
 		SELECT w.org_id, w.mint_id, w.kind, w.subject, $5
 		FROM unnest($1::text[], $2::int[], $3::text[], $4::text[]) AS w (org_id, mint_id, kind, subject)
-		WHERE NOT EXISTS (
-			SELECT FROM ledger_accounts a
-			WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = w.kind AND a.subject = w.subject)
+		WHERE (SELECT a.account_id FROM ledger_accounts a
+			WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = w.kind AND a.subject = w.subject) IS NULL
 		ORDER BY w.org_id, w.mint_id, w.kind, w.subject
 		ON CONFLICT ON CONSTRAINT ledger_accounts_unique DO NOTHING`,
 		c.wanted.orgs, c.wanted.mints, c.wanted.kinds, c.wanted.subjects, now)
@@ -171,12 +173,15 @@ func Queue(b *pgx.Batch, now time.Time, postings ...Posting) error {
 	b.Queue(`
 		INSERT INTO ledger_transfers
 			(org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
-		SELECT l.org_id, l.mint_id, d.account_id, c.account_id, l.amount, l.cause_kind, l.cause_id, l.leg, $11
+		SELECT l.org_id, l.mint_id,
+			(SELECT a.account_id FROM ledger_accounts a
+			 WHERE a.org_id = l.org_id AND a.mint_id = l.mint_id AND a.kind = l.debit_kind AND a.subject = l.debit_subject),
+			(SELECT a.account_id FROM ledger_accounts a
+			 WHERE a.org_id = l.org_id AND a.mint_id = l.mint_id AND a.kind = l.credit_kind AND a.subject = l.credit_subject),
+			l.amount, l.cause_kind, l.cause_id, l.leg, $11
 		FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[],
 			$7::numeric[], $8::text[], $9::text[], $10::smallint[])
 			AS l (org_id, mint_id, debit_kind, debit_subject, credit_kind, credit_subject, amount, cause_kind, cause_id, leg)
-		LEFT JOIN ledger_accounts d ON d.org_id = l.org_id AND d.mint_id = l.mint_id AND d.kind = l.debit_kind AND d.subject = l.debit_subject
-		LEFT JOIN ledger_accounts c ON c.org_id = l.org_id AND c.mint_id = l.mint_id AND c.kind = l.credit_kind AND c.subject = l.credit_subject
 		ORDER BY l.cause_kind, l.cause_id, l.leg`,
 		c.orgs, c.mints, c.debitKinds, c.debitSubjects, c.creditKinds, c.creditSubjects,
 		c.amounts, c.causeKinds, c.causes, c.legs, now)
@@ -285,10 +290,11 @@ func Holdings(b *pgx.Batch, accounts ...Account) map[Account]money.Amount {
 	}
 	found := make(map[Account]money.Amount, len(accounts))
 	b.Queue(`
-		SELECT a.org_id, a.mint_id, a.kind, a.subject, b.balance
+		SELECT w.org_id, w.mint_id, w.kind, w.subject, h.balance
 		FROM unnest($1::text[], $2::int[], $3::text[], $4::text[]) AS w (org_id, mint_id, kind, subject)
-		JOIN ledger_accounts a ON a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = w.kind AND a.subject = w.subject
-		JOIN ledger_balances b ON b.account_id = a.account_id`, orgs, mints, kinds, subjects).Query(func(rows pgx.Rows) error {
+		CROSS JOIN LATERAL (
+			SELECT b.balance FROM ledger_accounts a JOIN ledger_balances b ON b.account_id = a.account_id
+			WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = w.kind AND a.subject = w.subject LIMIT 1) h`, orgs, mints, kinds, subjects).Query(func(rows pgx.Rows) error {
 		var a Account
 		var balance money.Amount
 		_, err := pgx.ForEachRow(rows, []any{&a.OrgID, &a.MintID, &a.Kind, &a.Subject, &balance}, func() error {
@@ -298,6 +304,32 @@ func Holdings(b *pgx.Batch, accounts ...Account) map[Account]money.Amount {
 		return err
 	})
 	return found
+}
+
+// Total is what all accounts of one kind hold of a mint, for a product by itself.
+type Total struct {
+	MintID  int
+	Kind    Kind
+	Subject string // the product, else ""
+	Balance money.Amount
+}
+
+// Totals are what an organization and its customers have, by mint, kind and
+// product, of accounts with a floor. It adds up every customer: for reports.
+func Totals(ctx context.Context, tx pg.Tx, org string) ([]Total, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT a.mint_id, a.kind, CASE a.kind WHEN 'PRODUCT' THEN a.subject ELSE '' END, sum(b.balance)
+		FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+		WHERE a.org_id = $1
+		GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`, org)
+	if err != nil {
+		return nil, fmt.Errorf("add up the balances of %s: %w", org, err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Total])
+	if err != nil {
+		return nil, fmt.Errorf("add up the balances of %s: %w", org, err)
+	}
+	return found, nil
 }
 
 // Sum is credits minus debits of any account, summed over all its transfers:

@@ -89,6 +89,67 @@ func Balances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Balance,
 	return all, nil
 }
 
+// ProductBalance is what an organization has of one mint in one product, in its
+// atomic units.
+type ProductBalance struct {
+	Product   string
+	Mint      mint.Mint
+	Available money.Amount // may be moved
+	Owed      money.Amount // CUSTODIAL: what customers have, available or being withdrawn; it is theirs, and no part of Available
+}
+
+// custodial is the product beside which the customers' money is shown.
+const custodial = "CUSTODIAL"
+
+// Products are an organization's own balances, by mint and product: a row for
+// each that anything has touched, and one of CUSTODIAL for each mint that is owed
+// to customers.
+func Products(ctx context.Context, tx pg.Tx, org string) ([]ProductBalance, error) {
+	mints, err := mint.All(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	totals, err := ledger.Totals(ctx, tx, org)
+	if err != nil {
+		return nil, err
+	}
+	type place struct {
+		mint    int
+		product string
+	}
+	rows := map[place]*ProductBalance{}
+	for _, t := range totals {
+		at := place{t.MintID, custodial}
+		switch t.Kind {
+		case ledger.Product:
+			at.product = t.Subject
+		case ledger.Customer, ledger.Withdrawing:
+		default:
+			continue
+		}
+		if rows[at] == nil {
+			m, ok := mints.ByID(t.MintID)
+			if !ok {
+				return nil, fmt.Errorf("the books name mint %d, which is not in the catalogue", t.MintID)
+			}
+			rows[at] = &ProductBalance{Product: at.product, Mint: m}
+		}
+		if t.Kind == ledger.Product {
+			rows[at].Available = t.Balance
+		} else if rows[at].Owed, err = rows[at].Owed.Add(t.Balance); err != nil {
+			return nil, fmt.Errorf("what customers have of mint %d: %w", t.MintID, err)
+		}
+	}
+	all := make([]ProductBalance, 0, len(rows))
+	for _, b := range rows {
+		all = append(all, *b)
+	}
+	slices.SortFunc(all, func(a, b ProductBalance) int {
+		return cmp.Or(cmp.Compare(a.Mint.ID, b.Mint.ID), cmp.Compare(a.Product, b.Product))
+	})
+	return all, nil
+}
+
 // Value is what an amount is worth, for display; nil when nothing says so.
 func Value(ctx context.Context, prices price.Source, m mint.Mint, a money.Amount) *money.USD {
 	if prices == nil {
