@@ -12,6 +12,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -65,6 +66,7 @@ type api struct {
 	conf     Config
 	log      *slog.Logger
 	document []byte
+	door     *org.Door
 
 	reads, writes, failures *limiter
 }
@@ -75,7 +77,7 @@ func New(conf Config) http.Handler {
 	if len(conf.CursorKey) == 0 {
 		panic("api: cursors need a key")
 	}
-	a := &api{conf: conf, log: conf.Log}
+	a := &api{conf: conf, log: conf.Log, door: org.NewDoor(conf.DB)}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
@@ -145,7 +147,9 @@ func (a *api) shell(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		defer func() {
-			if p := recover(); p != nil {
+			if p := recover(); p == http.ErrAbortHandler {
+				panic(p) // the server cuts the connection
+			} else if p != nil {
 				a.log.LogAttrs(ctx, slog.LevelError, "request panicked", slog.String("requestId", name),
 					slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 				writeJSON(w, http.StatusInternalServerError, problem(ours(r.Method, nil), name))
@@ -169,6 +173,10 @@ type answer struct {
 	status int
 	body   any    // encoded as JSON; nil for none
 	raw    []byte // already encoded, instead of body
+	// stream writes the body, of the media type kind, instead of either. An error
+	// cuts the connection: whoever reads sees that something is missing.
+	stream func(io.Writer) error
+	kind   string
 }
 
 // param is a parameter of the path. One that cannot be unescaped names nothing.
@@ -209,6 +217,13 @@ func (a *api) serve(rt route) http.Handler {
 		switch {
 		case err != nil:
 			a.refuse(w, r, err)
+		case got.stream != nil:
+			w.Header().Set("Content-Type", got.kind)
+			w.WriteHeader(got.status)
+			if err := got.stream(w); err != nil {
+				a.log.LogAttrs(r.Context(), slog.LevelError, "answer ended early", slog.String("requestId", requestID(r)), slog.Any("error", err))
+				panic(http.ErrAbortHandler)
+			}
 		case got.raw != nil:
 			if w.Header().Get("Content-Type") == "" {
 				w.Header().Set("Content-Type", "application/json")
@@ -251,7 +266,7 @@ func (a *api) authenticate(w http.ResponseWriter, r *http.Request) (string, erro
 		presented = values[0]
 	}
 	// An absent key takes the same way, and the same time, as a wrong one.
-	org, err := org.Authenticate(r.Context(), a.conf.DB, presented)
+	org, err := a.door.Authenticate(r.Context(), presented)
 	if fault.Is(err, fault.CodeUnauthorized) {
 		if many := a.failed(r, w.Header()); many != nil {
 			return "", many

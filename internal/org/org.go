@@ -129,31 +129,6 @@ func All(ctx context.Context, tx pg.Tx) ([]Organization, error) {
 	return found, nil
 }
 
-// Authenticate tells whose key was presented. It reads the key's row each time,
-// so a key is refused by every request that starts after it was rolled. A
-// missing, malformed, unknown or rolled key takes the same way through here and
-// gets the same refusal, UNAUTHORIZED; any other error means "unknown".
-func Authenticate(ctx context.Context, db *pg.DB, presented string) (orgID string, err error) {
-	// What is too long is not hashed whole, and cannot be a key either way.
-	text := presented[:min(len(presented), keyTextBytes+1)]
-	sum := sha256.Sum256([]byte(text))
-	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT org_id FROM api_keys WHERE hash = $1 AND rolled_at IS NULL`, sum[:]).Scan(&orgID)
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("look for a key: %w", err)
-		}
-		return nil
-	})
-	if err != nil {
-		return "", err
-	}
-	if orgID == "" {
-		return "", fault.New(fault.Unauthorized, fault.CodeUnauthorized,
-			"Send a valid API key in the header x-api-key. This answer says nothing about any other request.")
-	}
-	return orgID, nil
-}
-
 // RollKey makes a new key; the old one is refused from the commit on. Errors:
 // NOT_FOUND, INVALID_STATE when somebody else rolled it at this moment.
 func RollKey(ctx context.Context, db *pg.DB, by audit.Actor, org string) (seal.Secret, error) {
