@@ -39,6 +39,7 @@ var checks = []Check{
 			('deposits', 'deposits_final_keep'), ('dispatch_orders', 'dispatch_orders_end_keep'),
 			('dispatch_slots', 'dispatch_slots_keep'), ('dispatch_accounts', 'dispatch_accounts_forward'),
 			('sweeps', 'sweeps_keep'), ('gas_top_ups', 'gas_top_ups_keep'),
+			('transfers', 'transfers_append_only'),
 			('events', 'events_keep')) AS wanted (tbl, name)
 		LEFT JOIN pg_trigger t ON t.tgname = wanted.name AND t.tgrelid = to_regclass('public.' || wanted.tbl) AND NOT t.tgisinternal
 		WHERE coalesce(t.tgenabled, 'D') NOT IN ('O', 'A')`},
@@ -71,6 +72,7 @@ var checks = []Check{
 			('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
 			('dispatch_orders', 'dispatch_orders_end_proven'),
 			('signer_journal', 'signer_journal_pkey'),
+			('transfers', 'transfers_key_unique'), ('transfers', 'transfers_one_from'), ('transfers', 'transfers_one_to'),
 			('events', 'events_resource_order'), ('events', 'events_sequence_unique'),
 			('deliveries', 'deliveries_once')) AS wanted (tbl, name)
 		WHERE NOT EXISTS (SELECT FROM pg_constraint c
@@ -134,6 +136,35 @@ var checks = []Check{
 		FROM due w FULL JOIN posted p ON p.cause_kind = w.cause_kind AND p.cause_id = w.cause_id
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.from_subject, p.to_kind, p.to_subject)
 			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.amount, w.from_kind, w.from_subject, w.to_kind, w.to_subject)`},
+
+	{ID: "I-18-transfers", Promise: "every transfer was posted once and whole, between the balances that it names, and told once", sql: `
+		WITH posted AS (
+			SELECT t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
+				min(d.kind) AS from_kind, min(d.subject) AS from_subject, min(c.kind) AS to_kind, min(c.subject) AS to_subject
+			FROM ledger_transfers t
+			JOIN ledger_accounts d ON d.account_id = t.debit_account
+			JOIN ledger_accounts c ON c.account_id = t.credit_account
+			WHERE t.cause_kind = 'TRANSFER'
+			GROUP BY 1),
+		due AS (
+			SELECT transfer_id, org_id, mint_id, amount,
+				CASE WHEN from_product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END AS from_kind, coalesce(from_product, from_customer) AS from_subject,
+				CASE WHEN to_product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END AS to_kind, coalesce(to_product, to_customer) AS to_subject
+			FROM transfers)
+		SELECT coalesce(d.org_id, p.org_id), 'transfer ' || coalesce(d.transfer_id, p.cause_id),
+			CASE WHEN p.cause_id IS NULL THEN 'was not posted'
+				WHEN d.transfer_id IS NULL THEN 'was posted and is not there'
+				ELSE format('%s of mint %s from %s %s to %s %s; posted in %s legs were %s of mint %s from %s %s to %s %s', d.amount, d.mint_id,
+					d.from_kind, d.from_subject, d.to_kind, d.to_subject, p.legs, p.amount, p.mint_id, p.from_kind, p.from_subject, p.to_kind, p.to_subject) END
+		FROM due d FULL JOIN posted p ON p.cause_id = d.transfer_id
+		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.from_subject, p.to_kind, p.to_subject)
+			IS DISTINCT FROM (1::bigint, d.org_id, d.mint_id, d.amount, d.from_kind, d.from_subject, d.to_kind, d.to_subject)
+		UNION ALL
+		SELECT coalesce(d.org_id, e.org_id), 'transfer ' || coalesce(d.transfer_id, e.resource_id), format('was told of %s times', coalesce(e.times, 0))
+		FROM transfers d
+		FULL JOIN (SELECT org_id, resource_id, count(*) AS times FROM events WHERE type = 'TRANSFER_COMPLETED' GROUP BY 1, 2) e
+			ON e.org_id = d.org_id AND e.resource_id = d.transfer_id
+		WHERE d.transfer_id IS NULL OR e.times IS DISTINCT FROM 1`},
 
 	{ID: "I-06-custody", Promise: "what the books own is what the addresses hold, by organization and mint", sql: `
 		SELECT coalesce(b.org_id, f.org_id), 'mint ' || coalesce(b.mint_id, f.mint_id),
@@ -481,6 +512,7 @@ var checks = []Check{
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.broadcast' FROM withdrawals WHERE broadcast_at IS NOT NULL
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.' || CASE status WHEN 'REJECTED' THEN 'removed' ELSE lower(status) END
 			FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED')
+			UNION ALL SELECT org_id, transfer_id, 'transfer.made' FROM transfers
 			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_slots
 			UNION ALL SELECT org_id, order_id, 'order.ended' FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')
 			UNION ALL SELECT org_id, wallet_id, 'wallet.issued' FROM wallets

@@ -243,6 +243,11 @@ func build(t testing.TB) *house {
 	ordered("wd_failed", "PAYMENT", tre, nil, 1, 20, "FAILED", 2, 9)
 	withdrawn("wd_queued", 30, "PROCESSING", false)
 	ordered("wd_queued", "PAYMENT", tre, nil, 1, 30, "QUEUED", 0, 0)
+	h.exec(`INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, to_product, created_at)
+		VALUES ('tr_made', $1, 'k', '', 1, 3, 'ann', 'CUSTODIAL', now())`, h.org)
+	h.post(ledger.Transfer, "tr_made", ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Product, "CUSTODIAL"), Amount: u(3)})
+	h.told("TRANSFER_COMPLETED", "tr_made", 1, 0)
+	h.did("transfer.made", "tr_made")
 	h.post(ledger.Restore, "one that only moves", ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Product, "CUSTODIAL"), Amount: u(5)})
 
 	for wallet, next := range nonce {

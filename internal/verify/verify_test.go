@@ -72,6 +72,11 @@ var tamperings = []struct {
 		`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 		 SELECT org_id, mint_id, debit_account, credit_account, 1, cause_kind, cause_id, 1, created_at FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_paid'`,
 	}},
+	{"I-18-transfers", "a transfer that was not posted", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'TRANSFER'`}},
+	{"I-18-transfers", "a posting that is no transfer", []string{`DELETE FROM transfers`}},
+	{"I-18-transfers", "a transfer of more than was posted", []string{`UPDATE transfers SET amount = amount + 1`}},
+	{"I-18-transfers", "a transfer to another product", []string{`UPDATE transfers SET to_product = 'CHECKOUT'`}},
+	{"I-18-transfers", "a transfer that was not told", []string{`DELETE FROM events WHERE type = 'TRANSFER_COMPLETED'`}},
 	{"I-06-custody", "funds that the books do not own", []string{`UPDATE address_funds SET credited = credited + 1 WHERE wallet_id = 'we_dep' AND mint_id = 1`}},
 	{"I-06-custody", "gas that the books do not own", []string{`UPDATE address_funds SET gas = gas - 1 WHERE wallet_id = 'we_dep' AND mint_id = 2`}},
 	{"I-06-custody", "books without funds", []string{`DELETE FROM address_funds`}},
