@@ -102,6 +102,9 @@ func (d *drawing) operation(r route) *huma.Operation {
 	}
 	for _, s := range r.answers {
 		op.Responses[strconv.Itoa(s.status)] = d.success(s)
+		if r.csv {
+			op.Responses[strconv.Itoa(s.status)].Content["text/csv"] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
+		}
 	}
 	byStatus := map[int][]fault.Code{}
 	for _, code := range codesOf(r) {

@@ -53,6 +53,14 @@ var (
 		Amount: "5000000", AmountDecimal: "5", From: webhook.Party{CustomerID: pointer("user_42")}, To: webhook.Party{Product: pointer("CUSTODIAL")},
 		Reference: pointer("order-77"), CreatedAt: exampleAt,
 	}
+	exampleProductBalance = ProductBalance{
+		Product: "CUSTODIAL", MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Available: "5000000", Pending: "0", Total: "5000000",
+		USDValue: pointer("5.00"), OwedToCustomers: pointer("6000000"),
+	}
+	exampleEntry = Entry{
+		EntryID: "le_4711_c", Account: webhook.Party{Product: pointer("CUSTODIAL")}, Balance: "AVAILABLE", MintID: 1, Symbol: "USDC", Chain: "ETHEREUM",
+		Direction: "CREDIT", Amount: "5000000", AmountDecimal: "5", Cause: "TRANSFER", ResourceID: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC", CreatedAt: exampleAt,
+	}
 	exampleCustomer = Customer{
 		CustomerID: "user_42", CustomerEmail: pointer("a@example.com"), Status: "ACTIVE",
 		Metadata: webhook.Metadata{"tier": "gold"}, CreatedAt: exampleAt, UpdatedAt: exampleAt,

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"strings"
+
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -116,6 +118,10 @@ var notes = map[string]note{
 	"Transfer.":            {text: "Money that moved between two balances of your organization. It has no states: it is done."},
 	"Party.":               {text: "One side of a transfer: a customer or a product."},
 	"TransferPage.":        {text: "A page of transfers."},
+	"ProductBalance.":      {text: "What your organization has of one mint in one product."},
+	"ProductBalances.":     {text: "Your organization's own balances, by mint and product."},
+	"Entry.":               {text: "One movement of a balance, with what caused it."},
+	"EntryPage.":           {text: "A page of movements."},
 	"Screening.":           {text: "What risk screening said of where a deposit came from."},
 	"WithdrawalScreening.": {text: "What risk screening said of a destination."},
 	"FlagReason.":          {text: "Why a deposit is held."},
@@ -282,6 +288,16 @@ var notes = map[string]note{
 	"broadcastAt":               {text: "When it was first sent."},
 	"completedAt":               {text: "When its end became final."},
 
+	"owedToCustomers":                units("What your customers have of the mint, available or being withdrawn. Present for CUSTODIAL alone; it is theirs, and stands outside the total."),
+	"pending":                        units("Of the product, held for payments of its own that have not ended."),
+	"ProductBalance.total":           units("available + pending."),
+	"ProductBalance.available":       units("May be moved."),
+	"entryId":                        {text: "The movement.", example: "le_4711_c"},
+	"account":                        {text: "Whose balance moved."},
+	"balance":                        {text: "Which of the balances: AVAILABLE, or PENDING_WITHDRAW for what is held for a customer's withdrawals.", enum: []string{"AVAILABLE", "PENDING_WITHDRAW"}},
+	"direction":                      {text: "CREDIT raised the balance, DEBIT lowered it.", enum: []string{"CREDIT", "DEBIT"}},
+	"cause":                          {text: "What happened: " + strings.Join(causes, ", ") + ". Causes are added without notice.", example: "TRANSFER"},
+	"resourceId":                     {text: "The deposit, withdrawal or transfer that moved it.", example: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"transferId":                     {text: "The transfer.", example: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"from":                           {text: "Who pays."},
 	"to":                             {text: "Who receives."},

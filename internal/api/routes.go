@@ -17,6 +17,7 @@ type route struct {
 	text         string
 	open         bool // needs no key, and is served without the prefix too
 	limits       bool // counts itself against the rate, where a replay is free
+	csv          bool // also answers with a table
 	query        []parameter
 	body         any // a value of the request's type; nil: no body
 	headers      []header
@@ -167,6 +168,25 @@ var routes = []route{
 		answers: []success{{http.StatusOK, "The transfer.", webhook.Transfer{}, exampleTransfer, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getTransfer,
+	},
+	{
+		method: http.MethodGet, path: "/balances", name: "listBalances", group: "Transfers",
+		summary: "Read your own balances",
+		text:    "One row for each product and mint that anything has touched. What customers have is not yours: it stands beside CUSTODIAL as owedToCustomers and in no total. total is available + pending.",
+		answers: []success{{http.StatusOK, "The balances.", ProductBalances{}, ProductBalances{Data: []ProductBalance{exampleProductBalance}}, nil}},
+		handle:  (*api).balances,
+	},
+	{
+		method: http.MethodGet, path: "/ledger/entries", name: "listLedgerEntries", group: "Transfers",
+		summary: "Read what moved balances",
+		text:    "Every movement of a customer's or product's balance with the resource that caused it: a statement. A transfer between two of them is two entries, a withdrawal moves from AVAILABLE to PENDING_WITHDRAW and then away. With Accept: text/csv everything that the filters leave comes as one table, without limit and cursor.",
+		csv:     true,
+		query: listParameters(customerFilter,
+			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only of this product."},
+			mintFilter),
+		answers: []success{{http.StatusOK, "A page of entries.", Page[Entry]{}, page1(exampleEntry), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).ledgerEntries,
 	},
 	{
 		method: http.MethodGet, path: "/customers", name: "listCustomers", group: "Customers",

@@ -1,0 +1,226 @@
+package api
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// ProductBalance is what an organization has of one mint in one product.
+type ProductBalance struct {
+	Product         string  `json:"product"`
+	MintID          int     `json:"mintId"`
+	Symbol          string  `json:"symbol"`
+	Chain           string  `json:"chain"`
+	Available       string  `json:"available"`
+	Pending         string  `json:"pending"`
+	Total           string  `json:"total"`
+	USDValue        *string `json:"usdValue"`
+	OwedToCustomers *string `json:"owedToCustomers,omitempty"`
+}
+
+// ProductBalances are an organization's own balances.
+type ProductBalances struct {
+	Data []ProductBalance `json:"data"`
+}
+
+func (a *api) balances(c *call) (answer, error) {
+	var found []report.ProductBalance
+	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = report.Products(ctx, tx, c.org)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	body := ProductBalances{Data: make([]ProductBalance, 0, len(found))}
+	for _, b := range found {
+		row := ProductBalance{
+			Product: b.Product, MintID: b.Mint.ID, Symbol: b.Mint.Symbol, Chain: string(b.Mint.Chain),
+			Available: b.Available.String(), Pending: "0", Total: b.Available.String(),
+		}
+		if b.Product == "CUSTODIAL" {
+			row.OwedToCustomers = pointer(b.Owed.String())
+		}
+		if v := report.Value(c.Context(), a.conf.Prices, b.Mint, b.Available); v != nil {
+			row.USDValue = optional(v.Cents())
+		}
+		body.Data = append(body.Data, row)
+	}
+	return answer{status: http.StatusOK, body: body}, nil
+}
+
+// Entry is one movement of a balance.
+type Entry struct {
+	EntryID       string        `json:"entryId"`
+	Account       webhook.Party `json:"account"`
+	Balance       string        `json:"balance"`
+	MintID        int           `json:"mintId"`
+	Symbol        string        `json:"symbol"`
+	Chain         string        `json:"chain"`
+	Direction     string        `json:"direction"`
+	Amount        string        `json:"amount"`
+	AmountDecimal string        `json:"amountDecimal"`
+	Cause         string        `json:"cause"`
+	ResourceID    string        `json:"resourceId"`
+	CreatedAt     webhook.Time  `json:"createdAt"`
+}
+
+var (
+	causes = []string{
+		string(ledger.Deposit), string(ledger.DepositReversal), string(ledger.WithdrawalHold), string(ledger.WithdrawalEnd),
+		string(ledger.Transfer), string(ledger.Restore),
+	}
+	// balanceNames are the kinds of accounts that an organization is shown.
+	balanceNames = map[ledger.Kind]string{
+		ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.Product: "AVAILABLE",
+	}
+)
+
+func (a *api) ledgerEntries(c *call) (answer, error) {
+	f := ledger.Filter{Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.Product}}
+	customerID, ofCustomer := c.query["customerId"]
+	product, ofProduct := c.query["product"]
+	switch {
+	case ofCustomer && ofProduct:
+		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A balance is a customer's or a product's."+untouched+" Give customerId or product, or neither for all.").On("product")
+	case ofCustomer:
+		f.Kinds, f.Subject = f.Kinds[:2], customerID
+	case ofProduct:
+		f.Kinds, f.Subject = f.Kinds[2:], product
+	}
+	if n := c.query.number("mintId"); n != nil {
+		f.MintID = *n
+	}
+	if t := c.query.time("createdAfter"); t != nil {
+		f.After = *t
+	}
+	if t := c.query.time("createdBefore"); t != nil {
+		f.Before = *t
+	}
+	if wantsCSV(c.Request) {
+		return a.exportEntries(c, f)
+	}
+	p, err := a.place(c, "ledger entries")
+	if err != nil {
+		return answer{}, err
+	}
+	found, mints, err := a.entries(c, f, p)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, "ledger entries", found, showEntry(mints))}, nil
+}
+
+func (a *api) entries(c *call, f ledger.Filter, p page.Page) (found page.Result[ledger.Entry], mints mint.Catalogue, err error) {
+	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		if mints, err = mint.All(ctx, tx); err != nil {
+			return err
+		}
+		found, err = ledger.Entries(ctx, tx, c.org, f, p)
+		return err
+	})
+	return found, mints, err
+}
+
+func showEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
+	return func(e ledger.Entry) Entry {
+		m, _ := mints.ByID(e.Account.MintID)
+		// A restored payment is taken in parts, which are told apart by what follows its id.
+		resource, _, _ := strings.Cut(e.Cause.ID, "/")
+		out := Entry{
+			EntryID: fmt.Sprint("le_", e.ID, "_d"), Balance: balanceNames[e.Account.Kind], MintID: m.ID, Symbol: m.Symbol, Chain: string(m.Chain),
+			Direction: "DEBIT", Amount: e.Amount.String(), AmountDecimal: e.Amount.Decimal(m.Decimals),
+			Cause: string(e.Cause.Kind), ResourceID: resource, CreatedAt: webhook.At(e.At),
+		}
+		if e.Credit {
+			out.EntryID, out.Direction = fmt.Sprint("le_", e.ID, "_c"), "CREDIT"
+		}
+		if e.Account.Kind == ledger.Product {
+			out.Account.Product = &e.Account.Subject
+		} else {
+			out.Account.CustomerID = &e.Account.Subject
+		}
+		return out
+	}
+}
+
+// wantsCSV tells whether a caller asks for a table in place of JSON. Only a
+// plain wish counts: a browser that takes anything gets JSON.
+func wantsCSV(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Accept"))
+	return err == nil && kind == "text/csv"
+}
+
+// exportEntries streams everything that the filter leaves.
+func (a *api) exportEntries(c *call, f ledger.Filter) (answer, error) {
+	for _, name := range []string{"limit", "cursor"} {
+		if _, given := c.query[name]; given {
+			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A table has everything that the filters leave, in one piece."+untouched+" Leave %s out, or ask for JSON.", name).On(name)
+		}
+	}
+	p := page.Page{Limit: page.LimitMax, Desc: c.query["order"] != "asc"}
+	// The first page is read before anything is answered, so that what fails at
+	// once still has a status.
+	found, mints, err := a.entries(c, f, p)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, kind: "text/csv; charset=utf-8", stream: func(w io.Writer) error {
+		out := csv.NewWriter(w)
+		if err := out.Write([]string{"entryId", "createdAt", "customerId", "product", "balance", "mintId", "symbol", "chain", "direction", "amount", "amountDecimal", "cause", "resourceId"}); err != nil {
+			return err
+		}
+		for {
+			for _, e := range found.Items {
+				row := showEntry(mints)(e)
+				line := []string{
+					row.EntryID, e.At.UTC().Format(time.RFC3339Nano), text(row.Account.CustomerID), text(row.Account.Product), row.Balance,
+					fmt.Sprint(row.MintID), row.Symbol, row.Chain, row.Direction, row.Amount, row.AmountDecimal, row.Cause, row.ResourceID,
+				}
+				for i := range line {
+					line[i] = harmless(line[i])
+				}
+				if err := out.Write(line); err != nil {
+					return err
+				}
+			}
+			if out.Flush(); out.Error() != nil || found.Next == nil {
+				return out.Error()
+			}
+			p.Cursor = found.Next
+			if found, mints, err = a.entries(c, f, p); err != nil {
+				return err
+			}
+		}
+	}}, nil
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// harmless keeps a cell from being a formula where a table is opened by a
+// spreadsheet.
+func harmless(cell string) string {
+	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+		return "'" + cell
+	}
+	return cell
+}

@@ -1,0 +1,117 @@
+package api
+
+import (
+	"encoding/csv"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Rule BAL-1.
+func TestBalancesKeepWhatCustomersHaveApart(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	only := func(who tenant) []map[string]any { return h.want(h.call(who, "GET", "/balances", nil), 200).list() }
+	if got := only(h.one); len(got) != 1 || got[0]["product"] != "CUSTODIAL" || got[0]["available"] != "0" || got[0]["owedToCustomers"] != "1000000" || got[0]["usdValue"] != "0.00" {
+		t.Errorf("got %v, want nothing of our own beside what alice has", got)
+	}
+	h.want(h.call(h.one, "POST", "/transfers", charge("k", "amount", "400000")), 201)
+	h.want(h.call(h.one, "POST", "/transfers", charge("l", "amount", "100000", "to", map[string]any{"product": "CHECKOUT"})), 201)
+	h.want(h.call(h.one, "POST", "/withdraw", payment("amount", "50000")), 202)
+	got := only(h.one)
+	if len(got) != 2 || got[0]["product"] != "CHECKOUT" || got[0]["total"] != "100000" || got[0]["owedToCustomers"] != nil ||
+		got[1]["available"] != "400000" || got[1]["owedToCustomers"] != "500000" {
+		t.Errorf("got %v, want 100000, 400000 and 500000 owed", got)
+	}
+	if got := only(h.two); len(got) != 0 {
+		t.Errorf("another organization: got %v, want nothing", got)
+	}
+}
+
+// Rules BAL-2, LIST-1.
+func TestEntriesAreAStatement(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	tr := h.want(h.call(h.one, "POST", "/transfers", charge("k", "amount", "400")), 201).text("transferId")
+	wd := h.want(h.call(h.one, "POST", "/withdraw", payment("amount", "50")), 202).text("withdrawalId")
+	for query, want := range map[string]int{
+		"": 5, "?customerId=alice": 4, "?product=CUSTODIAL": 1, "?product=CHECKOUT": 0, "?mintId=2": 0, "?customerId=bob": 0,
+		"?createdAfter=2020-01-01T00:00:00Z": 5, "?createdBefore=2020-01-01T00:00:00Z": 0,
+	} {
+		if got := h.want(h.call(h.one, "GET", "/ledger/entries"+query, nil), 200).list(); len(got) != want {
+			t.Errorf("%s: got %v, want %v entries", query, got, want)
+		}
+	}
+	if got := h.want(h.call(h.two, "GET", "/ledger/entries", nil), 200).list(); len(got) != 0 {
+		t.Errorf("another organization: got %v, want nothing", got)
+	}
+	// Credits less debits of every balance are what it has.
+	seen, sum := map[string]bool{}, map[string]int{}
+	for cursor := ""; ; {
+		page := h.want(h.call(h.one, "GET", "/ledger/entries?order=asc&limit=2"+cursor, nil), 200)
+		for _, e := range page.list() {
+			if seen[e["entryId"].(string)] {
+				t.Errorf("%v comes twice", e["entryId"])
+			}
+			seen[e["entryId"].(string)] = true
+			n := map[string]int{"1000000": 1000000, "400": 400, "50": 50}[e["amount"].(string)]
+			if e["direction"] == "DEBIT" {
+				n = -n
+			}
+			who := e["account"].(map[string]any)
+			name, _ := who["customerId"].(string)
+			sum[name+" "+e["balance"].(string)] += n
+			if cause := e["cause"]; cause == "TRANSFER" && e["resourceId"] != tr || cause == "WITHDRAWAL_HOLD" && e["resourceId"] != wd {
+				t.Errorf("got %v, want %v or %v", e, tr, wd)
+			}
+		}
+		if page.body["hasMore"] == false {
+			break
+		}
+		cursor = "&cursor=" + page.text("nextCursor")
+	}
+	if len(seen) != 5 || sum["alice AVAILABLE"] != 999_550 || sum["alice PENDING_WITHDRAW"] != 50 || sum[" AVAILABLE"] != 400 {
+		t.Errorf("got %v in %d entries, want 999550, 50 and 400 in 5", sum, len(seen))
+	}
+	h.refused("both", h.call(h.one, "GET", "/ledger/entries?customerId=alice&product=CUSTODIAL", nil), 400, "INVALID_REQUEST", "product")
+	h.refused("product", h.call(h.one, "GET", "/ledger/entries?product=SAVINGS", nil), 400, "INVALID_REQUEST", "product")
+	h.refused("limited table", h.call(h.one, "GET", "/ledger/entries?limit=5", nil, "Accept", "text/csv"), 400, "INVALID_REQUEST", "limit")
+}
+
+// Rule BAL-3.
+func TestEntriesComeAsATableWithoutFormulas(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	const formula = "=cmd|' /C calc'!A0"
+	for i := range 150 { // more than one page
+		h.want(h.call(h.one, "POST", "/transfers", charge(strings.Repeat("k", i+1), "amount", "1", "to", map[string]any{"customerId": formula})), 201)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", h.server.URL+base+"/ledger/entries?mintId=1&order=asc", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("x-api-key", h.one.key)
+	r.Header.Set("Accept", "text/csv")
+	got, err := h.server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	rows, err := csv.NewReader(got.Body).ReadAll()
+	if err != nil || got.StatusCode != 200 || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/csv") {
+		t.Fatalf("got %v %v %v, want a table", got.StatusCode, got.Header, err)
+	}
+	if len(rows) != 1+1+300 || rows[0][0] != "entryId" {
+		t.Errorf("got %d rows under %v, want 301 under their names", len(rows)-1, rows[0])
+	}
+	for _, row := range rows[1:] {
+		for _, cell := range row {
+			if strings.HasPrefix(cell, "=") {
+				t.Errorf("got a formula: %v", row)
+			}
+		}
+	}
+	if rows[3][2] != "'"+formula && rows[2][2] != "'"+formula {
+		t.Errorf("got %v and %v, want one of them of the customer with a harmless name", rows[2], rows[3])
+	}
+}
