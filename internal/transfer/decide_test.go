@@ -1,0 +1,47 @@
+package transfer
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// What restored payments still take from a customer is not the customer's to
+// give away, and the first request of a group leaves less to the next.
+// Rule TR-4.
+func TestWhatIsOwedIsNotGivenAway(t *testing.T) {
+	t.Parallel()
+	ann, bob := "ann", "bob"
+	m := mint.Of(mint.Mint{ID: 1, Chain: chain.Ethereum, Symbol: "USDC", Decimals: 6})
+	payer := ledger.Account{OrgID: "org_1", MintID: 1, Kind: ledger.Customer, Subject: ann}
+	f := facts{
+		board: &freeze.Board{}, mints: &m,
+		holds: map[ledger.Account]money.Amount{payer: money.Units(100)},
+		owed:  map[ledger.Account]money.Amount{payer: money.Units(70)},
+	}
+	var group []*asked
+	for i, amount := range []string{"31", "20", "11", "10", "1"} {
+		a, err := understand("org_1", Request{
+			MintID: 1, Amount: amount, From: Party{CustomerID: &ann}, To: Party{CustomerID: &bob}, IdempotencyKey: string(rune('a' + i)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		group = append(group, a)
+	}
+	rows := decide(f, group, time.Now())
+	for i, made := range []bool{false, true, false, true, false} {
+		if (group[i].err == nil) != made || !made && !fault.Is(group[i].err, fault.InsufficientBalance) {
+			t.Errorf("%s of 30: got %v, want it made: %v", group[i].Amount, group[i].err, made)
+		}
+	}
+	if len(rows) != 2 {
+		t.Errorf("got %d rows, want 2", len(rows))
+	}
+}
