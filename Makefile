@@ -72,6 +72,11 @@ soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
 	@GOGC=400 bin/soak.test -test.run '^TestSoak$$' -test.parallel 4 -test.timeout 0 \
 		-soak.seed $(or $(SEED),0) -soak.runs $(or $(RUNS),300) -soak.steps $(or $(STEPS),220)
 
+.PHONY: bench
+bench: setup ## measure beside the machine's own limits, print the table (ONLY=transfers,alone FOR=15s)
+	@go build -o bin/bench.trial ./internal/trial/bench
+	@ONLY='$(ONLY)' FOR='$(FOR)' bin/bench.trial
+
 .PHONY: mutants
 mutants: setup ## plant deliberate defects, show the test that finds each (MUTANTS=a,b IN=./internal/trial/soak JOBS=2)
 	@go run ./internal/trial/mutants -only '$(MUTANTS)' -in '$(IN)' -jobs $(or $(JOBS),2)

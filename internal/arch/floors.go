@@ -130,6 +130,7 @@ var places = []place{
 	{"internal/trial/race", world, testOnly},
 	{"internal/trial/tokens", world, testOnly},
 	{"internal/trial/soak", world, testOnly | mayKeys},
+	{"internal/trial/bench", watch, testOnly | mayHTTP | mayFloat | mayRand},
 	{"internal/trial/mutants", watch, testOnly},
 	{"internal/trial/oracle", watch, mayHTTP},
 	{"internal/trial/crashes", watch, testOnly | mayHTTP | mayKeys | mayFloat},

@@ -1,0 +1,90 @@
+// Command bench measures the service on this machine, beside the machine's own
+// limits in the same minutes, and prints a Markdown table: make bench.
+//
+// Absolute figures do not carry to another machine, ratios do. Nothing here is a
+// test and nothing is asserted; a figure that misses its target says so in its row.
+//
+// ONLY=transfers,alone chooses, FOR=15s says how long each figure is taken.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A figure is one thing that is measured. One without a way to take it stands in
+// the table as missing.
+type figure struct {
+	name string // for ONLY
+	what string
+	take func(ctx context.Context, w *world) error // adds rows to w.table
+}
+
+// figures in the order in which they are taken: what the machine can do first,
+// for the rest is compared with it.
+var figures = []figure{
+	{"disk", "fdatasync of one page", disk},
+	{"pgbench", "pgbench, tpcb-like", pgbench},
+	{"bare", "a bare group-commit writer", bare},
+	{"transfers", "POST /transfers from 64 connections", transfers},
+	{"alone", "POST /transfers, one caller alone", alone},
+	{"deposits", "deposits from block to committed credit", nil},
+	{"matching", "a block's recipients against ten million addresses", nil},
+	{"webhooks", "webhooks to a fast local receiver", nil},
+	{"start", "cold start of coffer serve", nil},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	long := 15 * time.Second
+	if s := os.Getenv("FOR"); s != "" {
+		if long, err = time.ParseDuration(s); err != nil || long <= 0 {
+			return fmt.Errorf("FOR: %q is no time such as 15s", s)
+		}
+	}
+	only := strings.FieldsFunc(os.Getenv("ONLY"), func(r rune) bool { return r == ',' || r == ' ' })
+	for _, name := range only {
+		if !slices.ContainsFunc(figures, func(f figure) bool { return f.name == name }) {
+			return fmt.Errorf("ONLY: there is no figure %q", name)
+		}
+	}
+	began := time.Now()
+	w, err := newWorld(ctx, long)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	for i, f := range figures {
+		if len(only) > 0 && !slices.Contains(only, f.name) {
+			continue
+		}
+		progress("%s  %d/%d %s", time.Since(began).Round(time.Second), i+1, len(figures), f.what)
+		if f.take == nil {
+			w.table.missing(f.what)
+			continue
+		}
+		if err := f.take(ctx, w); err != nil {
+			return fmt.Errorf("%s: %w", f.what, err)
+		}
+	}
+	progress("%s  done", time.Since(began).Round(time.Second))
+	fmt.Print(w.table.markdown(w.machine))
+	return nil
+}
+
+func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// row is one line of the table.
+type row struct{ figure, here, compared, target string }
+
+// table is what is printed, with the limits that later rows are compared with.
+type table struct {
+	rows []row
+
+	syncMedian time.Duration // of fdatasync
+	tpcb8      float64       // transactions a second, 8 clients
+	bare       float64       // transfers a second, spread
+	spread     float64       // POST /transfers a second, spread
+}
+
+func (t *table) add(r row) {
+	t.rows = append(t.rows, r)
+	progress("      %s: %s %s", r.figure, r.here, r.compared)
+}
+
+func (t *table) missing(what string) { t.add(row{figure: what, here: "not measured yet"}) }
+
+// times is a ratio of two figures, or nothing where the other was not taken.
+func times(a, b float64, of string) string {
+	if b == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f of %s", a/b, of)
+}
+
+// reached says whether a figure is on the right side of its target.
+func reached(ok bool, target string) string {
+	if ok {
+		return target + ": reached"
+	}
+	return target + ": **missed**"
+}
+
+func (t *table) markdown(machine string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s.\n\n| Figure | Here | Compared | Target |\n|---|---|---|---|\n", machine, time.Now().UTC().Format(time.DateOnly))
+	for _, r := range t.rows {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.figure, r.here, r.compared, r.target)
+	}
+	return b.String()
+}
+
+// thisMachine is what a reader needs to know of it.
+func thisMachine(postgres string) string {
+	cpu := "an unknown processor"
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(info)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				cpu = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%d cores of %s, %s/%s, %s, PostgreSQL %s with its defaults, service, database and callers together",
+		runtime.NumCPU(), cpu, runtime.GOOS, runtime.GOARCH, runtime.Version(), postgres)
+}
+
+// spent is how long each of many things took.
+type spent []time.Duration
+
+// part is the time that this part of them, 0.5 or 0.99, stayed under.
+func (s spent) part(p float64) time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	slices.Sort(s)
+	return s[min(len(s)-1, int(p*float64(len(s))))]
+}
+
+func short(d time.Duration) string {
+	if d < 10*time.Millisecond {
+		return d.Round(time.Microsecond).String()
+	}
+	return d.Round(100 * time.Microsecond).String()
+}
+
+func perSecond(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }
