@@ -282,7 +282,7 @@ var notes = map[string]note{
 	"expiresAt":                 {text: "When the wait ends; null when it does not."},
 	"replacedTxHashes":          {text: "Earlier transactions for the same payment. At most one of all of them pays."},
 	"explorerUrl":               {text: "The transaction for people to look at, where an explorer is configured."},
-	"failureReason":             {text: "Why it failed: the money is back in the balance.", example: "REVERTED"},
+	"failureReason":             {text: "Why it failed: REVERTED, CANCELLED, or POLICY_LIMIT (the signer's limits were lowered under it). The money is back in the balance.", example: "REVERTED"},
 	"rejectedReason":            {text: "What the person who removed it wrote."},
 	"approvedAt":                {text: "When it was approved."},
 	"broadcastAt":               {text: "When it was first sent."},

@@ -201,16 +201,12 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk)
 		before := start - 1
 		walk.Start = &before
 	}
-	desk := dispatch.New(a.db, ch, a.signer, mirror.Record, a.payers(), dispatch.Config{
-		Poll: time.Duration(paces.Dispatch), RetryAfter: 2 * time.Duration(paces.Dispatch),
-		ResendAfter: time.Duration(paces.Resend), BumpAfter: time.Duration(paces.Bump),
-	}, a.log)
 	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep)}, a.log)
 	a.sweepers[name] = sweeper
 	a.walkers[name] = scan.New(a.db, walk, deposits, a.log)
 	a.loops = append(a.loops,
 		loop{"scan " + string(name), a.walkers[name].Run},
-		loop{"dispatch " + string(name), desk.Run},
+		loop{"dispatch " + string(name), a.Desk(name).Run},
 		loop{"sweep " + string(name), sweeper.Run},
 	)
 }
@@ -400,6 +396,20 @@ func (a *App) Sweeper(name chain.Name) *sweep.Sweeper { return a.sweepers[name] 
 
 // Walker is the walker of a chain, or nil.
 func (a *App) Walker(name chain.Name) *scan.Walker { return a.walkers[name] }
+
+// Desk is the desk of a chain, or nil. Without a signer it commits transactions to
+// slots, and the running service has them signed and sends them.
+func (a *App) Desk(name chain.Name) *dispatch.Desk {
+	ch, ok := a.chains[name]
+	if !ok {
+		return nil
+	}
+	paces := a.conf.Paces
+	return dispatch.New(a.db, ch, a.signer, mirror.Record, a.payers(), dispatch.Config{
+		Poll: time.Duration(paces.Dispatch), RetryAfter: 2 * time.Duration(paces.Dispatch),
+		ResendAfter: time.Duration(paces.Resend), BumpAfter: time.Duration(paces.Bump),
+	}, a.log)
+}
 
 // Treasury is the wallet that an organization's payments on a chain come from,
 // and that its operator sends gas to.

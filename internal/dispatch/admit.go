@@ -138,6 +138,10 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 	entry, err := d.signer.Admit(ctx, intentOf(o, from, to))
 	var refusal *signer.Refusal
 	switch {
+	case errors.As(err, &refusal) && refusal.Code == signer.FeeLimit:
+		// It passes with time and says nothing about this payment.
+		d.alarm(ctx, o.ID, "the signer lets a wallet spend nothing more on fees today", "order", o.ID, "wallet", from.ID, "why", refusal.Message)
+		return false, d.wait(ctx, o, WantSigner, money.Zero, refusal.Error())
 	case errors.As(err, &refusal):
 		return false, d.refuse(ctx, o, refusal)
 	case err != nil:
@@ -257,7 +261,7 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`, from.ID, o.Chain, nonce, o.OrgID, o.ID, cost, tx.Now); err != nil {
 			return fmt.Errorf("slot %d of order %s: %w", nonce, o.ID, err)
 		}
-		if err := insertAttempt(ctx, tx, o, 1, signer.Pay, fees, payload); err != nil {
+		if err := insertAttempt(ctx, tx, o, 1, signer.Pay, forFirst, fees, payload); err != nil {
 			return err
 		}
 		if err := d.mirror(ctx, tx, admitted); err != nil {

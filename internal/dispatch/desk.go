@@ -66,13 +66,14 @@ type Desk struct {
 
 	mu      sync.Mutex
 	missing map[string]time.Time // order -> since when its used nonce has no transaction; may be lost
+	alarmed map[string]time.Time // order -> when its trouble was last told; may be lost
 }
 
 // New makes the desk of a chain. It does nothing until Run or Round is called.
 func New(db *pg.DB, ch chain.Chain, s signer.Signer, m Mirror, listeners map[signer.Purpose]Listener, conf Config, log *slog.Logger) *Desk {
 	return &Desk{
 		db: db, chain: ch, signer: s, mirror: m, listeners: listeners, conf: conf.withDefaults(),
-		log: log.With("chain", string(ch.Name)), missing: map[string]time.Time{},
+		log: log.With("chain", string(ch.Name)), missing: map[string]time.Time{}, alarmed: map[string]time.Time{},
 	}
 }
 
@@ -160,6 +161,29 @@ func (d *Desk) Round(ctx context.Context) (busy bool, err error) {
 	}
 	wg.Wait()
 	return busy, errors.Join(errs...)
+}
+
+// alarmEvery is how often a trouble that stays is told again.
+const alarmEvery = time.Minute
+
+// alarm tells the operator of a trouble that needs one, not in every round.
+func (d *Desk) alarm(ctx context.Context, orderID, what string, args ...any) {
+	now := d.db.Clock()()
+	d.mu.Lock()
+	last, told := d.alarmed[orderID]
+	due := !told || now.Sub(last) >= alarmEvery
+	if due {
+		d.alarmed[orderID] = now
+	}
+	for id, at := range d.alarmed {
+		if now.Sub(at) >= 2*alarmEvery {
+			delete(d.alarmed, id)
+		}
+	}
+	d.mu.Unlock()
+	if due {
+		d.log.ErrorContext(ctx, what, args...)
+	}
 }
 
 // wallet takes one wallet's orders a step on: what has a slot first, in the

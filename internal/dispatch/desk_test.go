@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -52,7 +53,11 @@ func (h *heard) Broadcast(_ context.Context, _ pg.Tx, o dispatch.Order, _ chain.
 }
 func (h *heard) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
 func (h *heard) Ended(_ context.Context, _ pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
-	return nil, h.say("ended %s paid=%v cancelled=%v", o.ID, e.Paid, e.Cancelled)
+	refused := ""
+	if e.Refused {
+		refused = " refused"
+	}
+	return nil, h.say("ended %s paid=%v cancelled=%v%s", o.ID, e.Paid, e.Cancelled, refused)
 }
 
 func (h *heard) Refused(_ context.Context, _ pg.Tx, o dispatch.Order, r *signer.Refusal) error {
@@ -82,6 +87,8 @@ type bench struct {
 	book     *wallet.Book
 	desk     *dispatch.Desk
 	feature  *heard
+	conf     local.Config
+	seed     keys.Seed
 	clock    *clock
 	org      string
 	treasury wallet.Wallet
@@ -106,6 +113,7 @@ func newBenchOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *bench {
 		Policy: local.Policy{Chains: map[chain.Name]local.ChainPolicy{chain.Ethereum: policy}},
 	}
 	b.must(local.Create(conf, seed))
+	b.conf, b.seed = conf, seed
 	b.signer, err = local.Open(conf, seed)
 	b.must(err)
 	t.Cleanup(func() { b.signer.Close() })
@@ -128,6 +136,17 @@ func newBenchOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *bench {
 	b.must(err)
 	b.newDesk(dispatch.Config{})
 	return b
+}
+
+// policy starts the signer again with another policy, and the desk with it.
+func (b *bench) policy(p local.ChainPolicy) {
+	b.Helper()
+	b.must(b.signer.Close())
+	b.conf.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{chain.Ethereum: p}}
+	var err error
+	b.signer, err = local.Open(b.conf, b.seed)
+	b.must(err)
+	b.newDesk(dispatch.Config{})
 }
 
 // open is a policy that allows everything.
@@ -498,7 +517,7 @@ func TestACancelEndsInFailureOnlyWhenItIsWhatWasMined(t *testing.T) {
 			if payFirst {
 				b.chain.MineOnly(payment)
 			}
-			if ok, err := b.desk.Cancel(b.ctx, "wd_1"); err != nil || !ok {
+			if ok, err := b.desk.Cancel(b.ctx, "wd_1", audit.Operator("op")); err != nil || !ok {
 				t.Fatalf("cancel: got %v %v, want true", ok, err)
 			}
 			b.round()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/finality"
@@ -34,9 +35,11 @@ func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (bus
 		switch {
 		case errors.Is(err, errLost):
 			return busy, err
-		case errors.As(err, &refusal) && len(open[i].signed()) > 0:
-			// Only its replacement is refused; what it replaces can still be mined.
-			d.log.Error("the signer refuses a replacement", "order", open[i].ID, "code", refusal.Code, "why", refusal.Message)
+		case errors.As(err, &refusal):
+			filled, err := d.declined(ctx, from, open[i], refusal)
+			if err != nil || filled {
+				return busy || filled, err // the rows changed
+			}
 		case err != nil:
 			unsigned = err
 		}
@@ -90,7 +93,7 @@ func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot
 // bytes. Asking again gives the same bytes.
 func (d *Desk) sign(ctx context.Context, s *slot) (busy bool, err error) {
 	for i, a := range s.Attempts {
-		if a.Raw != nil {
+		if a.Raw != nil || s.superseded(a) {
 			continue
 		}
 		var reason string
@@ -145,10 +148,84 @@ func (d *Desk) store(ctx context.Context, o Order, a attempt, signed signer.Sign
 				return err
 			}
 		}
+		if a.Act == signer.Pay {
+			// Why a payment was cancelled stays for whoever asks; what kept a signature
+			// waiting does not.
+			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = NULL WHERE order_id = $1 AND last_error IS NOT NULL`, o.ID); err != nil {
+				return fmt.Errorf("forget what order %s waited for: %w", o.ID, err)
+			}
+		}
 		if err := d.mirror(ctx, tx, signed.Entry); err != nil {
 			return err
 		}
 		crash.Committing("W13")
+		return nil
+	})
+}
+
+// declined is what becomes of a slot in which the signer refuses a transaction. A
+// payment that the policy does not allow any more, and that was never signed, can
+// only be ended by filling its slot: the signer gives an intent one slot for ever.
+// Every other refusal waits, in sight: time, the policy or a person ends it.
+func (d *Desk) declined(ctx context.Context, from wallet.Wallet, s slot, r *signer.Refusal) (filled bool, err error) {
+	what := "the signer refuses to sign in a slot: nothing behind it goes out of this wallet"
+	switch {
+	case len(s.signed()) > 0:
+		what = "the signer refuses a replacement" // what it replaces can still be mined
+	case r.Code == signer.RefusedSlot:
+		// The journal has another story of this nonce, and the database would know it if
+		// it were as young.
+		if err := d.freezeAll(ctx, r.Message+"; the database is older than the signer's journal: stop the service, restore the backup again and run `coffer signer import`"); err != nil {
+			return false, err
+		}
+	case r.Code == signer.PolicyLimit || r.Code == signer.RefusedFee:
+		if filled, err = d.fill(ctx, from, s, r); filled || err != nil {
+			return filled, err
+		}
+	}
+	d.alarm(ctx, s.ID, what, "order", s.ID, "wallet", from.ID, "nonce", s.Nonce, "code", r.Code, "why", r.Message)
+	return false, d.note(ctx, s.ID, r.Error())
+}
+
+// fill commits a cancel to a slot whose payment was never signed and never will be.
+// One that is refused for its fee as well is made anew when the market has become
+// cheaper.
+func (d *Desk) fill(ctx context.Context, from wallet.Wallet, s slot, r *signer.Refusal) (bool, error) {
+	last := s.newest()
+	again := last.Act == signer.Cancel
+	if s.FundsPending || again && (r.Code != signer.RefusedFee || d.db.Clock()().Sub(last.CreatedAt) < d.conf.BumpAfter) {
+		return false, nil
+	}
+	fees, err := d.chain.Sender.Quote(ctx, chain.Payment{From: from.Address, To: from.Address})
+	if err != nil {
+		return false, d.note(ctx, s.ID, fmt.Sprintf("%v; and its slot cannot be filled yet: %v", r, err))
+	}
+	now, err := fees.Max()
+	if err != nil {
+		return false, fmt.Errorf("fee of a cancel of order %s: %w", s.ID, err)
+	}
+	if before, err := last.Fees.Max(); again && (err != nil || !now.Less(before)) {
+		return false, nil
+	}
+	err = d.attempt(ctx, from, s, signer.Cancel, fees, reason{made: forRefusal, by: dispatcher, why: r.Error()})
+	if errors.Is(err, wallet.ErrShort) {
+		return false, nil
+	}
+	if err == nil {
+		d.log.Error("the signer's policy does not let a payment pass any more: its slot is filled and it fails", "order", s.ID, "code", r.Code, "why", r.Message)
+	}
+	return err == nil, err
+}
+
+// note keeps what an open order waits for where a person looks.
+func (d *Desk) note(ctx context.Context, orderID, why string) error {
+	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE dispatch_orders SET last_error = $2
+			WHERE order_id = $1 AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`, orderID, bounded(why))
+		if err != nil {
+			return fmt.Errorf("note why order %s waits: %w", orderID, err)
+		}
 		return nil
 	})
 }
@@ -229,7 +306,7 @@ func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err erro
 	taken := answer == chain.Accepted || answer == chain.Known
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if taken && s.Status == Signed {
-			if err := d.broadcast(ctx, tx, s.Order, a.Hash); err != nil {
+			if err := d.broadcast(ctx, tx, s.Order, a); err != nil {
 				return err
 			}
 		}
@@ -246,86 +323,68 @@ func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err erro
 	return taken && s.Status == Signed, err
 }
 
-func (d *Desk) broadcast(ctx context.Context, tx pg.Tx, o Order, hash chain.TxHash) error {
+// broadcast tells that a transaction is out. That a slot is being filled with nothing
+// is no news of a payment: its feature hears of that when it has ended.
+func (d *Desk) broadcast(ctx context.Context, tx pg.Tx, o Order, a attempt) error {
 	o, err := lockOrder(ctx, tx, o.ID)
 	if err != nil {
 		return err
 	}
-	if err := become(ctx, tx, o.ID, Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, hash); err != nil {
+	if err := become(ctx, tx, o.ID, Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, a.Hash); err != nil {
 		return err
 	}
 	o.Status = Broadcast
-	if err := d.listeners[o.Purpose].Broadcast(ctx, tx, o, hash); err != nil {
-		return err
+	if a.Act == signer.Pay {
+		if err := d.listeners[o.Purpose].Broadcast(ctx, tx, o, a.Hash); err != nil {
+			return err
+		}
 	}
-	return remember(ctx, tx, o, "broadcast", map[string]any{"hash": hash})
+	return remember(ctx, tx, o, "broadcast", map[string]any{"hash": a.Hash, "act": a.Act})
 }
 
-// replace commits a transaction with a higher fee to the same slot: same payee,
-// same amount. It is signed and sent like the first.
+// replace raises the fee of what waits at the head of the line, when the cap and the
+// wallet's gas allow it.
 func (d *Desk) replace(ctx context.Context, from wallet.Wallet, s slot) (bool, error) {
-	last := s.newest()
-	fees, ok, err := d.chain.Sender.Bump(ctx, last.Fees)
+	err := d.raise(ctx, from, s, s.newest().Act, reason{made: forFee, by: dispatcher})
+	switch {
+	case errors.Is(err, errCapped):
+		d.alarm(ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID, "hash", string(s.newest().Hash))
+		return false, d.note(ctx, s.ID, errCapped.Error())
+	case errors.Is(err, wallet.ErrShort):
+		d.alarm(ctx, s.ID, "a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID, "wallet", from.ID)
+		return false, d.note(ctx, s.ID, "its wallet lacks the gas to raise its fee")
+	}
+	return err == nil, err
+}
+
+// errCapped says that the configured cap forbids a higher fee.
+var errCapped = errors.New("its fee is at the configured cap and is not raised further")
+
+// dispatcher is this package as an actor.
+var dispatcher = audit.System("dispatch")
+
+// reason is why a transaction is added to a slot, and who wants it.
+type reason struct {
+	made madeFor
+	by   audit.Actor
+	why  string // kept with the order, unless ""
+}
+
+// raise commits a transaction to a slot that is priced to replace what waits there:
+// the same payment, or a cancel. It is signed and sent like the first. Errors:
+// errCapped, wallet.ErrShort for gas, errLost.
+func (d *Desk) raise(ctx context.Context, from wallet.Wallet, s slot, act signer.Act, because reason) error {
+	fees, ok, err := d.chain.Sender.Bump(ctx, s.newest().Fees)
 	if err != nil {
-		return false, fmt.Errorf("price a replacement: %w", err)
+		return fmt.Errorf("price a replacement: %w", err)
 	}
 	if !ok {
-		d.log.Warn("a transaction waits and its fee may not be raised further", "order", s.ID, "hash", string(last.Hash))
-		return false, nil
+		return errCapped
 	}
-	return d.attempt(ctx, from, s, last.Act, fees)
+	return d.attempt(ctx, from, s, act, fees, because)
 }
 
-// Cancel fills an order's slot with a transfer of nothing to itself, priced to
-// replace what waits there. The order has failed only once that is final; until
-// then either may still be mined. It is false for an order without a slot,
-// which is taken back by its feature instead.
-func (d *Desk) Cancel(ctx context.Context, orderID string) (bool, error) {
-	var (
-		found *slot
-		from  wallet.Wallet
-	)
-	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1`, orderID)
-		if err != nil {
-			return err
-		}
-		o, err := pgx.CollectExactlyOneRow(rows, scanOrder)
-		if err != nil {
-			return err
-		}
-		if from, err = wallet.ByID(ctx, tx, o.WalletID); err != nil {
-			return err
-		}
-		open, err := openSlots(ctx, tx, d.chain.Name, o.WalletID)
-		for i := range open {
-			if open[i].ID == orderID {
-				found = &open[i]
-			}
-		}
-		return err
-	})
-	if err != nil || found == nil {
-		return false, err
-	}
-	if found.newest().Act == signer.Cancel {
-		return true, nil
-	}
-	if found.FundsPending {
-		return false, fmt.Errorf("order %s was restored and its funds are still to be found again", orderID)
-	}
-	fees, ok, err := d.chain.Sender.Bump(ctx, found.newest().Fees)
-	if err != nil || !ok {
-		return false, fmt.Errorf("price a cancel of order %s within the cap: %w", orderID, err)
-	}
-	made, err := d.attempt(ctx, from, *found, signer.Cancel, fees)
-	if err == nil && !made {
-		err = fmt.Errorf("cancel order %s: its wallet lacks the gas to replace it", orderID)
-	}
-	return made, err
-}
-
-func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act signer.Act, fees chain.Fees) (bool, error) {
+func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act signer.Act, fees chain.Fees, because reason) error {
 	var payment *chain.Payment
 	if act == signer.Pay {
 		p := s.payment(from.Address)
@@ -333,18 +392,19 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 	}
 	payload, err := d.chain.Sender.Build(from.Address, payment, s.Nonce, fees)
 	if err != nil {
-		return false, fmt.Errorf("build a replacement: %w", err)
+		return fmt.Errorf("build a replacement: %w", err)
 	}
 	cost, err := fees.Max()
 	if err != nil {
-		return false, fmt.Errorf("fee of a replacement: %w", err)
+		return fmt.Errorf("fee of a replacement: %w", err)
 	}
-	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		o, err := lockOrder(ctx, tx, s.ID)
 		if err != nil {
 			return err
 		}
-		if o.Status != Signed && o.Status != Broadcast {
+		// A payment is replaced when it is signed; a slot without a signature is only filled.
+		if o.Status != Signed && o.Status != Broadcast && (o.Status != Slotted || act == signer.Pay) {
 			return fmt.Errorf("replace in order %s: %w", o.ID, errLost)
 		}
 		if more := missing(cost, s.GasReserved); !more.IsZero() {
@@ -364,16 +424,20 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 			}
 		}
 		version := s.newest().Version + 1
-		if err := insertAttempt(ctx, tx, o, version, act, fees, payload); err != nil {
+		if err := insertAttempt(ctx, tx, o, version, act, because.made, fees, payload); err != nil {
 			return err
 		}
-		return remember(ctx, tx, o, "replaced", map[string]any{"act": act, "version": version, "feeCap": fees.FeeCap})
+		if because.why != "" {
+			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = $2 WHERE order_id = $1`, o.ID, bounded(because.why)); err != nil {
+				return fmt.Errorf("note why order %s is replaced: %w", o.ID, err)
+			}
+		}
+		detail := map[string]any{"act": act, "version": version, "feeCap": fees.FeeCap}
+		if because.why != "" {
+			detail["why"] = because.why
+		}
+		return rememberBy(ctx, tx, because.by, o, "replaced", detail)
 	})
-	if errors.Is(err, wallet.ErrShort) {
-		d.log.Warn("a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID)
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // settle looks for a slot's transaction in a block and ends the order when that
@@ -389,7 +453,7 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	}
 	d.found(s.ID)
 	if s.Status == Signed {
-		return true, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.broadcast(ctx, tx, s.Order, out.Tx) })
+		return true, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.broadcast(ctx, tx, s.Order, s.attempt(out.Tx)) })
 	}
 	var (
 		proof  int64
@@ -471,11 +535,8 @@ func (d *Desk) found(orderID string) {
 func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Outcome, proof int64) error {
 	act := s.attempt(out.Tx).Act
 	e := End{Paid: act == signer.Pay && out.Succeeded, Cancelled: act == signer.Cancel, Hash: out.Tx, Fee: out.Fee, ProofID: proof, Block: out.Block}
-	for _, h := range s.signed() {
-		if h != out.Tx {
-			e.Replaced = append(e.Replaced, h)
-		}
-	}
+	e.Refused = e.Cancelled && s.attempt(out.Tx).MadeFor == forRefusal
+	e.Replaced = s.others(out.Tx)
 	to := Failed
 	if e.Paid {
 		to = Paid
@@ -503,7 +564,7 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 		return err
 	}
 	atEnded(s.Order, e)
-	d.log.Info("order ended", "order", s.ID, "status", string(to), "hash", string(out.Tx), "fee", out.Fee.String())
+	d.log.Info("order ended", "order", s.ID, "status", string(to), "hash", string(e.Hash), "fee", e.Fee.String())
 	return nil
 }
 

@@ -215,7 +215,7 @@ func TestACancelWithoutTheGasForItSaysSo(t *testing.T) {
 		_, err := tx.Exec(ctx, `UPDATE address_funds SET gas_reserved = gas WHERE wallet_id = $1 AND mint_id = $2`, b.treasury.ID, native)
 		return err
 	})
-	if ok, err := b.desk.Cancel(b.ctx, "wd_1"); ok || err == nil || !strings.Contains(err.Error(), "gas") {
+	if ok, err := b.desk.Cancel(b.ctx, "wd_1", audit.Operator("op")); ok || err == nil || !strings.Contains(err.Error(), "gas") {
 		t.Errorf("got %v %v, want an error that names the gas", ok, err)
 	}
 }

@@ -60,7 +60,7 @@ const (
 	WantFreeze     Want = "FREEZE"     // something is frozen
 	WantSimulation Want = "SIMULATION" // the chain says that it would revert
 	WantChain      Want = "CHAIN"      // the providers do not answer
-	WantSigner     Want = "SIGNER"     // the signer does not answer
+	WantSigner     Want = "SIGNER"     // the signer does not answer, or signs for no more fees of this wallet today
 )
 
 // PayeeRefused is the code of a refusal that is not the signer's: as things stand
@@ -107,6 +107,7 @@ func Blocked(ctx context.Context, tx pg.Tx, org string, mintID int) ([]Block, er
 type End struct {
 	Paid      bool
 	Cancelled bool // the slot was filled by a cancel
+	Refused   bool // and that because the signer's policy did not let it pay any more
 	Hash      chain.TxHash
 	Replaced  []chain.TxHash // the other transactions that were signed for the slot
 	Fee       money.Amount   // native units, paid by the order's wallet
@@ -251,7 +252,11 @@ func (o Order) payment(from chain.Address) chain.Payment {
 
 // remember writes an order's audit row.
 func remember(ctx context.Context, tx pg.Tx, o Order, verb string, detail map[string]any) error {
+	return rememberBy(ctx, tx, dispatcher, o, verb, detail)
+}
+
+func rememberBy(ctx context.Context, tx pg.Tx, by audit.Actor, o Order, verb string, detail map[string]any) error {
 	return audit.Record(ctx, tx, audit.Entry{
-		OrgID: o.OrgID, Actor: audit.System("dispatch"), Action: "order." + verb, ResourceKind: "order", ResourceID: o.ID, Detail: detail,
+		OrgID: o.OrgID, Actor: by, Action: "order." + verb, ResourceKind: "order", ResourceID: o.ID, Detail: detail,
 	})
 }

@@ -280,7 +280,7 @@ func (j Journal) keep(ctx context.Context, tx pg.Tx, o Order, nonce uint64, rese
 		version++
 		at := tx
 		at.Now = s.At
-		if err := insertAttempt(ctx, at, o, version, s.Act, fees, s.Payload); err != nil {
+		if err := insertAttempt(ctx, at, o, version, s.Act, forFirst, fees, s.Payload); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,6 +32,7 @@ type attempt struct {
 	OrderID    string
 	Version    int
 	Act        signer.Act
+	MadeFor    madeFor
 	Fees       chain.Fees
 	Payload    []byte
 	Raw        []byte // nil until signed
@@ -40,6 +42,16 @@ type attempt struct {
 	LastSentAt *time.Time
 }
 
+// madeFor is why there is another transaction in a slot.
+type madeFor string
+
+const (
+	forFirst    madeFor = ""         // the first one of its slot, or one that a restore made again
+	forFee      madeFor = "FEE"      // what was there waited too long at its fee
+	forOperator madeFor = "OPERATOR" // a person asked for it
+	forRefusal  madeFor = "REFUSAL"  // the signer's policy does not let the order pay any more
+)
+
 func (s slot) newest() attempt { return s.Attempts[len(s.Attempts)-1] }
 
 func (s slot) newestSigned() attempt {
@@ -48,6 +60,13 @@ func (s slot) newestSigned() attempt {
 			return s.Attempts[i]
 		}
 	}
+}
+
+// superseded tells whether an attempt is not asked to be signed any more: a cancel
+// came after it, and the slot is to be filled by that. Should it be signed all the
+// same, by a signer that was asked before and answers late, its end is recognized.
+func (s slot) superseded(a attempt) bool {
+	return a.Raw == nil && a.Version < s.newest().Version && s.newest().Act == signer.Cancel
 }
 
 // committed is the order as a freeze sees it once it has a slot: a customer's
@@ -70,6 +89,11 @@ func (s slot) signed() []chain.TxHash {
 	return out
 }
 
+// others are the transactions that were signed beside the one that ended it.
+func (s slot) others(ended chain.TxHash) []chain.TxHash {
+	return slices.DeleteFunc(s.signed(), func(h chain.TxHash) bool { return h == ended })
+}
+
 func (s slot) attempt(h chain.TxHash) attempt {
 	for _, a := range s.Attempts {
 		if a.Raw != nil && a.Hash == h {
@@ -79,24 +103,34 @@ func (s slot) attempt(h chain.TxHash) attempt {
 	panic(fmt.Sprintf("dispatch: order %s has no transaction %s", s.ID, h))
 }
 
+const selectSlots = `
+	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
+	       o.contract, o.amount, coalesce(o.customer_id, ''), o.key_hash, o.status, coalesce(o.waiting_for, ''), o.created_at,
+	       s.nonce, s.gas_reserved, o.funds_pending
+	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
+
 // openSlots are a wallet's slots whose orders have not ended, by nonce.
 func openSlots(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]slot, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
-		       o.contract, o.amount, coalesce(o.customer_id, ''), o.key_hash, o.status, coalesce(o.waiting_for, ''), o.created_at,
-		       s.nonce, s.gas_reserved, o.funds_pending
-		FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)
+	slots, err := slotsBy(ctx, tx, selectSlots+`
 		WHERE o.chain = $1 AND o.wallet_id = $2 AND o.status IN ('SLOTTED', 'SIGNED', 'BROADCAST')
 		ORDER BY s.nonce`, name, walletID)
 	if err != nil {
 		return nil, fmt.Errorf("open slots: %w", err)
+	}
+	return slots, nil
+}
+
+func slotsBy(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
 	}
 	slots, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (slot, error) {
 		var s slot
 		return s, row.Scan(append(s.columns(), &s.Nonce, &s.GasReserved, &s.FundsPending)...)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open slots: %w", err)
+		return nil, err
 	}
 	for i := range slots {
 		if slots[i].Attempts, err = attemptsOf(ctx, tx, slots[i].ID); err != nil {
@@ -108,14 +142,14 @@ func openSlots(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) 
 
 func attemptsOf(ctx context.Context, tx pg.Tx, orderID string) ([]attempt, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT order_id, version, act, gas_limit, tip_cap, fee_cap, payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
+		SELECT order_id, version, act, coalesce(made_for, ''), gas_limit, tip_cap, fee_cap, payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
 		FROM dispatch_attempts WHERE order_id = $1 ORDER BY version`, orderID)
 	if err != nil {
 		return nil, fmt.Errorf("attempts of order %s: %w", orderID, err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (attempt, error) {
 		var a attempt
-		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap,
+		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.MadeFor, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap,
 			&a.Payload, &a.Raw, &a.Hash, &a.CreatedAt, &a.SentAt, &a.LastSentAt)
 	})
 	if err != nil {
@@ -125,11 +159,11 @@ func attemptsOf(ctx context.Context, tx pg.Tx, orderID string) ([]attempt, error
 }
 
 // insertAttempt commits a complete unsigned transaction to its slot.
-func insertAttempt(ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, fees chain.Fees, payload []byte) error {
+func insertAttempt(ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, made madeFor, fees chain.Fees, payload []byte) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		o.ID, version, o.OrgID, act, fees.GasLimit, fees.TipCap, fees.FeeCap, payload, tx.Now)
+		INSERT INTO dispatch_attempts (order_id, version, org_id, act, made_for, gas_limit, tip_cap, fee_cap, payload, created_at)
+		VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, $10)`,
+		o.ID, version, o.OrgID, act, made, fees.GasLimit, fees.TipCap, fees.FeeCap, payload, tx.Now)
 	if pg.Violates(err, "dispatch_attempts_pkey") {
 		return fmt.Errorf("attempt %d of order %s: %w", version, o.ID, errLost)
 	}

@@ -216,9 +216,14 @@ type Refusal struct {
 	Message string `json:"message"`
 }
 
-// PolicyLimit is the refusal that passes with time or with a higher limit.
-// Every other code means that the request contradicts itself or the journal.
-const PolicyLimit = "POLICY_LIMIT"
+// The refusals that pass with time or with a higher limit. Every other code means
+// that the request contradicts itself or the journal.
+const (
+	PolicyLimit = "POLICY_LIMIT" // what may be paid
+	// FeeLimit is that a wallet has signed for all the fees that it may spend in a
+	// day. It says nothing about the payment: whoever asks waits and asks again.
+	FeeLimit = "FEE_LIMIT"
+)
 
 // The other codes.
 const (
@@ -253,6 +258,8 @@ type Signer interface {
 	Admit(ctx context.Context, i Intent) (Entry, error)
 	// Sign signs a payload of an admitted intent, after decoding it and
 	// comparing it with the intent, the slot and what the journal knows of both.
+	// The first payload that pays has to be within the policy as it is then; the
+	// limits that count more than one payment were taken by Admit.
 	Sign(ctx context.Context, r SignRequest) (Signed, error)
 	// Entries are the journal's entries after a sequence number, in order.
 	Entries(ctx context.Context, after uint64, limit int) ([]Entry, error)

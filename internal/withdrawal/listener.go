@@ -28,6 +28,9 @@ const (
 const (
 	failedReverted  = "REVERTED"  // the chain took the transaction and refused the payment
 	failedCancelled = "CANCELLED" // its slot was given to a transaction that pays nobody
+	// The signer's policy was lowered after the payment had its slot, and the slot was
+	// given to a transaction that pays nobody. It is the reason of the same name.
+	failedPolicy = string(ReasonPolicyLimit)
 )
 
 const resourceKind = "WITHDRAWAL"
@@ -130,6 +133,9 @@ func (s *Service) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispa
 	chainStatus, reason := chainReverted, failedReverted
 	if e.Cancelled {
 		chainStatus, reason = chainReplaced, failedCancelled
+	}
+	if e.Refused {
+		reason = failedPolicy
 	}
 	from := Processing
 	if r.status == Broadcast {

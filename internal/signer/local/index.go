@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
@@ -19,6 +21,7 @@ type index struct {
 	slots   map[slot]string // the id of the one intent that it belongs to
 	keys    map[key]string  // the id of the payment that has it
 	limits  limits
+	fees    fees
 }
 
 type issued struct {
@@ -38,11 +41,22 @@ type intent struct {
 	nonce *uint64                    // its slot, once it has one
 	signs map[string]signer.SignBody // by the payload's digest, without the payload
 	seqs  map[string]uint64
+	fee   money.Amount // the most that its slot may cost by what was signed
 }
 
 // key is an idempotency key, by its hash: what a database that was restored to before
 // the payment does not know any more.
 type key struct{ org, hash string }
+
+// pays tells whether something was signed that pays it, and may be out.
+func (i *intent) pays() bool {
+	for _, s := range i.signs {
+		if s.Act == signer.Pay {
+			return true
+		}
+	}
+	return false
+}
 
 type slot struct {
 	from  chain.Address
@@ -58,6 +72,7 @@ func newIndex() *index {
 		slots:   map[slot]string{},
 		keys:    map[key]string{},
 		limits:  limits{},
+		fees:    fees{},
 	}
 }
 
@@ -102,6 +117,14 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		}
 		if _, twice := i.signs[r.Sign.Digest]; twice {
 			return fmt.Errorf("intent %s was signed twice with the same bytes", i.ID)
+		}
+		tx, err := evmtx.Decode(r.Sign.Payload)
+		if err != nil {
+			return fmt.Errorf("what was signed for intent %s: %w", i.ID, err)
+		}
+		if fee := worst(tx); i.fee.Less(fee) {
+			x.fees.take(account{s.from, s.chain}, less(fee, i.fee), at)
+			i.fee = fee
 		}
 		nonce := s.nonce
 		i.nonce, x.slots[s] = &nonce, i.ID

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 )
@@ -219,8 +220,13 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 	} else if no != nil {
 		return 0, no
 	}
+	// Without fees left it would get a slot that nothing could be signed in.
+	now := s.journal.now(s.conf.now())
+	if no := s.index.fees.allow(policy, account{from.address, i.Chain}, money.Units(1), now); no != nil {
+		return 0, no
+	}
 	if i.Purpose == signer.Payment {
-		if no := s.index.limits.allow(policy, i, s.journal.now(s.conf.now())); no != nil {
+		if no := s.index.limits.allow(policy, i, now); no != nil {
 			return 0, no
 		}
 	}
@@ -351,10 +357,21 @@ func (s *Signer) check(i *intent, from chain.Address, r signer.SignRequest) erro
 	if err != nil {
 		return err
 	}
-	fee, err := chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}.Max()
+	if r.Act == signer.Pay && !i.pays() {
+		if no := policy.within(i.Intent); no != nil {
+			return no
+		}
+	}
+	fee, err := feesOf(tx).Max()
 	if err != nil || policy.FeeMax.Less(fee) {
 		return refuse(signer.RefusedFee, "the payload of intent %s may cost %d gas at %v, and the policy's feeMax on %s is %v",
 			i.ID, tx.Gas, tx.FeeCap, i.Chain, policy.FeeMax)
+	}
+	if i.fee.Less(fee) {
+		// One transaction of a slot is mined: a dearer one adds what it is dearer by.
+		if no := s.index.fees.allow(policy, account{from, i.Chain}, less(fee, i.fee), s.journal.now(s.conf.now())); no != nil {
+			return no
+		}
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// window is how far back payments count against a limit, by the journal's time.
+// window is how far back payments and fees count against a limit, by the journal's time.
 const window = 24 * time.Hour
 
 // Policy is what the signer allows, whoever asks. What it does not name is refused.
@@ -31,14 +31,23 @@ type ChainPolicy struct {
 	// that dispatch may propose have to stay below it: a payload above it is refused
 	// when its slot is already taken.
 	FeeMax money.Amount `json:"feeMax"`
+	// FeeDayMax is the most that all transactions of one wallet which were signed in 24
+	// hours may cost together, in native units: a slot counts with the dearest
+	// transaction in it. Absent, it is feeDayDefault times FeeMax, or no limit where
+	// Unlimited is set.
+	FeeDayMax money.Amount `json:"feeDayMax,omitzero"`
 	// GasMax is the most that one gas top-up may carry, in native units.
 	GasMax money.Amount `json:"gasMax"`
 	// Assets are the limits of payments by contract, "" for the native coin.
 	Assets map[chain.Address]Limit `json:"assets"`
 	// Unlimited lets payments of every asset that Assets does not name pass without
-	// a limit. It is for local chains.
+	// a limit, and any number of fees. It is for local chains.
 	Unlimited bool `json:"unlimited,omitempty"`
 }
+
+// feeDayDefault is how many of the dearest transactions a wallet may sign in a day.
+// Usual ones cost a small part of that.
+const feeDayDefault = 100
 
 // Limit bounds payments of one asset, in atomic units.
 type Limit struct {
@@ -84,6 +93,9 @@ func (p Policy) Check() error {
 		if c.FeeMax.IsZero() {
 			complain("chains.%s.feeMax: set the most that a transaction may cost, in native units", name)
 		}
+		if !c.FeeDayMax.IsZero() && c.FeeDayMax.Less(c.FeeMax) {
+			complain("chains.%s.feeDayMax: %v is less than feeMax, what one transaction may cost", name, c.FeeDayMax)
+		}
 		for _, contract := range slices.Sorted(maps.Keys(c.Assets)) {
 			l := c.Assets[contract]
 			if contract != "" && !canonical(contract) {
@@ -111,6 +123,21 @@ func (c ChainPolicy) limit(contract chain.Address) (*Limit, bool) {
 	return nil, false
 }
 
+// feeDay is what a wallet may spend on fees in a day; nil means no limit.
+func (c ChainPolicy) feeDay() *money.Amount {
+	most := c.FeeDayMax
+	if most.IsZero() {
+		if c.Unlimited {
+			return nil
+		}
+		var err error
+		if most, err = c.FeeMax.Mul(feeDayDefault); err != nil {
+			most = amountMax
+		}
+	}
+	return &most
+}
+
 // canonical tells whether an EVM address is written with its checksum.
 func canonical(a chain.Address) bool {
 	_, err := evmtx.Bytes(a)
@@ -124,7 +151,7 @@ type asset struct {
 	org      string // "" for all organizations together
 }
 
-// spent remembers the payments of one asset in the window.
+// spent remembers the payments of one asset, or the fees of one wallet, in the window.
 type spent struct {
 	at     []time.Time
 	amount []money.Amount
@@ -177,21 +204,89 @@ func (l limits) take(i signer.Intent, at time.Time) {
 			s = &spent{}
 			l[a] = s
 		}
-		n, sum := s.old(at)
-		s.at, s.amount, s.total = s.at[n:], s.amount[n:], less(s.total, sum)
-		amount := i.Amount
-		if room := less(amountMax, s.total); room.Less(amount) {
-			amount = room
-		}
-		s.total, _ = s.total.Add(amount)
-		s.at, s.amount = append(s.at, at), append(s.amount, amount)
+		s.take(i.Amount, at)
 	}
+}
+
+func (s *spent) take(amount money.Amount, at time.Time) {
+	n, sum := s.old(at)
+	s.at, s.amount, s.total = s.at[n:], s.amount[n:], less(s.total, sum)
+	if room := less(amountMax, s.total); room.Less(amount) {
+		amount = room
+	}
+	s.total, _ = s.total.Add(amount)
+	s.at, s.amount = append(s.at, at), append(s.amount, amount)
 }
 
 var amountMax = money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
 
 func assets(i signer.Intent) [2]asset {
 	return [2]asset{{i.Chain, i.Contract, i.From.OrgID}, {i.Chain, i.Contract, ""}}
+}
+
+// account is what fees are counted for.
+type account struct {
+	from  chain.Address
+	chain chain.Name
+}
+
+// fees are the sums of what signed transactions may cost. Like limits they are kept
+// whether there is a limit or not.
+type fees map[account]*spent
+
+func (f fees) take(a account, fee money.Amount, at time.Time) {
+	if f[a] == nil {
+		f[a] = &spent{}
+	}
+	f[a].take(fee, at)
+}
+
+// allow asks whether a wallet may sign for so much more, without taking it.
+func (f fees) allow(p ChainPolicy, a account, more money.Amount, now time.Time) *signer.Refusal {
+	most := p.feeDay()
+	if most == nil {
+		return nil
+	}
+	before := f[a].in(now)
+	if total, err := before.Add(more); err != nil || most.Less(total) {
+		return refuse(signer.FeeLimit, "%s has signed for fees of %v on %s in 24 hours; %v more would pass feeDayMax of the policy, %v: "+
+			"wait until the day has passed, or find out what spends so much and raise it", a.from, before, a.chain, more, *most)
+	}
+	return nil
+}
+
+// worst is the most that a transaction can cost.
+func worst(tx evmtx.Tx) money.Amount {
+	fee, err := feesOf(tx).Max()
+	if err != nil {
+		return amountMax
+	}
+	return fee
+}
+
+func feesOf(tx evmtx.Tx) chain.Fees {
+	return chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}
+}
+
+// within asks of one payment whether the policy lets it pass as it stands now. What
+// counts more than one was taken when it was admitted.
+func (c ChainPolicy) within(i signer.Intent) *signer.Refusal {
+	switch i.Purpose {
+	case signer.Payment:
+		limit, ok := c.limit(i.Contract)
+		if !ok {
+			return refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more", i.Contract, i.Chain)
+		}
+		if limit != nil && limit.PaymentMax.Less(i.Amount) {
+			return refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now, this is %v", limit.PaymentMax, i.Contract, i.Chain, i.Amount)
+		}
+	case signer.Gas:
+		if c.GasMax.Less(i.Amount) {
+			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now, this is %v", i.Chain, c.GasMax, i.Amount)
+		}
+	case signer.Sweep:
+	}
+	return nil
 }
 
 // allow asks the limits for a payment, without taking them.

@@ -228,7 +228,7 @@ func cancelled(ctx context.Context, s *stage) error {
 	s.meanwhile = s.goOn
 	err := s.through(ctx, s.point.name, func(ctx context.Context) error {
 		return until(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
-			return desk.Cancel(ctx, p.made.WithdrawalID)
+			return desk.Cancel(ctx, p.made.WithdrawalID, audit.Operator("trial"))
 		})
 	})
 	if err != nil {

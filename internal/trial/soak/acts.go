@@ -384,7 +384,10 @@ func (w *world) cancel() {
 	}
 	id := draw(w, ids)
 	var done bool
-	s := w.spoiled(func(ctx context.Context) (err error) { done, err = draw(w, w.houses).Out.Cancel(ctx, id); return err })
+	s := w.spoiled(func(ctx context.Context) (err error) {
+		done, err = draw(w, w.houses).Out.Cancel(ctx, id, audit.Operator("soak"))
+		return err
+	})
 	w.note("cancel %s: %v", w.name(id), done)
 	if s.err != nil {
 		w.errs["cancel"]++ // the cap may forbid it, another may have been quicker

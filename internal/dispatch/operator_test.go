@@ -1,0 +1,269 @@
+package dispatch_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+)
+
+var op = audit.Operator("op")
+
+func (b *bench) show(id string) (s dispatch.Shown) {
+	b.Helper()
+	b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		s, err = dispatch.Show(ctx, tx, id)
+		return err
+	}))
+	return s
+}
+
+// refuses wants a fault with these words in its message.
+func (b *bench) refuses(what string, err error, code fault.Code, words ...string) {
+	b.Helper()
+	f := fault.Of(err)
+	if f == nil || f.Code != code {
+		b.Errorf("%s: got %v, want %s", what, err, code)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(f.Message, w) {
+			b.Errorf("%s: got %q, want it to say %q", what, f.Message, w)
+		}
+	}
+}
+
+func (b *bench) audited(action, by string, want int) {
+	b.Helper()
+	if n := b.count(`SELECT count(*) FROM audit_log WHERE action = $1 AND actor_kind = $2`, action, by); n != want {
+		b.Errorf("got %d rows of %s by %s, want %d", n, action, by, want)
+	}
+}
+
+func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	to := sim.Address("customer")
+	_, err := b.desk.Bump(b.ctx, "wd_0", op)
+	b.refuses("an unknown order", err, fault.CodeNotFound, "nothing was changed")
+	b.place(b.order("wd_1", to, 400))
+	_, err = b.desk.Bump(b.ctx, "wd_1", op)
+	b.refuses("an order without a slot", err, fault.InvalidState, "nothing is out", "QUEUED")
+	b.round()
+	before := b.show("wd_1").Transactions[0].Fees
+	fees, err := b.desk.Bump(b.ctx, "wd_1", op)
+	b.must(err)
+	if !before.FeeCap.Less(fees.FeeCap) {
+		t.Errorf("got a fee of %v after %v, want more", fees.FeeCap, before.FeeCap)
+	}
+	_, err = b.desk.Bump(b.ctx, "wd_1", op)
+	b.refuses("before the first is signed", err, fault.InvalidState, "not signed yet")
+	b.clock.move(time.Second)
+	b.round()
+	b.audited("order.replaced", "OPERATOR", 1)
+	for range 200 {
+		if _, err = b.desk.Bump(b.ctx, "wd_1", op); err != nil {
+			break
+		}
+		b.round()
+	}
+	b.refuses("at the cap", err, fault.InvalidState, "fee_cap", "can still be mined")
+	if n := b.count(`SELECT count(*) FROM dispatch_slots`); n != 1 {
+		t.Errorf("got %d slots, want 1", n)
+	}
+	b.clock.move(20 * time.Second)
+	b.round()
+	b.mine(6)
+	b.round()
+	b.wantStatus("wd_1", dispatch.Paid)
+	b.received(to, 400)
+	b.agree(b.treasury)
+	_, err = b.desk.Bump(b.ctx, "wd_1", op)
+	b.refuses("a paid order", err, fault.InvalidState, "PAID", "Nothing was done")
+}
+
+// A slot that was never signed is filled with nothing, and its payment is not signed
+// any more.
+func TestACancelBeforeTheFirstSignatureLeavesNoPayment(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	to := sim.Address("customer")
+	b.slotted(b.order("wd_1", to, 400))
+	for range 2 { // asked twice, made once
+		if ok, err := b.desk.Cancel(b.ctx, "wd_1", op); err != nil || !ok {
+			t.Fatalf("cancel: got %v %v, want true", ok, err)
+		}
+	}
+	b.round()
+	b.mine(6)
+	b.round()
+	b.wantStatus("wd_1", dispatch.Failed)
+	if got, want := strings.Join(b.feature.said, "; "), "ended wd_1 paid=false cancelled=true"; got != want {
+		t.Errorf("the feature heard %q, want %q", got, want)
+	}
+	if n := b.count(`SELECT count(*) FROM dispatch_attempts WHERE raw IS NOT NULL`); n != 1 {
+		t.Errorf("got %d signed transactions, want the cancel alone", n)
+	}
+	b.audited("order.replaced", "OPERATOR", 1)
+	b.received(to, 0)
+	b.agree(b.treasury)
+	if ok, err := b.desk.Cancel(b.ctx, "wd_1", op); ok || err != nil {
+		t.Errorf("cancel of what has ended: got %v %v, want false", ok, err)
+	}
+}
+
+// weighed is a chain that gives other balances in one block.
+type weighed struct {
+	chain.Reader
+	height        uint64
+	payer         chain.Address
+	kept, missing uint64 // of the amount: by the payer, by nobody
+}
+
+func (w *weighed) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
+	got, err := w.Reader.Balances(ctx, at, of)
+	if err != nil || at.Height != w.height {
+		return got, err
+	}
+	for i, h := range of {
+		if h.Address == w.payer {
+			got[i], err = got[i].Add(money.Units(w.kept))
+		} else {
+			got[i], err = got[i].Sub(money.Units(w.missing))
+		}
+	}
+	return got, err
+}
+
+// Rule WD-9: a stuck order ends by what its block's balances prove, or not at all.
+func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kept, missing uint64
+		short         bool
+		want          dispatch.Status
+		words         string
+	}{
+		"all of it moved":                    {0, 0, false, dispatch.Paid, ""},
+		"nothing moved":                      {400, 400, false, dispatch.Failed, ""},
+		"less arrived":                       {0, 8, false, dispatch.Stuck, "--short"},
+		"less arrived and a person takes it": {0, 8, true, dispatch.Paid, ""},
+		"less left":                          {8, 8, true, dispatch.Stuck, "took 392"},
+		"it left and nothing arrived":        {0, 400, false, dispatch.Stuck, "the payee got 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, open())
+			b.give(b.treasury, coin, 1000)
+			on := b.chain.Configured()
+			reader := &weighed{Reader: on.Reader, payer: b.treasury.Address, kept: c.kept, missing: c.missing}
+			on.Sender, on.Reader = silentToken{on.Sender}, reader
+			b.desk = dispatch.New(b.db, on, b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+				dispatch.Config{}, slog.New(slog.DiscardHandler))
+			to := sim.Address("customer")
+			b.place(b.order("wd_0", to, 50)) // moves the same token in the same block
+			b.place(b.order("wd_1", to, 400))
+			_, err := b.desk.Resolve(b.ctx, "wd_1", op, false)
+			b.refuses("before it has a slot", err, fault.InvalidState)
+			b.round()
+			_, err = b.desk.Resolve(b.ctx, "wd_1", op, false)
+			b.refuses("before it is stuck", err, fault.InvalidState, "BROADCAST")
+			b.mine(6)
+			b.round()
+			b.wantStatus("wd_1", dispatch.Stuck)
+			_, err = b.desk.Bump(b.ctx, "wd_1", op)
+			b.refuses("a bump", err, fault.InvalidState, "STUCK", "resolve")
+			reader.height = uint64(b.count(`SELECT p.height FROM dispatch_orders JOIN finality_proofs p USING (proof_id) WHERE order_id = 'wd_1'`))
+
+			b.chain.Provider(0).Prune(true)
+			_, err = b.desk.Resolve(b.ctx, "wd_1", op, c.short)
+			b.refuses("without old state", err, fault.CodeUnavailable, "nothing was booked")
+			b.wantStatus("wd_1", dispatch.Stuck)
+			b.chain.Provider(0).Prune(false)
+
+			got, err := b.desk.Resolve(b.ctx, "wd_1", op, c.short)
+			b.wantStatus("wd_1", c.want)
+			if c.want == dispatch.Stuck {
+				b.refuses("resolve", err, fault.InvalidState, "stays held", c.words)
+			} else if err != nil || got != c.want {
+				t.Fatalf("got %v %v, want %v", got, err, c.want)
+			}
+			f := b.funds(b.treasury, usdc)
+			want := map[dispatch.Status][2]uint64{dispatch.Paid: {50, 400}, dispatch.Failed: {50, 0}, dispatch.Stuck: {450, 0}}[c.want]
+			if f.Reserved != money.Units(want[0]) || f.Swept != money.Units(want[1]) {
+				t.Errorf("got %v reserved and %v gone, want %v", f.Reserved, f.Swept, want)
+			}
+			fees := map[bool]int{true: 0, false: 2}[c.want == dispatch.Stuck]
+			if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1'`); n != fees {
+				t.Errorf("got %d postings of the fee, want %d", n, fees)
+			}
+			b.audited("order.resolved", "OPERATOR", map[bool]int{true: 0, false: 1}[c.want == dispatch.Stuck])
+			if c.want != dispatch.Stuck {
+				_, err = b.desk.Resolve(b.ctx, "wd_1", op, c.short)
+				b.refuses("a second time", err, fault.InvalidState, string(c.want))
+			}
+		})
+	}
+}
+
+func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 500)
+	to := sim.Address("customer")
+	b.place(b.order("wd_1", to, 100))
+	b.round()
+	b.clock.move(time.Second)
+	b.chain.Provider(0).RefuseSend("the node is busy")
+	b.place(b.order("wd_2", to, 100))
+	b.round()
+	b.chain.Provider(0).RefuseSend("")
+	b.place(b.order("wd_4", to, 5000))
+	b.round()
+	b.slotted(b.order("wd_3", to, 100))
+	list := func(limit int) (open []dispatch.Shown, more bool) {
+		t.Helper()
+		b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			open, more, err = dispatch.Open(ctx, tx, limit)
+			return err
+		}))
+		return open, more
+	}
+	got, more := list(10)
+	want := []struct{ id, waits string }{
+		{"wd_1", "a final block"}, {"wd_2", "a provider that takes it: the node is busy"}, {"wd_3", "a signature"}, {"wd_4", "funds on its wallet"},
+	}
+	if more || len(got) != len(want) {
+		t.Fatalf("got %d orders and more %v, want %d", len(got), more, len(want))
+	}
+	for i, w := range want {
+		s := got[i]
+		if s.ID != w.id || !strings.HasPrefix(s.WaitsFor(), w.waits) {
+			t.Errorf("got %s waiting for %q, want %s for %q", s.ID, s.WaitsFor(), w.id, w.waits)
+		}
+		if slotted := i < 3; (s.Nonce != nil) != slotted || slotted && (*s.Nonce != uint64(i) || len(s.Transactions) != 1) {
+			t.Errorf("%s: got nonce %v and %d transactions, want nonce %d", s.ID, s.Nonce, len(s.Transactions), i)
+		}
+		if signed := i < 2; (s.Hash != "") != signed {
+			t.Errorf("%s: got hash %q, want one %v", s.ID, s.Hash, signed)
+		}
+	}
+	if got, more := list(2); !more || len(got) != 2 {
+		t.Errorf("got %d and more %v, want 2 and that there are more", len(got), more)
+	}
+	err := b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.Show(ctx, tx, "wd_9"); return err })
+	b.refuses("an unknown order", err, fault.CodeNotFound)
+}

@@ -1,0 +1,168 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// Shown is an order as a person who runs the service sees it.
+type Shown struct {
+	Order
+	Address      chain.Address // of the wallet that pays
+	Nonce        *uint64       // nil without a slot
+	GasReserved  money.Amount  // native units
+	FundsPending bool          // restored, and its funds are still to be found again
+	Said         string        // what stood in its way last, or ""
+	Answer       string        // what the providers last said to its newest bytes, or ""
+	Hash         chain.TxHash  // of the transaction that counts, or ""
+	Fee          *money.Amount // what it cost, once that is known
+	EndedAt      *time.Time
+	Transactions []ShownTransaction // oldest first; empty in lists but for the newest
+}
+
+// ShownTransaction is one transaction of a slot.
+type ShownTransaction struct {
+	Version   int
+	Act       signer.Act
+	MadeFor   string // "", FEE, OPERATOR, REFUSAL
+	Fees      chain.Fees
+	Hash      chain.TxHash // "" until it is signed
+	CreatedAt time.Time
+	SentAt    *time.Time // first and last time that a provider was asked to take it
+	LastSent  *time.Time
+}
+
+// WaitsFor says in words what has to happen next.
+func (s Shown) WaitsFor() string {
+	because := func(what string) string {
+		if s.Said == "" {
+			return what
+		}
+		return what + ": " + s.Said
+	}
+	switch s.Status {
+	case Queued:
+		switch s.WaitingFor {
+		case WantNothing:
+			return because("its turn")
+		case WantFunds:
+			return because("funds on its wallet")
+		case WantGas:
+			return because("gas on its wallet")
+		case WantFreeze:
+			return because("somebody to lift what stops it")
+		case WantSimulation:
+			return because("the chain, which says that it would revert")
+		case WantChain:
+			return because("the providers")
+		case WantSigner:
+			return because("the signer")
+		}
+	case Refused:
+		return because("its feature, since the signer said no")
+	case Slotted:
+		return because("a signature")
+	case Signed:
+		if s.Answer != "" {
+			return "a provider that takes it: " + s.Answer
+		}
+		return because("a provider that takes it")
+	case Broadcast:
+		if s.FundsPending {
+			return "its funds, which the walk of the chain has to find again"
+		}
+		return because("a final block")
+	case Stuck:
+		return "a person: it contradicts itself on the chain; see coffer dispatch resolve and coffer mints decide"
+	case Paid, Failed, Withdrawn:
+	}
+	return "nothing"
+}
+
+const selectShown = `
+	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
+		o.contract, o.amount, coalesce(o.customer_id, ''), o.key_hash, o.status, coalesce(o.waiting_for, ''), o.created_at,
+		w.address, s.nonce, coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
+		coalesce(o.tx_hash, a.tx_hash, ''), o.fee, o.ended_at,
+		a.version, a.act, coalesce(a.made_for, ''), a.gas_limit, a.tip_cap, a.fee_cap, coalesce(a.tx_hash, ''), a.created_at, a.sent_at, a.last_sent_at
+	FROM dispatch_orders o JOIN wallets w USING (wallet_id) LEFT JOIN dispatch_slots s USING (order_id)
+	LEFT JOIN LATERAL (SELECT * FROM dispatch_attempts a WHERE a.order_id = o.order_id ORDER BY a.version DESC LIMIT 1) a ON true`
+
+func scanShown(row pgx.CollectableRow) (Shown, error) {
+	var s Shown
+	var t ShownTransaction
+	var version *int
+	var act *signer.Act
+	var gas *uint64
+	var tip, most *money.Amount
+	var created *time.Time
+	err := row.Scan(append(s.columns(), &s.Address, &s.Nonce, &s.GasReserved, &s.FundsPending, &s.Said, &s.Answer, &s.Hash, &s.Fee, &s.EndedAt,
+		&version, &act, &t.MadeFor, &gas, &tip, &most, &t.Hash, &created, &t.SentAt, &t.LastSent)...)
+	if err != nil || version == nil {
+		return s, err
+	}
+	t.Version, t.Act, t.CreatedAt = *version, *act, *created
+	t.Fees = chain.Fees{GasLimit: *gas, TipCap: *tip, FeeCap: *most}
+	s.Transactions = []ShownTransaction{t}
+	return s, nil
+}
+
+// Open are the orders that have not ended, by chain, wallet and nonce, each with its
+// newest transaction. At most limit; more says that there are others.
+func Open(ctx context.Context, tx pg.Tx, limit int) (open []Shown, more bool, err error) {
+	rows, err := tx.Query(ctx, selectShown+`
+		WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')
+		ORDER BY o.chain, o.wallet_id, s.nonce NULLS LAST, o.created_at, o.order_id LIMIT $1`, limit+1)
+	if err == nil {
+		open, err = pgx.CollectRows(rows, scanShown)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("list open orders: %w", err)
+	}
+	if len(open) > limit {
+		return open[:limit], true, nil
+	}
+	return open, false, nil
+}
+
+// Show is an order with all its transactions. Error: fault NOT_FOUND.
+func Show(ctx context.Context, tx pg.Tx, orderID string) (Shown, error) {
+	rows, err := tx.Query(ctx, selectShown+` WHERE o.order_id = $1`, orderID)
+	if err != nil {
+		return Shown{}, fmt.Errorf("show order %s: %w", orderID, err)
+	}
+	s, err := pgx.CollectExactlyOneRow(rows, scanShown)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return s, unknownOrder(orderID)
+	}
+	if err != nil {
+		return s, fmt.Errorf("show order %s: %w", orderID, err)
+	}
+	attempts, err := attemptsOf(ctx, tx, orderID)
+	if err != nil {
+		return s, err
+	}
+	s.Transactions = nil
+	for _, a := range attempts {
+		s.Transactions = append(s.Transactions, ShownTransaction{
+			Version: a.Version, Act: a.Act, MadeFor: string(a.MadeFor), Fees: a.Fees, Hash: a.Hash,
+			CreatedAt: a.CreatedAt, SentAt: a.SentAt, LastSent: a.LastSentAt,
+		})
+	}
+	return s, nil
+}
+
+func unknownOrder(orderID string) error {
+	return fault.New(fault.NotFound, fault.CodeNotFound,
+		"There is no order %s; nothing was changed. `coffer dispatch list` names those that are open, and an order has the id of its withdrawal, sweep or top-up.", orderID)
+}

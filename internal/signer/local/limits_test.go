@@ -1,0 +1,253 @@
+package local_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+)
+
+// loose is an installation whose policy the test sets.
+func loose(t *testing.T, change func(*local.ChainPolicy)) *installation {
+	t.Helper()
+	in := install(t, t.TempDir())
+	in.policy(change)
+	return in
+}
+
+func (in *installation) policy(change func(*local.ChainPolicy)) {
+	p := signertest.Policy().Chains[signertest.Chain]
+	change(&p)
+	in.conf.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{signertest.Chain: p}}
+}
+
+func sweepOf(t *testing.T, s signer.Signer, id, customer string) signer.Intent {
+	t.Helper()
+	ours := signertest.Treasury(org)
+	signertest.Issue(t, s, signertest.Deposit(org, customer))
+	return signer.Intent{
+		ID: id, Purpose: signer.Sweep, Chain: signertest.Chain, From: signertest.Deposit(org, customer), To: signertest.Issue(t, s, ours),
+		ToWallet: &ours, Contract: signertest.Token, Amount: money.Units(5),
+	}
+}
+
+// tried is one transaction of an intent that costs at most so much gas, at 1 wei.
+func tried(t *testing.T, s signer.Signer, i signer.Intent, act signer.Act, nonce, gas uint64) error {
+	t.Helper()
+	from := signertest.Issue(t, s, i.From)
+	fees := chain.Fees{GasLimit: gas, TipCap: money.Units(1), FeeCap: money.Units(1)}
+	payload := signertest.Payload(t, from, nil, nonce, fees)
+	if act == signer.Pay {
+		payload = signertest.PayloadOf(t, i, from, nonce, fees)
+	}
+	_, err := s.Sign(t.Context(), signer.SignRequest{IntentID: i.ID, Slot: signer.Slot{Nonce: nonce}, Act: act, Payload: payload})
+	return err
+}
+
+func refusal(err error) string {
+	var no *signer.Refusal
+	if errors.As(err, &no) {
+		return no.Code
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// What a wallet may burn in a day is limited: a slot counts with the dearest
+// transaction in it, whoever has taken over the service.
+func TestFeesOfAWalletAreLimitedByTheDay(t *testing.T) {
+	t.Parallel()
+	in := loose(t, func(p *local.ChainPolicy) { p.FeeMax, p.FeeDayMax = money.Units(100_000), money.Units(250_000) })
+	s := in.open(t)
+	first, second, third, fourth := payment("wd_1", 1), payment("wd_2", 1), payment("wd_3", 1), payment("wd_4", 1)
+	signertest.Issue(t, s, first.From)
+	for _, i := range []signer.Intent{first, second, third} {
+		if _, err := s.Admit(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(what, want string, err error) {
+		t.Helper()
+		if got := refusal(err); got != want {
+			t.Errorf("%s: got %q (%v), want %q", what, got, err, want)
+		}
+	}
+	for range 3 { // the same bytes again cost nothing more
+		check("60,000 of 250,000", "", tried(t, s, first, signer.Pay, 0, 60_000))
+	}
+	in.pass(time.Hour)
+	check("a replacement adds what it is dearer by: 100,000", "", tried(t, s, first, signer.Pay, 0, 100_000))
+	check("a cheaper one adds nothing", "", tried(t, s, first, signer.Cancel, 0, 80_000))
+	check("200,000", "", tried(t, s, second, signer.Pay, 1, 100_000))
+	before := headOf(t, s)
+	check("50,001 more", signer.FeeLimit, tried(t, s, third, signer.Pay, 2, 50_001))
+	check("a cancel counts as well", signer.FeeLimit, tried(t, s, third, signer.Cancel, 2, 50_001))
+	if after := headOf(t, s); after != before {
+		t.Errorf("head: got %+v, want %+v: a refusal takes nothing", after, before)
+	}
+	check("exactly the limit", "", tried(t, s, third, signer.Pay, 2, 50_000))
+	_, err := s.Admit(t.Context(), fourth)
+	check("nothing is left to sign for another", signer.FeeLimit, err)
+
+	// Another wallet has fees of its own.
+	sweep := sweepOf(t, s, "sw_1", "alice")
+	if _, err := s.Admit(t.Context(), sweep); err != nil {
+		t.Fatal(err)
+	}
+	check("another wallet", "", tried(t, s, sweep, signer.Pay, 0, 100_000))
+
+	// Neither a restart nor a clock that goes back frees anything.
+	shut(t, s)
+	s = in.open(t)
+	in.pass(-48 * time.Hour)
+	_, err = s.Admit(t.Context(), fourth)
+	check("after a restart and a clock that went back", signer.FeeLimit, err)
+	check("what was signed is signed again", "", tried(t, s, first, signer.Pay, 0, 100_000))
+	in.pass(48*time.Hour + 23*time.Hour) // 24 hours after the first 60,000
+	if _, err = s.Admit(t.Context(), fourth); err != nil {
+		t.Fatal(err)
+	}
+	check("more than left the window", signer.FeeLimit, tried(t, s, fourth, signer.Pay, 3, 60_001))
+	check("exactly what left the window", "", tried(t, s, fourth, signer.Pay, 3, 60_000))
+}
+
+func TestAPolicyWithoutAFeeLimitHasOne(t *testing.T) {
+	t.Parallel()
+	in := loose(t, func(p *local.ChainPolicy) { p.FeeMax = money.Units(30_000) })
+	s := in.open(t)
+	for n := range 101 {
+		i := payment(fmt.Sprint("wd_", n), 1)
+		i.Contract = signertest.Token
+		signertest.Issue(t, s, i.From)
+		_, err := s.Admit(t.Context(), i)
+		if err == nil {
+			err = tried(t, s, i, signer.Pay, uint64(n), 30_000)
+		}
+		if want := map[bool]string{true: signer.FeeLimit}[n == 100]; refusal(err) != want {
+			t.Fatalf("transaction %d: got %v, want %q", n, err, want)
+		}
+	}
+	text := `{"chains": {"ETHEREUM": {"signerId": "1", "feeMax": "10", "gasMax": "1", "feeDayMax": "9"}}}`
+	if _, err := local.ParsePolicy([]byte(text)); err == nil || !strings.Contains(err.Error(), "feeDayMax") {
+		t.Errorf("less for a day than for one transaction: got %v, want it refused", err)
+	}
+}
+
+// H-78: what was admitted under another policy is signed only if the one that stands
+// allows it. Once something is signed, it can be replaced and cancelled.
+func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
+	t.Parallel()
+	in := install(t, t.TempDir())
+	s := in.open(t)
+	signertest.Issue(t, s, signertest.Treasury(org))
+	deposit := signertest.Deposit(org, "alice")
+	out, waits, gas := payment("wd_1", 100), payment("wd_2", 100), signer.Intent{
+		ID: "gas_1", Purpose: signer.Gas, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Issue(t, s, deposit),
+		ToWallet: &deposit, Amount: money.Units(500),
+	}
+	for _, i := range []signer.Intent{out, waits, gas} {
+		if _, err := s.Admit(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tried(t, s, out, signer.Pay, 0, 50_000); err != nil {
+		t.Fatal(err)
+	}
+	shut(t, s)
+	in.policy(func(p *local.ChainPolicy) {
+		p.GasMax = money.Units(499)
+		p.Assets = map[chain.Address]local.Limit{
+			signertest.Limited: {PaymentMax: money.Units(99), OrganizationMax: money.Units(250), OverallMax: money.Units(400)},
+		}
+	})
+	s = in.open(t)
+	for name, c := range map[string]struct {
+		i     signer.Intent
+		act   signer.Act
+		nonce uint64
+		want  string
+	}{
+		"a payment that is above the limit now": {waits, signer.Pay, 1, signer.PolicyLimit},
+		"a top-up that is above the limit now":  {gas, signer.Pay, 2, signer.PolicyLimit},
+		"a replacement of what was signed":      {out, signer.Pay, 0, ""},
+		"a cancel of what was signed":           {out, signer.Cancel, 0, ""},
+	} {
+		if got := refusal(tried(t, s, c.i, c.act, c.nonce, 60_000)); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+	// The slot that cannot be paid from can be filled.
+	if err := tried(t, s, waits, signer.Cancel, 1, 60_000); err != nil {
+		t.Errorf("a cancel in the slot of what is refused: got %v", err)
+	}
+	shut(t, s)
+	in.policy(func(p *local.ChainPolicy) { p.Assets = map[chain.Address]local.Limit{"": {Unlimited: true}} })
+	s = in.open(t)
+	for _, c := range []struct {
+		name string
+		i    signer.Intent
+		want string
+	}{
+		{"a payment beside its cancel, of an asset that is gone", waits, signer.PolicyLimit},
+		{"a replacement, of an asset that is gone", out, ""},
+	} {
+		nonce := map[string]uint64{waits.ID: 1}[c.i.ID]
+		if got := refusal(tried(t, s, c.i, signer.Pay, nonce, 61_000)); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// H-79: a clock that is ahead for a moment frees nothing once it is set right, and what
+// was spent by it counts for a whole day of the journal's time.
+func TestAClockThatIsAheadForAMomentFreesNothing(t *testing.T) {
+	t.Parallel()
+	in := install(t, t.TempDir())
+	s := in.open(t)
+	pay(t, s, payment("wd_1", 100), 0)
+	pay(t, s, payment("wd_2", 100), 1)
+	admit := func(id string, units uint64) string {
+		t.Helper()
+		_, err := s.Admit(t.Context(), payment(id, units))
+		return refusal(err)
+	}
+	in.pass(25 * time.Hour)
+	if got := admit("wd_3", 101); got != signer.PolicyLimit { // asks the windows and writes nothing
+		t.Errorf("above the limit of one payment: got %q", got)
+	}
+	in.pass(-25 * time.Hour)
+	if got := admit("wd_3", 51); got != signer.PolicyLimit {
+		t.Errorf("when the clock is right again: got %q, want 251 of 250 refused", got)
+	}
+	// An entry that is written while it is ahead moves the journal's time, for good: the
+	// jump frees one window, once.
+	in.pass(25 * time.Hour)
+	for _, id := range []string{"wd_4", "wd_5"} {
+		if got := admit(id, 100); got != "" {
+			t.Errorf("%s: got %q, want it admitted", id, got)
+		}
+	}
+	in.pass(-25 * time.Hour)
+	for range 3 {
+		if got := admit("wd_6", 51); got != signer.PolicyLimit {
+			t.Errorf("after the clock went back: got %q, want 251 of 250 refused", got)
+		}
+		in.pass(16 * time.Hour)
+	}
+	if got := admit("wd_6", 100); got != signer.PolicyLimit {
+		t.Errorf("48 hours later, 23 by the journal: got %q, want it refused", got)
+	}
+	in.pass(time.Hour)
+	if got := admit("wd_6", 100); got != "" {
+		t.Errorf("a day later by the journal: got %q, want it admitted", got)
+	}
+}
