@@ -16,10 +16,10 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-const selectTransfers = `
-	SELECT t.transfer_id, t.idempotency_key, t.request_digest, t.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,
-		t.amount, t.from_customer, t.from_product, t.to_customer, t.to_product, t.reference, t.metadata, t.created_at
-	FROM transfers t JOIN mints m ON m.mint_id = t.mint_id`
+const columns = `t.transfer_id, t.idempotency_key, t.request_digest, t.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,
+	t.amount, t.from_customer, t.from_product, t.to_customer, t.to_product, t.reference, t.metadata, t.created_at`
+
+const selectTransfers = `SELECT ` + columns + ` FROM transfers t JOIN mints m ON m.mint_id = t.mint_id`
 
 // listed is a rendered row with its exact place in lists: the object shows
 // milliseconds, the place has the microseconds that the table sorts by.
