@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
@@ -146,7 +147,7 @@ func (h *house) deposit(who tenant, customerID string, n uint64) {
 		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: who.id, MintID: usdc, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
 			return err
 		}
-		return ledger.Post(ctx, tx, ledger.Posting{
+		return ledgertest.Post(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_" + who.id + customerID},
 			Legs: []ledger.Leg{{
 				Debit:  ledger.Account{OrgID: who.id, MintID: usdc, Kind: ledger.Custody},

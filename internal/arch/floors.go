@@ -89,6 +89,7 @@ var places = []place{
 	{"internal/people", core, 0},
 	{"internal/customer", core, 0},
 	{"internal/ledger", core, 0},
+	{"internal/ledger/ledgertest", core, testOnly},
 	{"internal/event", core, 0},
 	{"internal/audit", core, 0},
 	{"internal/price", core, 0},

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -225,6 +226,14 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int
 	}
 	payment := o.payment(from.Address)
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		// Neither a freeze nor a quarantine can come between here and the commit: who
+		// puts one waits until the slot is there, or is seen.
+		if err := freeze.Hold(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := mint.Sound(ctx, tx, []int{o.MintID}); err != nil {
+			return err
+		}
 		if _, err := lockOrder(ctx, tx, o.ID); err != nil {
 			return err
 		}

@@ -65,7 +65,6 @@ type Desk struct {
 	log       *slog.Logger
 
 	mu      sync.Mutex
-	missing map[string]time.Time // order -> since when its used nonce has no transaction; may be lost
 	alarmed map[string]time.Time // order -> when its trouble was last told; may be lost
 }
 
@@ -73,7 +72,7 @@ type Desk struct {
 func New(db *pg.DB, ch chain.Chain, s signer.Signer, m Mirror, listeners map[signer.Purpose]Listener, conf Config, log *slog.Logger) *Desk {
 	return &Desk{
 		db: db, chain: ch, signer: s, mirror: m, listeners: listeners, conf: conf.withDefaults(),
-		log: log.With("chain", string(ch.Name)), missing: map[string]time.Time{}, alarmed: map[string]time.Time{},
+		log: log.With("chain", string(ch.Name)), alarmed: map[string]time.Time{},
 	}
 }
 

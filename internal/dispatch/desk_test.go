@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
@@ -17,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
@@ -35,7 +38,8 @@ const (
 	coin   = 1_000_000_000_000_000_000
 )
 
-// heard is a feature that only remembers what dispatch tells it.
+// heard is a feature that remembers what dispatch tells it, and does to withdrawals
+// what theirs would.
 type heard struct {
 	mu   sync.Mutex
 	said []string
@@ -48,20 +52,37 @@ func (h *heard) say(format string, args ...any) error {
 	return nil
 }
 
-func (h *heard) Broadcast(_ context.Context, _ pg.Tx, o dispatch.Order, _ chain.TxHash) error {
-	return h.say("broadcast %s", o.ID)
+func (h *heard) Broadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
+	_, err := tx.Exec(ctx, `UPDATE withdrawals SET status = 'BROADCAST', tx_hash = $2 WHERE withdrawal_id = $1 AND status = 'PROCESSING'`, o.ID, hash)
+	return errors.Join(err, h.say("broadcast %s", o.ID))
 }
+
 func (h *heard) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
-func (h *heard) Ended(_ context.Context, _ pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+
+func (h *heard) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	account := func(k ledger.Kind, subject string) ledger.Account {
+		return ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: k, Subject: subject}
+	}
 	refused := ""
 	if e.Refused {
 		refused = " refused"
 	}
-	return nil, h.say("ended %s paid=%v cancelled=%v%s", o.ID, e.Paid, e.Cancelled, refused)
+	status, to := "FAILED", account(ledger.Customer, o.CustomerID)
+	if e.Paid {
+		status, to = "COMPLETED", account(ledger.Custody, "")
+	}
+	_, err := tx.Exec(ctx, `UPDATE withdrawals SET status = $2, tx_hash = $3 WHERE withdrawal_id = $1`, o.ID, status, e.Hash)
+	return []ledger.Posting{{
+		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: o.ID},
+		Legs:  []ledger.Leg{{Debit: account(ledger.Withdrawing, o.CustomerID), Credit: to, Amount: o.Amount}},
+	}}, errors.Join(err, h.say("ended %s paid=%v cancelled=%v%s", o.ID, e.Paid, e.Cancelled, refused))
 }
 
-func (h *heard) Refused(_ context.Context, _ pg.Tx, o dispatch.Order, r *signer.Refusal) error {
-	return h.say("refused %s %s", o.ID, r.Code)
+func (h *heard) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE withdrawals SET status = 'AWAITING_APPROVAL', requires_approval = true, approved_at = NULL, approval_reasons = '{POLICY_LIMIT}'
+		WHERE withdrawal_id = $1`, o.ID)
+	return errors.Join(err, h.say("refused %s %s", o.ID, r.Code))
 }
 
 // clock is the desk's time, moved by the test.
@@ -181,33 +202,47 @@ func (b *bench) give(w wallet.Wallet, gas, tokens uint64) {
 	b.chain.Mint(w.Address, b.token, money.Units(tokens))
 	b.system(func(ctx context.Context, tx pg.Tx) error {
 		account := func(m int, k ledger.Kind) ledger.Account { return ledger.Account{OrgID: b.org, MintID: m, Kind: k} }
-		var legs []ledger.Leg
+		var postings []ledger.Posting
+		arrived := func(m int, k ledger.Kind, n uint64) {
+			postings = append(postings, ledger.Posting{
+				Cause: ledger.Cause{Kind: ledger.Deposit, ID: id.New("given", tx.Now)},
+				Legs:  []ledger.Leg{{Debit: account(m, ledger.Custody), Credit: account(m, k), Amount: money.Units(n)}},
+			})
+		}
 		var moves []wallet.Movement
 		if gas > 0 {
-			legs = append(legs, ledger.Leg{Debit: account(native, ledger.Custody), Credit: account(native, ledger.Gas), Amount: money.Units(gas)})
+			arrived(native, ledger.Gas, gas)
 			moves = append(moves, wallet.Movement{WalletID: w.ID, OrgID: b.org, MintID: native, Part: wallet.Gas, Plus: money.Units(gas)})
 		}
 		if tokens > 0 {
-			legs = append(legs, ledger.Leg{Debit: account(usdc, ledger.Custody), Credit: account(usdc, ledger.Suspense), Amount: money.Units(tokens)})
+			arrived(usdc, ledger.Suspense, tokens)
 			moves = append(moves, wallet.Movement{WalletID: w.ID, OrgID: b.org, MintID: usdc, Part: wallet.Credited, Plus: money.Units(tokens)})
 		}
 		if err := wallet.Move(ctx, tx, moves...); err != nil {
 			return err
 		}
-		return ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.Deposit, ID: id.New("given", tx.Now)}, Legs: legs})
+		return ledgertest.Post(ctx, tx, postings...)
 	})
 }
 
 func (b *bench) order(id string, to chain.Address, units uint64) dispatch.Order {
 	return dispatch.Order{
 		ID: id, OrgID: b.org, Purpose: signer.Payment, Chain: chain.Ethereum, WalletID: b.treasury.ID,
-		To: to, MintID: usdc, Contract: b.token, Amount: money.Units(units),
+		To: to, MintID: usdc, Contract: b.token, Amount: money.Units(units), CustomerID: "ann",
 	}
 }
 
 func (b *bench) place(o dispatch.Order) {
 	b.Helper()
-	b.system(func(ctx context.Context, tx pg.Tx) error { return dispatch.Place(ctx, tx, o) })
+	b.system(func(ctx context.Context, tx pg.Tx) error {
+		err := ledgertest.Accept(ctx, tx, ledgertest.Withdrawal{
+			ID: o.ID, OrgID: o.OrgID, CustomerID: o.CustomerID, To: string(o.To), MintID: o.MintID, Amount: o.Amount,
+		})
+		if err != nil {
+			return err
+		}
+		return dispatch.Place(ctx, tx, o)
+	})
 }
 
 // round works until nothing changes any more.
@@ -582,6 +617,84 @@ func TestAForeignTransactionFromOurKeyFreezesTheWallet(t *testing.T) {
 	b.clock.move(time.Minute)
 	b.round()
 	if s, waits := b.status("wd_2"); s != dispatch.Queued || waits != string(dispatch.WantFreeze) {
+		t.Errorf("got %v waiting for %q, want QUEUED waiting for FREEZE", s, waits)
+	}
+}
+
+// A service that is restarted every half minute finds it out all the same.
+func TestAForeignTransactionIsFoundHoweverOftenTheServiceRestarts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	b.place(b.order("wd_1", sim.Address("customer"), 400))
+	b.round()
+	b.chain.Foreign(b.treasury.Address, sim.Move{From: b.treasury.Address, To: sim.Address("thief"), Contract: b.token, Amount: money.Units(500)})
+	b.mine(6)
+	for range 4 {
+		b.newDesk(dispatch.Config{})
+		b.round()
+		b.clock.move(30 * time.Second)
+	}
+	if n := b.count(`SELECT count(*) FROM freezes WHERE scope = 'WALLET' AND wallet_id = $1`, b.treasury.ID); n != 1 {
+		t.Errorf("got %d freezes of the wallet, want one", n)
+	}
+}
+
+// waits tells whether somebody in this database waits for a lock of that kind.
+func (b *bench) waits(owner *pgxpool.Pool, kind string) bool {
+	var n int
+	b.must(owner.QueryRow(b.ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = $1`, kind).Scan(&n))
+	return n > 0
+}
+
+// A freeze that has committed is seen by every slot that commits after it: two
+// transactions are held so that one is amid the other.
+func TestNoSlotCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	b.place(b.order("wd_1", sim.Address("customer"), 100))
+	b.round() // the treasury has its counter of nonces
+	// Somebody holds that counter, so that the next slot stops after it looked for freezes.
+	owner := pgtest.Owner(t, b.db)
+	holder, err := owner.Begin(b.ctx)
+	b.must(err)
+	defer func() { _ = holder.Rollback(context.WithoutCancel(b.ctx)) }()
+	_, err = holder.Exec(b.ctx, `SELECT FROM dispatch_accounts FOR UPDATE`)
+	b.must(err)
+	b.place(b.order("wd_2", sim.Address("customer"), 200))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := b.desk.Round(b.ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	pgtest.Eventually(t, func() bool { return b.waits(owner, "transactionid") || b.waits(owner, "tuple") }, "the slot waits for the counter")
+	put := make(chan struct{})
+	wg.Go(func() {
+		defer close(put)
+		b.system(func(ctx context.Context, tx pg.Tx) error {
+			return freeze.Put(ctx, tx, freeze.Freeze{
+				Scope: freeze.Customer, OrgID: b.org, CustomerID: "ann", Source: freeze.ByOperator, Reason: "test", By: audit.Operator("op"),
+			})
+		})
+		if s, _ := b.status("wd_2"); s == dispatch.Queued {
+			t.Errorf("the freeze has committed and the order is %v: its slot will come after it", s)
+		}
+	})
+	pgtest.Eventually(t, func() bool {
+		select {
+		case <-put:
+			return true
+		default:
+			return b.waits(owner, "advisory")
+		}
+	}, "the freeze waits for the slot, or does not")
+	b.must(holder.Rollback(b.ctx))
+	wg.Wait()
+	b.place(b.order("wd_3", sim.Address("customer"), 300))
+	b.round()
+	if s, waits := b.status("wd_3"); s != dispatch.Queued || waits != string(dispatch.WantFreeze) {
 		t.Errorf("got %v waiting for %q, want QUEUED waiting for FREEZE", s, waits)
 	}
 }

@@ -287,6 +287,9 @@ func (d *Desk) push(ctx context.Context, from wallet.Wallet, s slot, head bool) 
 func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err error) {
 	var reason string
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if err := freeze.Hold(ctx, tx); err != nil {
+			return err
+		}
 		if reason, err = d.stopped(ctx, tx, s.committed()); err != nil || reason != "" {
 			return err
 		}
@@ -451,7 +454,9 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	if out == nil {
 		return false, d.absent(ctx, from, s, acct)
 	}
-	d.found(s.ID)
+	if err := d.absence(ctx, s, nil); err != nil {
+		return false, err
+	}
 	if s.Status == Signed {
 		return true, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.broadcast(ctx, tx, s.Order, s.attempt(out.Tx)) })
 	}
@@ -505,29 +510,36 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 }
 
 // absent is a used nonce without a transaction of ours. A provider may lag, so
-// it has to stay so for a while, at a final nonce, before it counts as foreign.
+// it has to stay so for a while, at a final nonce, before it counts as foreign. The
+// row remembers since when: a service that is restarted again and again would
+// otherwise never come to the end of the while.
 func (d *Desk) absent(ctx context.Context, from wallet.Wallet, s slot, acct chain.Account) error {
 	if s.Nonce >= acct.Final {
-		d.found(s.ID)
-		return nil
+		return d.absence(ctx, s, nil)
 	}
-	now := d.db.Clock()()
-	d.mu.Lock()
-	since, ok := d.missing[s.ID]
-	if !ok {
-		d.missing[s.ID], since = now, now
+	now := d.db.Clock()().UTC()
+	if s.AbsentSince == nil {
+		return d.absence(ctx, s, &now)
 	}
-	d.mu.Unlock()
-	if now.Sub(since) < d.conf.ForeignAfter {
+	if now.Sub(*s.AbsentSince) < d.conf.ForeignAfter {
 		return nil
 	}
 	return d.freezeWallet(ctx, from, fmt.Sprintf("nonce %d is used on the chain, and by none of the transactions of order %s", s.Nonce, s.ID))
 }
 
-func (d *Desk) found(orderID string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.missing, orderID)
+// absence writes down since when a slot's transaction is missing, or nil that it is not.
+func (d *Desk) absence(ctx context.Context, s slot, since *time.Time) error {
+	if since == nil && s.AbsentSince == nil {
+		return nil
+	}
+	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE dispatch_slots SET absent_since = $2 WHERE order_id = $1`, s.ID, since)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note that nothing of ours is in the slot of order %s: %w", s.ID, err)
+	}
+	return nil
 }
 
 // end settles an order in one transaction: its status, what the wallets hold,

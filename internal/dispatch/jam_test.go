@@ -91,7 +91,6 @@ func TestAFreezeDuringTheSignersAnswerComesBeforeTheSlot(t *testing.T) {
 		})
 	}}, dispatch.Config{})
 	o := b.order("wd_1", sim.Address("customer"), 400)
-	o.CustomerID = "ann"
 	b.place(o)
 	b.round()
 	if s, waits := b.status("wd_1"); s != dispatch.Queued || waits != string(dispatch.WantFreeze) {

@@ -207,7 +207,7 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 				t.Errorf("got %v reserved and %v gone, want %v", f.Reserved, f.Swept, want)
 			}
 			fees := map[bool]int{true: 0, false: 2}[c.want == dispatch.Stuck]
-			if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_id = 'wd_1'`); n != fees {
+			if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_1'`); n != fees {
 				t.Errorf("got %d postings of the fee, want %d", n, fees)
 			}
 			b.audited("order.resolved", "OPERATOR", map[bool]int{true: 0, false: 1}[c.want == dispatch.Stuck])

@@ -24,6 +24,8 @@ type slot struct {
 	// FundsPending says that the slot came from the signer's journal and nothing is
 	// reserved for it yet: its bytes are sent and it cannot end. See settleFunds.
 	FundsPending bool
+	// AbsentSince is since when its nonce is used, finally, by no transaction of ours.
+	AbsentSince *time.Time
 }
 
 // An attempt is one complete transaction in a slot: unsigned when it is
@@ -106,7 +108,7 @@ func (s slot) attempt(h chain.TxHash) attempt {
 const selectSlots = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
 	       o.contract, o.amount, coalesce(o.customer_id, ''), o.key_hash, o.status, coalesce(o.waiting_for, ''), o.created_at,
-	       s.nonce, s.gas_reserved, o.funds_pending
+	       s.nonce, s.gas_reserved, o.funds_pending, s.absent_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
 
 // openSlots are a wallet's slots whose orders have not ended, by nonce.
@@ -127,7 +129,7 @@ func slotsBy(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, 
 	}
 	slots, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (slot, error) {
 		var s slot
-		return s, row.Scan(append(s.columns(), &s.Nonce, &s.GasReserved, &s.FundsPending)...)
+		return s, row.Scan(append(s.columns(), &s.Nonce, &s.GasReserved, &s.FundsPending, &s.AbsentSince)...)
 	})
 	if err != nil {
 		return nil, err

@@ -144,6 +144,15 @@ func (b *Board) Of(of Of) *Freeze {
 	return nil
 }
 
+// gate is what those share who let money out, and what a freeze is put through alone.
+const gate = "freezes"
+
+// Hold keeps new freezes out until the transaction ends. Whoever lets money go one
+// step further calls it before it asks Standing, and before any lock that a payment
+// takes: a freeze that has committed is then seen by every such step that commits
+// after it. Lifting waits for nobody.
+func Hold(ctx context.Context, tx pg.Tx) error { return pg.Share(ctx, tx, gate) }
+
 // FinalityBroken tells whether blocks of a chain that were proven final may not
 // be on it any more, until a person has lifted that freeze. Nothing may be
 // credited or ended by such a proof.
@@ -172,8 +181,12 @@ func List(ctx context.Context, tx pg.Tx) ([]Freeze, error) {
 }
 
 // Put stops something. While a freeze of the same scope, target and source
-// stands, it changes nothing: the first reason stays.
+// stands, it changes nothing: the first reason stays. It waits for the payments that
+// have passed Hold, so the caller has not locked what those lock, and commits soon.
 func Put(ctx context.Context, tx pg.Tx, f Freeze) error {
+	if err := pg.Exclude(ctx, tx, gate); err != nil {
+		return err
+	}
 	f.ID = id.New("frz", tx.Now)
 	by := f.By
 	if by == (audit.Actor{}) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
@@ -261,7 +262,7 @@ func TestAPostingIsWholeOrAbsent(t *testing.T) {
 
 	stopped := errors.New("stopped between the posting and the commit")
 	err := db.InOrg(ctx, "org_a", func(ctx context.Context, tx pg.Tx) error {
-		if err := ledger.Post(ctx, tx, held("org_a", "ann", "wd_1", 60)); err != nil {
+		if err := ledgertest.Post(ctx, tx, held("org_a", "ann", "wd_1", 60)); err != nil {
 			return err
 		}
 		return stopped
@@ -276,7 +277,7 @@ func TestAPostingIsWholeOrAbsent(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		_ = db.InOrg(ctx, "org_a", func(ctx context.Context, tx pg.Tx) error {
-			if err := ledger.Post(ctx, tx, held("org_a", "ann", "wd_2", 60)); err != nil {
+			if err := ledgertest.Post(ctx, tx, held("org_a", "ann", "wd_2", 60)); err != nil {
 				t.Error(err)
 			}
 			ready <- tx.Conn().PgConn().PID()

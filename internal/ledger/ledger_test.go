@@ -7,6 +7,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/page"
@@ -76,7 +77,7 @@ func released(org, cust, id string, n uint64) ledger.Posting {
 }
 
 func post(ctx context.Context, db *pg.DB, org string, p ...ledger.Posting) error {
-	return db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error { return ledger.Post(ctx, tx, p...) })
+	return db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error { return ledgertest.Post(ctx, tx, p...) })
 }
 
 func mustPost(t testing.TB, db *pg.DB, org string, p ...ledger.Posting) {

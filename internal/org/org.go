@@ -181,6 +181,14 @@ func SettingsOf(ctx context.Context, tx pg.Tx, org string) (Settings, error) {
 	return s, nil
 }
 
+func gate(org string) string { return "settings of " + org }
+
+// HoldSettings keeps an organization's settings as they are until the transaction ends,
+// for whoever decides by them. It comes before any lock that a payment takes.
+func HoldSettings(ctx context.Context, tx pg.Tx, org string) error {
+	return pg.Share(ctx, tx, gate(org))
+}
+
 // SetWithdrawThreshold sets customerWithdrawUsdThreshold, nil for none, in a
 // transaction of the system. Error: NOT_FOUND.
 func SetWithdrawThreshold(ctx context.Context, tx pg.Tx, by audit.Actor, org string, threshold *money.USD) error {
@@ -200,6 +208,9 @@ func SetRequireWithdrawIdempotency(ctx context.Context, tx pg.Tx, by audit.Actor
 }
 
 func set(ctx context.Context, tx pg.Tx, by audit.Actor, org, setting string, value any, update string) error {
+	if err := pg.Exclude(ctx, tx, gate(org)); err != nil {
+		return err
+	}
 	var was *string
 	err := tx.QueryRow(ctx, update, org, value, tx.Now).Scan(&was)
 	if errors.Is(err, pgx.ErrNoRows) {

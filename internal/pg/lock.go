@@ -104,6 +104,26 @@ func closeSoon(conn *pgx.Conn) {
 	_ = conn.Close(ctx) // The server drops the session either way.
 }
 
+// Share holds a gate of that name open until the transaction ends, with any number of
+// others. Whoever acts on what he reads shares, before he reads; whoever changes it
+// takes it alone, with Exclude: then a change that has committed was seen by all that
+// commit after it, and what had not seen it has committed before. A gate comes before
+// every row that both sides lock.
+func Share(ctx context.Context, tx Tx, gate string) error {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1)`, lockKey("gate "+gate)); err != nil {
+		return fmt.Errorf("share the gate %s: %w", gate, err)
+	}
+	return nil
+}
+
+// Exclude takes a gate alone until the transaction ends: it waits for all who share it.
+func Exclude(ctx context.Context, tx Tx, gate string) error {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("gate "+gate)); err != nil {
+		return fmt.Errorf("take the gate %s alone: %w", gate, err)
+	}
+	return nil
+}
+
 // lockKey spreads names over the 64 bits that PostgreSQL has for them.
 func lockKey(name string) int64 {
 	sum := sha256.Sum256([]byte("coffer lock " + name))

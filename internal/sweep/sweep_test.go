@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
@@ -143,7 +144,7 @@ func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
 		`INSERT INTO customers (org_id, customer_id, created_at, updated_at) VALUES ($1, 'ann', now(), now())`,
 		`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
 			tx_hash, kind, position, log_index, height, block_hash, status, chain_status, created_at)
-		 SELECT 'dep_1', org_id, wallet_id, purpose, subject, 1, 'ETHEREUM', 'c', 40, address, 'f', '0x1', 'TOKEN', '0', 0, 1, 'h', 'CONFIRMING', 'INCLUDED', now()
+		 SELECT 'dep_1', org_id, wallet_id, purpose, subject, 1, 'ETHEREUM', '` + string(signertest.Token) + `', 40, address, 'f', '0x1', 'TOKEN', '0', 0, 1, 'h', 'CONFIRMING', 'INCLUDED', now()
 		 FROM wallets WHERE org_id = $1 AND subject = 'ann'`,
 	} {
 		_, err := super.Exec(y.ctx, sql, y.org)
@@ -172,6 +173,9 @@ func TestASweepThatTheSignerRefusesGivesBackWhatItReserved(t *testing.T) {
 		if err := tx.QueryRow(ctx, `SELECT sweep_id FROM sweeps`).Scan(&o.ID); err != nil {
 			return err
 		}
+		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, o.ID); err != nil {
+			return err
+		}
 		return sweep.Sweeps{}.Refused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit})
 	})
 	if f := y.funds(ann, usdc); !f.Reserved.IsZero() || f.Spendable() != money.Units(1000) {
@@ -191,13 +195,19 @@ func TestAPaymentIsCoveredByAddressesOfItsOwnOrganization(t *testing.T) {
 	treasury, err := y.book.Treasury(y.ctx, y.org, chain.EVM)
 	y.must(err)
 	y.system(func(ctx context.Context, tx pg.Tx) error {
+		err := ledgertest.Accept(ctx, tx, ledgertest.Withdrawal{
+			ID: "wd_1", OrgID: y.org, CustomerID: "bob", To: string(sim.Address("shop")), MintID: usdc, Amount: money.Units(80),
+		})
+		if err != nil {
+			return err
+		}
 		if err := dispatch.Place(ctx, tx, dispatch.Order{
 			ID: "wd_1", OrgID: y.org, Purpose: signer.Payment, Chain: chain.Ethereum, WalletID: treasury.ID,
-			To: sim.Address("shop"), MintID: usdc, Contract: signertest.Token, Amount: money.Units(80),
+			To: sim.Address("shop"), MintID: usdc, Contract: signertest.Token, Amount: money.Units(80), CustomerID: "bob",
 		}); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'FUNDS', short_by = 80`)
+		_, err = tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'FUNDS', short_by = 80`)
 		return err
 	})
 	_, err = y.sweeper.Plan(y.ctx)
@@ -295,11 +305,15 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 		t.Errorf("got %d tries in half a day, want one in an hour or two", n)
 	}
 	// One that went through makes the next failure the first again.
-	y.system(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at, ended_at)
-			SELECT 'sw_done', org_id, 'ETHEREUM', wallet_id, wallet_id, $2, 1, 'PERSON', 'DONE', $3, $3 FROM wallets WHERE wallet_id = $1`, ann.ID, usdc, y.now)
-		return err
-	})
+	// Its order is not asked for here.
+	owner := pgtest.Owner(t, y.db)
+	for _, sql := range []string{`ALTER TABLE sweeps DISABLE TRIGGER sweeps_as_ordered`, `
+		INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at, ended_at)
+		SELECT 'sw_done', org_id, 'ETHEREUM', wallet_id, wallet_id, ` + fmt.Sprint(usdc) + `, 1, 'PERSON', 'DONE', '` + y.now.Format(time.RFC3339) + `', '` +
+		y.now.Format(time.RFC3339) + `' FROM wallets WHERE wallet_id = '` + ann.ID + `'`, `ALTER TABLE sweeps ENABLE TRIGGER sweeps_as_ordered`} {
+		_, err := owner.Exec(y.ctx, sql)
+		y.must(err)
+	}
 	if n := tried(1); n < 2 {
 		t.Errorf("after one that went through: got %d tries in an hour, want it tried soon again", n)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
@@ -67,18 +68,33 @@ func (h *house) account(org string, p transfer.Party) ledger.Account {
 // fund gives somebody money, as a deposit would.
 func (h *house) fund(org string, p transfer.Party, n uint64) {
 	h.t.Helper()
+	post := ledgertest.Post
+	if p.Product != nil {
+		// Only a transfer brings a product money, and this is what transfers begin with.
+		post = ledger.Post
+		h.causes("DISABLE")
+		defer h.causes("ENABLE")
+	}
 	err := h.db.InOrg(h.t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
 		if p.CustomerID != nil {
 			if err := h.makeCustomer(ctx, tx, org, *p.CustomerID); err != nil {
 				return err
 			}
 		}
-		return ledger.Post(ctx, tx, ledger.Posting{
+		return post(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprint("dep_", org, h.account(org, p))},
 			Legs:  []ledger.Leg{{Debit: ledger.Account{OrgID: org, MintID: usdc, Kind: ledger.Custody}, Credit: h.account(org, p), Amount: money.Units(n)}},
 		})
 	})
 	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// causes switches the look-up of what moves money on and off.
+func (h *house) causes(what string) {
+	h.t.Helper()
+	if _, err := pgtest.Owner(h.t, h.db).Exec(h.t.Context(), `ALTER TABLE ledger_transfers `+what+` TRIGGER ledger_transfers_of_cause`); err != nil {
 		h.t.Fatal(err)
 	}
 }

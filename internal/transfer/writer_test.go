@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
@@ -142,7 +143,7 @@ func TestAGroupThatTheDatabaseRefusesIsSplit(t *testing.T) {
 		if err := h.makeCustomer(ctx, tx, h.one, "full"); err != nil {
 			return err
 		}
-		return ledger.Post(ctx, tx, ledger.Posting{
+		return ledgertest.Post(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_full"},
 			Legs: []ledger.Leg{{
 				Debit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Custody}, Credit: h.account(h.one, customer("full")),
@@ -285,7 +286,7 @@ func TestAHotBalanceBothWaysNeitherDeadlocksNorLoses(t *testing.T) {
 						Debit:  h.account(h.one, one),
 						Credit: ledger.Account{OrgID: h.one, MintID: usdc, Kind: ledger.Withdrawing, Subject: *one.CustomerID}, Amount: money.Units(1),
 					}}}
-					err := h.db.InOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error { return ledger.Post(ctx, tx, hold) })
+					err := h.db.InOrg(t.Context(), h.one, func(ctx context.Context, tx pg.Tx) error { return ledgertest.Post(ctx, tx, hold) })
 					if err != nil && !errors.Is(err, ledger.ErrOverdraft) {
 						t.Error(err)
 					}

@@ -40,6 +40,13 @@ var checks = []Check{
 			('dispatch_slots', 'dispatch_slots_keep'), ('dispatch_accounts', 'dispatch_accounts_forward'),
 			('sweeps', 'sweeps_keep'), ('gas_top_ups', 'gas_top_ups_keep'),
 			('transfers', 'transfers_append_only'),
+			('ledger_transfers', 'ledger_transfers_of_cause'), ('deposits', 'deposits_posted'),
+			('withdrawals', 'withdrawals_begin'), ('withdrawals', 'withdrawals_move'),
+			('dispatch_orders', 'dispatch_orders_begin'), ('dispatch_orders', 'dispatch_orders_move'),
+			('sweeps', 'sweeps_as_ordered'), ('gas_top_ups', 'gas_top_ups_as_ordered'),
+			('dispatch_slots', 'dispatch_slots_counted'), ('dispatch_accounts', 'dispatch_accounts_slotted'),
+			('freezes', 'freezes_keep'), ('freezes', 'freezes_lift_told'), ('api_keys', 'api_keys_keep'),
+			('signer_identity', 'signer_identity_imported'),
 			('events', 'events_keep')) AS wanted (tbl, name)
 		LEFT JOIN pg_trigger t ON t.tgname = wanted.name AND t.tgrelid = to_regclass('public.' || wanted.tbl) AND NOT t.tgisinternal
 		WHERE coalesce(t.tgenabled, 'D') NOT IN ('O', 'A')`},
@@ -58,7 +65,7 @@ var checks = []Check{
 		FROM (VALUES
 			('ledger_balances', 'ledger_balances_not_overdrawn'), ('ledger_balances', 'ledger_balances_account'),
 			('ledger_transfers', 'ledger_transfers_cause_once'), ('ledger_transfers', 'ledger_transfers_positive'),
-			('ledger_transfers', 'ledger_transfers_two_accounts'),
+			('ledger_transfers', 'ledger_transfers_two_accounts'), ('ledger_transfers', 'ledger_transfers_legs'),
 			('ledger_transfers', 'ledger_transfers_debit_mint'), ('ledger_transfers', 'ledger_transfers_credit_mint'),
 			('ledger_transfers', 'ledger_transfers_debit_org'), ('ledger_transfers', 'ledger_transfers_credit_org'),
 			('ledger_accounts', 'ledger_accounts_unique'),
@@ -70,7 +77,8 @@ var checks = []Check{
 			('withdrawals', 'withdrawals_owed_bounded'), ('dispatch_orders', 'dispatch_orders_funds_before_end'),
 			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'), ('dispatch_slots', 'dispatch_slots_wallet'),
 			('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
-			('dispatch_orders', 'dispatch_orders_end_proven'),
+			('dispatch_orders', 'dispatch_orders_end_proven'), ('dispatch_orders', 'dispatch_orders_mint'), ('dispatch_orders', 'dispatch_orders_to_own'),
+			('deposits', 'deposits_mint'), ('withdrawals', 'withdrawals_mint'), ('withdrawals', 'withdrawals_approved_before_payment'),
 			('signer_journal', 'signer_journal_pkey'),
 			('transfers', 'transfers_key_unique'), ('transfers', 'transfers_one_from'), ('transfers', 'transfers_one_to'),
 			('events', 'events_resource_order'), ('events', 'events_sequence_unique'),

@@ -2,12 +2,29 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// What the role of the system could undo with one statement, on the house where
+// moved posts between two accounts of the house, as if for a cause.
+func moved(cause, id, mint, from, to, amount, leg string) string {
+	return `INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+		SELECT d.org_id, d.mint_id, d.account_id, c.account_id, ` + amount + `, '` + cause + `', '` + id + `', ` + leg + `, now()
+		FROM ledger_accounts d JOIN ledger_accounts c USING (org_id, mint_id)
+		WHERE d.kind = '` + from + `' AND c.kind = '` + to + `' AND d.mint_id = ` + mint
+}
+
+// ordered inserts an order like the one that waits, but for one column.
+func ordered(id, column, value string) string {
+	return `INSERT INTO dispatch_orders SELECT (jsonb_populate_record(o, jsonb_build_object('order_id', '` + id + `', '` + column + `', ` + value + `))).*
+		FROM dispatch_orders o WHERE order_id = 'wd_queued'`
+}
+
+// What the role of the system could undo with a statement or two, on the house where
 // everything has happened once.
 func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 	t.Parallel()
@@ -28,6 +45,59 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a sweep that is open again":        {`UPDATE sweeps SET status = 'FAILED' WHERE sweep_id = 'sw_done'`, "sweeps_terminal"},
 		"a top-up that is open again":       {`UPDATE gas_top_ups SET status = 'FAILED' WHERE top_up_id = 'gas_done'`, "gas_top_ups_fixed"},
 		"a top-up of more than was ordered": {`UPDATE gas_top_ups SET amount = amount + 1 WHERE top_up_id = 'gas_open'`, "gas_top_ups_fixed"},
+
+		"a hold for nobody's withdrawal":     {moved("WITHDRAWAL_HOLD", "wd_none", "1", "CUSTOMER", "WITHDRAWING", "1", "0"), "ledger_transfers_of_cause"},
+		"the release of a hold that goes on": {moved("WITHDRAWAL_END", "wd_held", "1", "WITHDRAWING", "CUSTOMER", "50", "0"), "ledger_transfers_of_cause"},
+		"a refund of what is out":            {moved("WITHDRAWAL_END", "wd_out", "1", "WITHDRAWING", "CUSTOMER", "100", "0"), "ledger_transfers_of_cause"},
+		"a settlement of what is out":        {moved("WITHDRAWAL_END", "wd_out", "1", "WITHDRAWING", "CUSTODY", "100", "0"), "ledger_transfers_of_cause"},
+		"money for no deposit":               {moved("DEPOSIT", "dep_none", "1", "CUSTODY", "CUSTOMER", "1000000", "0"), "ledger_transfers_of_cause"},
+		"money for a deposit that waits":     {moved("DEPOSIT", "dep_waits", "1", "CUSTODY", "CUSTOMER", "300", "0"), "ledger_transfers_of_cause"},
+		"a deposit in another leg":           {moved("DEPOSIT", "dep_token", "1", "CUSTODY", "CUSTOMER", "1000", "1"), "ledger_transfers_legs"},
+		"a fee of an order that goes on":     {moved("NETWORK_FEE", "wd_out", "2", "GAS", "CUSTODY", "1", "0"), "ledger_transfers_of_cause"},
+		"a third leg of a fee":               {moved("NETWORK_FEE", "wd_paid", "2", "GAS", "CUSTODY", "7", "2"), "ledger_transfers_legs"},
+		"a debt of nobody":                   {moved("RESTORE", "wd_none", "1", "CUSTODY", "CUSTOMER", "5", "0"), "ledger_transfers_of_cause"},
+		"a debt for what was not restored":   {moved("RESTORE", "wd_out/1", "1", "CUSTOMER", "CUSTODY", "5", "0"), "ledger_transfers_of_cause"},
+
+		"a withdrawal that holds nothing": {`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status,
+				requires_approval, approval_reasons, decision, created_at)
+			SELECT 'wd_free', org_id, customer_id, mint_id, chain, amount, to_address, '', status, true, approval_reasons, '{}', now()
+			FROM withdrawals WHERE withdrawal_id = 'wd_held'`, "withdrawals_held"},
+		"a removal that gives nothing back": {`UPDATE withdrawals SET status = 'REJECTED' WHERE withdrawal_id = 'wd_held'`, "withdrawals_ended"},
+		"a failure that gives nothing back": {`UPDATE withdrawals SET status = 'FAILED' WHERE withdrawal_id = 'wd_out'`, "withdrawals_ended"},
+		"a refund of what is out, with its status": {`UPDATE withdrawals SET status = 'FAILED' WHERE withdrawal_id = 'wd_out';` +
+			moved("WITHDRAWAL_END", "wd_out", "1", "WITHDRAWING", "CUSTOMER", "100", "0"), "withdrawals_as_ordered"},
+		"a settlement of what is out, with its status": {`UPDATE withdrawals SET status = 'COMPLETED' WHERE withdrawal_id = 'wd_out';` +
+			moved("WITHDRAWAL_END", "wd_out", "1", "WITHDRAWING", "CUSTODY", "100", "0"), "withdrawals_as_ordered"},
+		"a refund of another amount": {`UPDATE withdrawals SET status = 'REJECTED' WHERE withdrawal_id = 'wd_held';` +
+			moved("WITHDRAWAL_END", "wd_held", "1", "WITHDRAWING", "CUSTOMER", "51", "0"), "ledger_transfers_of_cause"},
+		"a removal into our own pocket": {`UPDATE withdrawals SET status = 'REJECTED' WHERE withdrawal_id = 'wd_held';` +
+			moved("WITHDRAWAL_END", "wd_held", "1", "WITHDRAWING", "CUSTODY", "50", "0"), "ledger_transfers_of_cause"},
+		"an approval without an order": {`UPDATE withdrawals SET status = 'PROCESSING', approved_at = now() WHERE withdrawal_id = 'wd_held'`, "withdrawals_as_ordered"},
+		"a payment without approval":   {`UPDATE withdrawals SET status = 'PROCESSING' WHERE withdrawal_id = 'wd_held'`, "withdrawals_approved_before_payment"},
+
+		"a credit without its posting": {`UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = 'dep_waits'`, "deposits_posted"},
+		"a worthless token as another": {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_lie", "tx_hash": "x", "contract": "0xalien"}')).*
+			FROM deposits d WHERE deposit_id = 'dep_waits'`, "deposits_mint"},
+
+		"a payment that nobody asked for":  {ordered("wd_lie", "to_address", `'0xmallory'`), "dispatch_orders_caused"},
+		"a payment that nobody approved":   {ordered("wd_held", "amount", `50`), "dispatch_orders_caused"},
+		"a payment in another token":       {ordered("wd_lie", "contract", `'0xalien'`), "dispatch_orders_mint"},
+		"a sweep that nobody planned":      {ordered("sw_lie", "purpose", `'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`), "dispatch_orders_caused"},
+		"a sweep to somebody else":         {ordered("sw_lie", "purpose", `'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xmallory'`), "dispatch_orders_to_own"},
+		"an order that has no slot":        {`UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = 'wd_queued'`, "dispatch_orders_slotted"},
+		"a payment that is called off":     {`UPDATE dispatch_orders SET status = 'WITHDRAWN' WHERE order_id = 'wd_queued'`, "dispatch_orders_caused"},
+		"an end that its withdrawal lacks": {`UPDATE dispatch_orders SET status = 'FAILED', fee = 0, proof_id = (SELECT max(proof_id) FROM finality_live) WHERE order_id = 'wd_out'`, "dispatch_orders_caused"},
+		"an end that nobody is charged for": {`UPDATE dispatch_orders SET status = 'PAID', fee = 4, proof_id = (SELECT max(proof_id) FROM finality_live), tx_hash = 'x' WHERE order_id = 'gas_open';
+			UPDATE gas_top_ups SET status = 'DONE' WHERE top_up_id = 'gas_open'`, "dispatch_orders_charged"},
+		"a sweep that says it is done":  {`UPDATE sweeps SET status = 'DONE' WHERE sweep_id = 'sw_open'`, "sweeps_as_ordered"},
+		"a top-up that says it is done": {`UPDATE gas_top_ups SET status = 'DONE' WHERE top_up_id = 'gas_open'`, "gas_top_ups_as_ordered"},
+		"a slot of an order in the queue": {`INSERT INTO dispatch_slots SELECT wallet_id, chain, (SELECT max(next_nonce) FROM dispatch_accounts), org_id, order_id, 0, created_at
+			FROM dispatch_orders WHERE order_id = 'wd_queued'`, "dispatch_slots_counted"},
+		"a hole in the nonces": {`UPDATE dispatch_accounts SET next_nonce = next_nonce + 5`, "dispatch_accounts_slotted"},
+
+		"a freeze lifted behind everybody's back": {`UPDATE freezes SET lifted_at = now(), lifted_by = 'me'`, "freezes_lift_told"},
+		"a key that was rolled":                   {`UPDATE api_keys SET rolled_at = now(); UPDATE api_keys SET rolled_at = NULL`, "api_keys_fixed"},
+		"a journal that was not imported":         {`UPDATE signer_identity SET imported_seq = 99`, "signer_identity_imported"},
 	} {
 		err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, c.sql)
@@ -35,6 +105,45 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		})
 		if !pg.Violates(err, c.constraint) {
 			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
+		}
+	}
+	if r, err := Run(t.Context(), h.db); err != nil || !r.OK() {
+		t.Errorf("after all of it: got %+v %v, want no breach", r.Breaches, err)
+	}
+}
+
+// What a role never writes it may not write.
+func TestARoleMayWriteWhatItsWorkNeeds(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	app := func(ctx context.Context, fn func(context.Context, pg.Tx) error) error {
+		return h.db.InOrg(ctx, h.org, fn)
+	}
+	for name, c := range map[string]struct {
+		in  func(context.Context, func(context.Context, pg.Tx) error) error
+		sql string
+	}{
+		"an organization settles a withdrawal":  {app, `UPDATE withdrawals SET tx_hash = 'x'`},
+		"an organization forgives a debt":       {app, `UPDATE withdrawals SET owed = 0`},
+		"an organization proves an order":       {app, `UPDATE dispatch_orders SET proof_id = (SELECT max(proof_id) FROM finality_live)`},
+		"an organization writes a deposit":      {app, `UPDATE deposits SET amount = 1`},
+		"an organization holds more":            {app, `UPDATE address_funds SET credited = 1`},
+		"an organization lifts a freeze":        {app, `UPDATE freezes SET lifted_at = now(), lifted_by = 'me'`},
+		"an organization numbers an event":      {app, `INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body) SELECT 'e', org_id, type, resource_kind, 'r', 1, data, now(), 99, '' FROM events LIMIT 1`},
+		"the system tells an event anew":        {h.db.InSystem, `UPDATE events SET data = ''`},
+		"the system gives funds to another":     {h.db.InSystem, `UPDATE address_funds SET org_id = 'org_b'`},
+		"the system begins with funds":          {h.db.InSystem, `INSERT INTO address_funds (wallet_id, mint_id, org_id, credited) SELECT wallet_id, 2, org_id, 5 FROM wallets`},
+		"the system narrows a freeze":           {h.db.InSystem, `UPDATE freezes SET chain = 'NONE'`},
+		"the system gives a key to another":     {h.db.InSystem, `UPDATE api_keys SET org_id = 'org_b'`},
+		"the system forgets what was withdrawn": {h.db.InSystem, `DELETE FROM withdrawals`},
+		"the system forgets a slot":             {h.db.InSystem, `DELETE FROM dispatch_slots`},
+	} {
+		err := c.in(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, c.sql)
+			return err
+		})
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "42501" {
+			t.Errorf("%s: got %v, want no privilege", name, err)
 		}
 	}
 }

@@ -33,10 +33,22 @@ type house struct {
 	org   string
 }
 
+// exec writes rows one by one, past the triggers that ask for the others.
 func (h *house) exec(sql string, args ...any) {
 	h.t.Helper()
-	if _, err := h.owner.Exec(h.t.Context(), sql, args...); err != nil {
+	tx, err := h.owner.Begin(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(h.t.Context())) }()
+	if _, err := tx.Exec(h.t.Context(), `SET LOCAL session_replication_role = replica`); err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := tx.Exec(h.t.Context(), sql, args...); err != nil {
 		h.t.Fatalf("%.60s: %v", sql, err)
+	}
+	if err := tx.Commit(h.t.Context()); err != nil {
+		h.t.Fatal(err)
 	}
 }
 
@@ -248,7 +260,6 @@ func build(t testing.TB) *house {
 	h.post(ledger.Transfer, "tr_made", ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Product, "CUSTODIAL"), Amount: u(3)})
 	h.told("TRANSFER_COMPLETED", "tr_made", 1, 0)
 	h.did("transfer.made", "tr_made")
-	h.post(ledger.Restore, "one that only moves", ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Product, "CUSTODIAL"), Amount: u(5)})
 
 	for wallet, next := range nonce {
 		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)

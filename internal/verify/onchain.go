@@ -20,9 +20,14 @@ import (
 const holdingsMax = 500
 
 // OnChain compares what our addresses hold by our own account with the balances
-// in the highest block that each chain's final walk has taken in. Left out is what is under
-// way at that moment: wallets that an open order pays from or to, and mints and
+// in the highest block that each chain's final walk has taken in. Left out are mints and
 // deposits that are in doubt, which stand in the findings already.
+//
+// What an open order may have moved by that block nobody knows yet, so its wallets are
+// compared with bounds: at most everything that was signed is gone, with its dearest
+// fee, and at most everything of ours that was signed towards it has come. Bytes that
+// are signed later cannot be in a block that was final before; an order that ended did
+// so by a block that was walked. So the bounds hold whatever happens meanwhile.
 //
 // A token that does not give balances, as its contract reverts, is in doubt too: it
 // must not stop the comparison of everything else. Watch puts it under quarantine.
@@ -51,6 +56,8 @@ type expected struct {
 	mint        int
 	holding     chain.Holding
 	units       money.Amount
+	// What open orders may have taken from it, or brought, by that block.
+	gone, come money.Amount
 	// surplus says that a finding stands which explains that it holds more.
 	surplus bool
 }
@@ -95,21 +102,40 @@ func compare(ctx context.Context, db *pg.DB, c chain.Chain, doubts map[int]strin
 				doubts[e.mint] = why
 				continue
 			}
-			over := have[e.holding].Cmp(e.units)
-			if over == 0 || over > 0 && e.surplus {
+			least, most := e.units, e.units
+			if least, err = e.units.Sub(e.gone); err != nil {
+				least = money.Zero // fees are bounded by what they may cost, not by what is there
+			}
+			if most, err = e.units.Add(e.come); err != nil {
+				return nil, 0, "", fmt.Errorf("what wallet %s may hold: %w", e.wallet, err)
+			}
+			if !have[e.holding].Less(least) && (e.surplus || !most.Less(have[e.holding])) {
 				continue
+			}
+			own := e.units.String()
+			if least != most {
+				own = fmt.Sprintf("%v to %v, as orders are under way", least, most)
 			}
 			if count++; count <= shownMax {
 				found = append(found, Breach{
 					OrgID: e.org, Subject: fmt.Sprintf("wallet %s in mint %d", e.wallet, e.mint),
-					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %v", e.holding.Address, have[e.holding], at.Height, e.units),
+					Detail: fmt.Sprintf("%s holds %v in block %d, by our own account %s", e.holding.Address, have[e.holding], at.Height, own),
 				})
 			}
 		}
 	}
 	note = fmt.Sprintf("%d balances in block %d", len(all), at.Height)
+	bounded := 0
+	for _, e := range all {
+		if !e.gone.IsZero() || !e.come.IsZero() {
+			bounded++
+		}
+	}
+	if bounded > 0 {
+		note += fmt.Sprintf(", %d within bounds as orders are under way", bounded)
+	}
 	if left > 0 {
-		note += fmt.Sprintf(", %d left out as under way or in doubt", left)
+		note += fmt.Sprintf(", %d left out as in doubt", left)
 	}
 	return found, count, note, nil
 }
@@ -140,22 +166,33 @@ func expectations(ctx context.Context, tx pg.Tx, name chain.Name) (all []expecte
 		WITH waiting AS (
 			SELECT wallet_id, mint_id, sum(amount) AS amount FROM deposits
 			WHERE status = 'SCREENING' AND mint_id IS NOT NULL GROUP BY 1, 2),
-		busy AS (
-			SELECT wallet_id FROM dispatch_orders WHERE chain = $1 AND status IN `+openOrders+`
-			UNION
-			SELECT to_wallet_id FROM dispatch_orders WHERE chain = $1 AND status IN `+openOrders+` AND to_wallet_id IS NOT NULL)
+		signed AS (
+			SELECT o.wallet_id, o.to_wallet_id, o.mint_id, o.amount, s.gas_reserved,
+				(SELECT mint_id FROM mints WHERE chain = $1 AND contract = '') AS native
+			FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)
+			WHERE o.chain = $1 AND o.status IN `+openOrders+`
+				AND EXISTS (SELECT FROM dispatch_attempts a WHERE a.order_id = o.order_id AND a.raw IS NOT NULL)),
+		way AS (
+			SELECT wallet_id, mint_id, sum(gone) AS gone, sum(come) AS come
+			FROM (SELECT wallet_id, mint_id, amount AS gone, 0 AS come FROM signed
+				UNION ALL
+				SELECT wallet_id, native, gas_reserved, 0 FROM signed
+				UNION ALL
+				SELECT to_wallet_id, mint_id, 0, amount FROM signed WHERE to_wallet_id IS NOT NULL) moves
+			GROUP BY 1, 2)
 		SELECT w.wallet_id, w.org_id, w.address, m.mint_id, m.contract,
 			greatest(coalesce(f.credited - f.swept + f.gas + f.dust, 0) + coalesce(p.amount, 0), 0),
+			coalesce(y.gone, 0), coalesce(y.come, 0),
 			EXISTS (SELECT FROM scan_findings s
 				WHERE s.chain = $1 AND s.kind = 'UNATTRIBUTED' AND s.address = w.address AND s.contract = m.contract),
 			m.quarantined_at IS NOT NULL OR coalesce(f.short > 0 OR f.gas_short > 0, false)
-				OR EXISTS (SELECT FROM busy b WHERE b.wallet_id = w.wallet_id)
 				OR EXISTS (SELECT FROM deposits d WHERE d.wallet_id = w.wallet_id AND d.mint_id = m.mint_id AND d.status = 'UNSUPPORTED')
-		FROM (SELECT wallet_id, mint_id FROM address_funds UNION SELECT wallet_id, mint_id FROM waiting) k
+		FROM (SELECT wallet_id, mint_id FROM address_funds UNION SELECT wallet_id, mint_id FROM waiting UNION SELECT wallet_id, mint_id FROM way) k
 		JOIN wallets w USING (wallet_id)
 		JOIN mints m USING (mint_id)
 		LEFT JOIN address_funds f USING (wallet_id, mint_id)
 		LEFT JOIN waiting p USING (wallet_id, mint_id)
+		LEFT JOIN way y USING (wallet_id, mint_id)
 		WHERE m.chain = $1
 		ORDER BY w.wallet_id, m.mint_id`, string(name))
 	if err != nil {
@@ -165,13 +202,17 @@ func expectations(ctx context.Context, tx pg.Tx, name chain.Name) (all []expecte
 	for rows.Next() {
 		var e expected
 		var doubt bool
-		err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.holding.Contract, &e.units, &e.surplus, &doubt)
+		err := rows.Scan(&e.wallet, &e.org, &e.holding.Address, &e.mint, &e.holding.Contract, &e.units, &e.gone, &e.come, &e.surplus, &doubt)
 		if err != nil {
 			return nil, 0, fmt.Errorf("read what the addresses of %s hold: %w", name, err)
 		}
 		if doubt {
 			left++
 			continue
+		}
+		if e.holding.Contract == "" && !e.gone.IsZero() && name != chain.Ethereum {
+			// A rollup may charge more than its gas, so nothing bounds what is gone.
+			e.gone = e.units
 		}
 		all = append(all, e)
 	}

@@ -20,10 +20,13 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// gather reads the facts that lie in the organization's own rows. It locks the
-// customer's row against removal, nothing else: the balance is decided by the
-// posting, and a freeze that comes a moment later is obeyed by dispatch.
+// gather reads the facts that lie in the organization's own rows. Freezes and
+// settings stay as they are until the transaction ends: one that has committed counts
+// for every acceptance that commits after it. The balance is decided by the posting.
 func gather(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) error {
+	if err := org.HoldSettings(ctx, tx, orgID); err != nil {
+		return err
+	}
 	if err := current(ctx, tx, orgID, customerID, f); err != nil {
 		return err
 	}
@@ -51,7 +54,10 @@ func gather(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) e
 
 // current reads what an approval looks at again.
 func current(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) error {
-	var err error
+	err := freeze.Hold(ctx, tx)
+	if err != nil {
+		return err
+	}
 	if f.frozen, err = freeze.Standing(ctx, tx, freeze.Of{OrgID: orgID, CustomerID: customerID, Chain: f.mint.Chain}); err != nil {
 		return err
 	}

@@ -27,7 +27,8 @@ func TestAnAcceptedWithdrawalCannotBecomeAnotherPayment(t *testing.T) {
 		"another customer":    {`customer_id = 'bob'`, w.WithdrawalID, "withdrawals_payment_fixed"},
 		"another key":         {`idempotency_key = 'another'`, w.WithdrawalID, "withdrawals_payment_fixed"},
 		"another digest":      {`request_digest = '\x00'`, w.WithdrawalID, "withdrawals_payment_fixed"},
-		"out without a hash":  {`status = 'BROADCAST'`, w.WithdrawalID, "withdrawals_broadcast_has_hash"},
+		"out without a hash":  {`status = 'BROADCAST', approved_at = now()`, w.WithdrawalID, "withdrawals_broadcast_has_hash"},
+		"unapproved":          {`status = 'PROCESSING'`, w.WithdrawalID, "withdrawals_approved_before_payment"},
 		"removed, then alive": {`status = 'PROCESSING'`, ended.WithdrawalID, "withdrawals_terminal"},
 	} {
 		sql := `UPDATE withdrawals SET ` + c.set + ` WHERE withdrawal_id = $1`

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
@@ -96,7 +97,7 @@ func (h *house) deposit(customerID string, mintID int, n uint64) {
 		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: h.org, MintID: mintID, Part: wallet.Credited, Plus: money.Units(n)}); err != nil {
 			return err
 		}
-		return ledger.Post(ctx, tx, ledger.Posting{
+		return ledgertest.Post(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_" + customerID + time.Now().String()},
 			Legs: []ledger.Leg{{
 				Debit:  ledger.Account{OrgID: h.org, MintID: mintID, Kind: ledger.Custody},

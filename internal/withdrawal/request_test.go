@@ -440,6 +440,12 @@ func TestLiquidityCountsWhatCanBeSwept(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		_, err = tx.Exec(ctx, `
+			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
+			VALUES ('sw_1', $1, 'ETHEREUM', $2, $3, $4, 500000, 'VALUE', 'OPEN', $5)`, h.org, own.ID, treasury.ID, usdc, tx.Now)
+		if err != nil {
+			return err
+		}
 		return dispatch.Place(ctx, tx, dispatch.Order{
 			ID: "sw_1", OrgID: h.org, Purpose: signer.Sweep, Chain: chain.Ethereum, WalletID: own.ID, ToWalletID: treasury.ID,
 			To: treasury.Address, MintID: usdc, Contract: usdcAddress, Amount: money.Units(500_000),

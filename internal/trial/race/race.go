@@ -30,6 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
@@ -250,7 +251,7 @@ func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
 }
 
 func (p *process) post(ctx context.Context, postings []ledger.Posting) error {
-	err := p.db.InOrg(ctx, p.Org, func(ctx context.Context, tx pg.Tx) error { return ledger.Post(ctx, tx, postings...) })
+	err := p.db.InOrg(ctx, p.Org, func(ctx context.Context, tx pg.Tx) error { return ledgertest.Post(ctx, tx, postings...) })
 	if err == nil {
 		p.commits.Add(1)
 	}

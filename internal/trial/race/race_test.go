@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/localworld/tied"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -161,7 +162,7 @@ func prepare(t *testing.T, db *pg.DB) task {
 		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: o.ID, MintID: token, Part: wallet.Credited, Plus: money.Units(funds)}); err != nil {
 			return err
 		}
-		return ledger.Post(ctx, tx, postings...)
+		return ledgertest.Post(ctx, tx, postings...)
 	}))
 	return task{Org: o.ID, Treasury: treasury}
 }
@@ -259,12 +260,12 @@ func settled(t *testing.T, db *pg.DB, tk task, sum result) {
 			coalesce((SELECT sum(amount) FROM ledger_transfers WHERE credit_account = b.account_id), 0)
 			- coalesce((SELECT sum(amount) FROM ledger_transfers WHERE debit_account = b.account_id), 0)`), 0)
 	want("what ann has", num(`SELECT b.balance::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'CUSTOMER' AND a.subject = $1`, spender), balance)
-	want("withdrawals", num(`SELECT count(*) FROM withdrawals`), int64(len(sum.Accepted)))
-	want("decisions", num(`SELECT count(*) FROM withdrawals WHERE status <> 'AWAITING_APPROVAL'`), int64(len(sum.Decided)))
+	want("withdrawals", num(`SELECT count(*) FROM withdrawals WHERE customer_id = $1`, payer), int64(len(sum.Accepted)))
+	want("decisions", num(`SELECT count(*) FROM withdrawals WHERE status <> 'AWAITING_APPROVAL' AND customer_id = $1`, payer), int64(len(sum.Decided)))
 	want("decisions that won", int64(sum.Decisions), int64(len(sum.Decided)))
 	want("orders", num(`SELECT count(*) FROM dispatch_orders`), num(`SELECT count(*) FROM withdrawals WHERE status = 'PROCESSING'`))
 	want("what bob has", num(`SELECT b.balance::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'CUSTOMER' AND a.subject = $1`, payer),
-		fortune-num(`SELECT coalesce(sum(amount), 0)::bigint FROM withdrawals WHERE status <> 'REJECTED'`))
+		fortune-num(`SELECT coalesce(sum(amount), 0)::bigint FROM withdrawals WHERE status <> 'REJECTED' AND customer_id = $1`, payer))
 	want("reserved", num(`SELECT reserved::bigint FROM address_funds WHERE wallet_id = $1`, tk.Treasury.ID), 0)
 	want("deadlocks", sum.Deadlocks, 0)
 	// How often they met is a figure: a machine that is busy lets them meet less.

@@ -1,0 +1,57 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+// BenchmarkPost posts deposits whose rows are there already, in transactions of one
+// and of many, with the look-up of causes and without: what the look-up costs.
+func BenchmarkPost(b *testing.B) {
+	for _, asked := range []bool{false, true} {
+		for _, size := range []int{1, 100} {
+			b.Run(fmt.Sprintf("asked=%v/size=%d", asked, size), func(b *testing.B) {
+				db := books(b, "org_a")
+				what := "DISABLE"
+				if asked {
+					what = "ENABLE"
+				}
+				for _, sql := range []string{
+					`ALTER TABLE ledger_transfers ` + what + ` TRIGGER ledger_transfers_of_cause`,
+					`ALTER TABLE deposits DISABLE TRIGGER deposits_posted`,
+				} {
+					if _, err := pgtest.Owner(b, db).Exec(b.Context(), sql); err != nil {
+						b.Fatal(err)
+					}
+				}
+				var all [][]ledger.Posting
+				for i := range b.N {
+					var batch []ledger.Posting
+					for k := range size {
+						batch = append(batch, ledger.Posting{
+							Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprintf("%d_%d", i, k)},
+							Legs:  []ledger.Leg{{Debit: custody("org_a"), Credit: customer("org_a", fmt.Sprint("customer ", k)), Amount: money.Units(1)}},
+						})
+					}
+					all = append(all, batch)
+					if err := db.InSystem(b.Context(), func(ctx context.Context, tx pg.Tx) error { return ledgertest.Causes(ctx, tx, batch...) }); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ResetTimer()
+				for _, batch := range all {
+					if err := db.InSystem(b.Context(), func(ctx context.Context, tx pg.Tx) error { return ledger.Post(ctx, tx, batch...) }); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
