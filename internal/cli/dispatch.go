@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -241,7 +242,9 @@ func cannotCancel(s dispatch.Shown) error {
 
 type dispatchResolve struct {
 	order
-	Short bool `help:"Take a payment of which all left and less arrived for paid."`
+	Short   bool   `xor:"how" help:"Take a payment of which all left and less arrived for paid."`
+	As      string `xor:"how" enum:"paid,unpaid," default:"" placeholder:"paid|unpaid" help:"End it as you have found it to be, where the balances prove neither; with --because."`
+	Because string `placeholder:"WHY" help:"What you have found, for the audit log."`
 }
 
 func (c dispatchResolve) Run(ctx context.Context, std streams) error {
@@ -250,6 +253,16 @@ func (c dispatchResolve) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer a.Close()
+	switch {
+	case (c.As == "") != (c.Because == ""):
+		return errors.New("nothing was done: --as paid or --as unpaid goes with --because WHY, and neither without the other")
+	case c.As != "":
+		if err := a.Decide(ctx, c.ID, c.As == "paid", operator, c.Because); err != nil {
+			return err
+		}
+		fmt.Fprintf(std.out, "Order %s has ended as %s, by your word. Run coffer verify to see whether the chain agrees.\n", c.ID, c.As)
+		return nil
+	}
 	status, err := d.Resolve(ctx, c.ID, operator, c.Short)
 	if err != nil {
 		return err

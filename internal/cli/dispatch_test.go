@@ -189,6 +189,12 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", verb, said, want)
 		}
 	}
+	if said := s.coffer(1, "dispatch", "resolve", first, "--as", "paid"); !strings.Contains(said, "--because WHY") {
+		t.Errorf("got %q, want that a word needs its reason", said)
+	}
+	if said := s.coffer(1, "dispatch", "resolve", first, "--as", "unpaid", "--because", "a guess"); !strings.Contains(said, "does not wait for a decision") {
+		t.Errorf("got %q, want that nothing is to be decided", said)
+	}
 	if said := s.coffer(1, "dispatch", "show", "wd_nobody"); !strings.Contains(said, "no order") {
 		t.Errorf("got %q, want that there is none", said)
 	}

@@ -14,7 +14,6 @@ import (
 type mintsCmd struct {
 	List       mintsList       `cmd:"" default:"withargs" help:"Show every mint, its quarantine, and what of it cannot be moved (the default)."`
 	Quarantine mintsQuarantine `cmd:"" help:"Stop a mint: nothing of it is credited, swept or paid until it is released."`
-	Decide     mintsDecide     `cmd:"" help:"End a payment that is stuck, as you have found it to be on the chain: paid or not."`
 	Release    mintsRelease    `cmd:"" help:"End a quarantine: what only that stopped is credited and paid."`
 }
 
@@ -110,30 +109,5 @@ func (c mintsRelease) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "Mint %d is released. Deposits that the balances of their own blocks confirmed are credited; the others stay UNSUPPORTED.\n", c.ID)
-	return nil
-}
-
-type mintsDecide struct {
-	installation
-	ID      string `arg:"" help:"The order, as coffer mints shows it: wd_…, sw_… or gas_…"`
-	Paid    bool   `xor:"how" required:"" help:"The payee has the amount: what was held is settled."`
-	Unpaid  bool   `xor:"how" required:"" help:"The amount never left: what was held is given back."`
-	Because string `required:"" help:"What you have found, for the audit log."`
-}
-
-func (c mintsDecide) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	if err := a.Decide(ctx, c.ID, c.Paid, audit.Operator("cli"), c.Because); err != nil {
-		return err
-	}
-	how := "paid"
-	if c.Unpaid {
-		how = "not paid"
-	}
-	fmt.Fprintf(std.out, "%s has ended as %s. Run coffer verify to see whether the chain agrees.\n", c.ID, how)
 	return nil
 }

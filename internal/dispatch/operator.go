@@ -209,7 +209,7 @@ func (d *Desk) Resolve(ctx context.Context, orderID string, by audit.Actor, shor
 	case whole && s.Purpose == signer.Payment:
 		return "", stays("all %v left the wallet, and the payee got %v. Settle the difference with the organization; the same with --short then books the payment as paid.", amount, gained)
 	default:
-		return "", stays("its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and `coffer mints decide` ends it as you find it.", lost, gained, amount)
+		return "", stays("its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and --as paid or --as unpaid ends it as you find it.", lost, gained, amount)
 	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if broken, err := finality.Hold(ctx, tx, s.Chain); err != nil {

@@ -83,7 +83,7 @@ func (s Shown) WaitsFor() string {
 		}
 		return because("a final block")
 	case Stuck:
-		return "a person: it contradicts itself on the chain; see coffer dispatch resolve and coffer mints decide"
+		return "a person: it contradicts itself on the chain; see coffer dispatch resolve"
 	case Paid, Failed, Withdrawn:
 	}
 	return "nothing"
