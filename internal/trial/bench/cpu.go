@@ -37,12 +37,20 @@ func (w *world) spentBy() (c cpu) {
 		}
 		// The name, in brackets, may hold anything; what follows it does not.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		const parent, user, system = 1, 11, 12
-		if len(fields) > system && fields[parent] == postmaster {
-			for _, i := range []int{user, system} {
-				ticks, _ := strconv.ParseInt(fields[i], 10, 64)
-				c.database += time.Duration(ticks) * tick
-			}
+		const parent, user, childrensSystem = 1, 11, 14
+		if len(fields) <= childrensSystem {
+			continue
+		}
+		// Of the server's first process also what its ended children have spent.
+		count := fields[user : user+2]
+		if filepath.Base(filepath.Dir(path)) == postmaster {
+			count = fields[user : childrensSystem+1]
+		} else if fields[parent] != postmaster {
+			continue
+		}
+		for _, field := range count {
+			ticks, _ := strconv.ParseInt(field, 10, 64)
+			c.database += time.Duration(ticks) * tick
 		}
 	}
 	return c
