@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/networks"
 )
 
 // Config is all that an installation can set. It is read from a TOML file; what
@@ -344,6 +346,7 @@ func (c Config) Check() error {
 	for name, ch := range c.Chains {
 		ch.check("chains."+string(name), name, &errs)
 	}
+	c.checkNetworks(&errs)
 	c.checkMints(&errs)
 	for id, p := range c.Prices.Fixed {
 		if _, err := strconv.Atoi(id); err != nil {
@@ -459,14 +462,57 @@ func (c Config) checkMints(errs *faults) {
 		if m.Symbol == "" || m.Name == "" {
 			bad(at, "needs a symbol and a name")
 		}
-		if m.Decimals < 0 || m.Decimals > 36 {
-			bad(at+".decimals", "is %d; it is between 0 and 36", m.Decimals)
-		}
+		c.checkReviewed(m, chain.Address(contract), at, errs)
 	}
 	for name := range c.Chains {
 		if !native[name] {
 			bad("mints", "the native coin of %s is missing; it pays the fees, so it has to be in the books", name)
 		}
+	}
+}
+
+// checkNetworks compares chain ids with the list that comes with the program: a
+// signature for a chain id counts wherever that id is used, so what is called a
+// test must not sign for a network where money is worth something.
+func (c Config) checkNetworks(errs *faults) {
+	bad := errs.bad
+	seen := map[uint64]chain.Name{}
+	for _, name := range slices.Sorted(maps.Keys(c.Chains)) {
+		id, at := c.Chains[name].ChainID, "chains."+string(name)
+		if other, twice := seen[id]; twice && id != 0 {
+			bad(at+".chain_id", "is %d, as that of %s is; every chain has its own", id, other)
+		}
+		seen[id] = name
+		known, listed := networks.Of(c.Network, name)
+		if listed && known.Unread != "" {
+			bad(at, "%s cannot be run with this version: %s", known.Name, known.Unread)
+		}
+		real, ok := networks.ByChainID(id)
+		switch {
+		case c.Network == chain.Mainnet && listed && id != 0 && id != known.ChainID:
+			bad(at+".chain_id", "is %d; %s is %d", id, known.Name, known.ChainID)
+		case (c.Network == chain.Testnet || c.Network == chain.Local) && ok && real.Network == chain.Mainnet:
+			bad(at+".chain_id", "is %d, which is %s, while network is %s; set network to MAINNET or use the chain id of a test network", id, real.Name, c.Network)
+		}
+	}
+}
+
+// checkReviewed compares a mint with the list that comes with the program, which
+// knows some of the tokens there are.
+func (c Config) checkReviewed(m Mint, contract chain.Address, at string, errs *faults) {
+	network, is := networks.ByChainID(c.Chains[m.Chain].ChainID)
+	known, listed := network.ByContract(contract)
+	switch {
+	case m.Decimals < 0 || m.Decimals > 36:
+		errs.bad(at+".decimals", "is %d; it is between 0 and 36", m.Decimals)
+	case is && listed && m.Decimals != known.Decimals:
+		errs.bad(at+".decimals", "is %d; %s on %s has %d", m.Decimals, known.Symbol, network.Name, known.Decimals)
+	}
+	if c.Network == chain.Local {
+		return // it has tokens and ids of its own
+	}
+	if where, of, taken := networks.ByID(m.ID); taken && !(is && where.ChainID == network.ChainID && of.Contract == contract) {
+		errs.bad(at+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID, of.Symbol, where.Name, networks.OwnIDs)
 	}
 }
 

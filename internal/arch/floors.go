@@ -70,6 +70,7 @@ var places = []place{
 	{"internal/crash", words, 0},
 	{"internal/chain/chaintest", words, testOnly},
 	{"internal/chain/evm/evmtx", words, 0},
+	{"internal/networks", words, 0},
 
 	{"migrations", foundations, 0},
 	{"internal/pg", foundations, mayRand},

@@ -37,7 +37,7 @@ type commands struct {
 	Keys        keysCmd     `cmd:"" help:"Create, show, back up and restore the keys."`
 	Rescue      rescueCmd   `cmd:"" help:"Find and move the money of a seed of which neither database nor journal is left."`
 	Org         orgCmd      `cmd:"" help:"Create organizations."`
-	Config      configCmd   `cmd:"" help:"Check a configuration file."`
+	Config      configCmd   `cmd:"" help:"Check a configuration file, or print one to begin with."`
 }
 
 // streams are where a command writes.

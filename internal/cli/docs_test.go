@@ -78,27 +78,38 @@ func TestTheCommandsOfTheDocumentsAreTaken(t *testing.T) {
 			t.Errorf("%s quotes no command", file)
 		}
 		for _, m := range all {
-			node := parser.Model.Node
-			for _, word := range strings.Fields(m[1] + m[2]) {
-				if strings.HasPrefix(word, "--") {
-					name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
-					if !slices.ContainsFunc(slices.Concat(node.AllFlags(false)...), func(f *kong.Flag) bool { return f.Name == name }) {
-						t.Errorf("%s: %s: got no option --%s", file, m[0], name)
-					}
-					continue
-				}
-				at := slices.IndexFunc(node.Children, func(n *kong.Node) bool {
-					return n.Type == kong.CommandNode && slices.Contains(strings.Split(word, "|"), n.Name)
-				})
-				if at >= 0 {
-					node = node.Children[at]
-				} else if len(node.Children) > 0 && node.DefaultCmd == nil {
-					t.Errorf("%s: %s: got no command %s", file, m[0], word)
-				}
-			}
-			if node == parser.Model.Node {
-				t.Errorf("%s: %s names no command", file, m[0])
+			if wrong := taken(parser, strings.Fields(m[1]+m[2])); wrong != "" {
+				t.Errorf("%s: %s: %s", file, m[0], wrong)
 			}
 		}
 	}
+}
+
+// taken tells what of a command line is none of the program; "" when all is.
+// Alternatives have a bar between them.
+func taken(parser *kong.Kong, words []string) string {
+	node := parser.Model.Node
+	for _, word := range words {
+		if strings.HasPrefix(word, "--") {
+			for option := range strings.SplitSeq(word, "|") {
+				name, _, _ := strings.Cut(strings.TrimPrefix(option, "--"), "=")
+				if !slices.ContainsFunc(slices.Concat(node.AllFlags(false)...), func(f *kong.Flag) bool { return f.Name == name }) {
+					return "got no option --" + name
+				}
+			}
+			continue
+		}
+		at := slices.IndexFunc(node.Children, func(n *kong.Node) bool {
+			return n.Type == kong.CommandNode && slices.Contains(strings.Split(word, "|"), n.Name)
+		})
+		if at >= 0 {
+			node = node.Children[at]
+		} else if len(node.Children) > 0 && node.DefaultCmd == nil {
+			return "got no command " + word
+		}
+	}
+	if node == parser.Model.Node {
+		return "names no command"
+	}
+	return ""
 }

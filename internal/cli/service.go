@@ -38,15 +38,25 @@ func (s serve) Run(ctx context.Context, std streams) error {
 	return errors.Join(a.Run(ctx), a.Close())
 }
 
-type migrate struct{ installation }
+type migrate struct {
+	installation
+	OwnerURLFile string `name:"owner-url-file" type:"existingfile" help:"File with the owner's login, instead of one in the configuration, so that the service never has it."`
+}
 
 func (m migrate) Run(ctx context.Context, std streams) error {
 	conf, err := m.read()
 	if err != nil {
 		return err
 	}
+	if m.OwnerURLFile != "" {
+		url, err := os.ReadFile(m.OwnerURLFile)
+		if err != nil {
+			return fmt.Errorf("read the owner's login: %w", err)
+		}
+		conf.Database.OwnerURL = strings.TrimSpace(string(url))
+	}
 	if conf.Database.OwnerURL == "" {
-		return errors.New("database.owner_url: is missing; migrations run as the owner of the database")
+		return errors.New("database.owner_url: is missing; migrations run as the owner of the database: name a file with --owner-url-file")
 	}
 	if err := pg.Migrate(ctx, pg.Config{URL: conf.Database.URL, OwnerURL: conf.Database.OwnerURL}); err != nil {
 		return err
@@ -452,7 +462,27 @@ func (c orgCreate) Run(ctx context.Context, std streams) error {
 }
 
 type configCmd struct {
-	Check configCheck `cmd:"" help:"Check a configuration file and say everything that is wrong with it."`
+	Check  configCheck  `cmd:"" help:"Check a configuration file and say everything that is wrong with it."`
+	Sample configSample `cmd:"" help:"Print a configuration with comments, from the catalogue that comes with the program."`
+}
+
+type configSample struct {
+	Network chain.Network `default:"MAINNET" enum:"MAINNET,TESTNET,LOCAL" help:"MAINNET, TESTNET or LOCAL."`
+	Chain   []chain.Name  `placeholder:"NAME" help:"Chains, such as ETHEREUM,BASE; without it, all that this version can run."`
+	Policy  bool          `help:"Print the signer's policy that goes with it, instead."`
+}
+
+func (c configSample) Run(std streams) error {
+	print := app.Sample
+	if c.Policy {
+		print = app.SamplePolicy
+	}
+	text, err := print(c.Network, c.Chain...)
+	if err != nil {
+		return err
+	}
+	_, err = std.out.Write(text)
+	return err
 }
 
 type configCheck struct {

@@ -1,0 +1,167 @@
+package app
+
+import (
+	"bytes"
+	_ "embed" // the text of the sample
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/networks"
+	"github.com/cofferpay/coffer/internal/signer/local"
+)
+
+//go:embed sample.toml.tmpl
+var sampleText string
+
+var sampleTemplate = template.Must(template.New("sample").Funcs(template.FuncMap{
+	"finality": func(n networks.Network) string {
+		final := "what the nodes call finalized"
+		if n.Depth > 0 {
+			final = fmt.Sprintf("%d blocks deep", n.Depth)
+		}
+		return comment(fmt.Sprintf("%s. Final is %s: %s", n.Name, final, n.Why))
+	},
+	"lower": func(n chain.Name) string { return strings.ToLower(string(n)) },
+	"whole": func(a money.Amount, decimals int) string { return a.Decimal(decimals) },
+	"gwei":  func(a money.Amount) string { return a.Decimal(9) },
+	"pegged": func(m networks.Mint) bool {
+		return m.Contract != "" // every token of the list is a dollar
+	},
+}).Parse(sampleText))
+
+// Sample is a configuration with comments, for these chains or, when none is
+// named, for all of the network that this version can run. It is sound once the
+// files that it names are there.
+func Sample(network chain.Network, chains ...chain.Name) ([]byte, error) {
+	list, err := sampled(network, chains)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = sampleTemplate.Execute(&b, map[string]any{
+		"Network": string(network), "Local": network == chain.Local, "Test": network == chain.Testnet,
+		"Networks": list, "OwnIDs": networks.OwnIDs,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sample of %s: %w", network, err)
+	}
+	return remark.ReplaceAllFunc(b.Bytes(), func(line []byte) []byte {
+		m := remark.FindSubmatch(line)
+		return fmt.Appendf(nil, "%-*s # %s", remarkColumn, m[1], m[2])
+	}), nil
+}
+
+// remark is a setting with a comment behind it; those stand below one another.
+var remark = regexp.MustCompile(`(?m)^([^#\n].*?)  # (.*)$`)
+
+const (
+	remarkColumn = 40
+	commentWidth = 78
+)
+
+// comment breaks a text into lines of comment.
+func comment(text string) string {
+	var b strings.Builder
+	width := 0
+	for _, word := range strings.Fields(text) {
+		switch {
+		case width == 0:
+			b.WriteString("#")
+			width = 1
+		case width+1+len(word) > commentWidth:
+			b.WriteString("\n#")
+			width = 1
+		}
+		b.WriteString(" " + word)
+		width += 1 + len(word)
+	}
+	return b.String()
+}
+
+// Limits of the sample's policy, as multiples of what one payment may be.
+const (
+	organizationPayments = 5
+	overallPayments      = 12
+)
+
+// SamplePolicy is a signer's policy that goes with Sample: its limits are a place
+// to begin, and it names nothing that the sample does not.
+func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
+	list, err := sampled(network, chains)
+	if err != nil {
+		return nil, err
+	}
+	policy := local.Policy{Chains: map[chain.Name]local.ChainPolicy{}}
+	for _, n := range list {
+		fee, err := n.FeeCap.Mul(evm.GasLimitMax)
+		if err != nil {
+			return nil, fmt.Errorf("fee of %s: %w", n.Name, err)
+		}
+		of := local.ChainPolicy{SignerID: fmt.Sprint(n.ChainID), FeeMax: fee, GasMax: fee, Assets: map[chain.Address]local.Limit{}}
+		for _, m := range n.Mints {
+			limit := local.Limit{PaymentMax: m.PaymentMax}
+			for most, times := range map[*money.Amount]uint64{&limit.OrganizationMax: organizationPayments, &limit.OverallMax: overallPayments} {
+				if *most, err = m.PaymentMax.Mul(times); err != nil {
+					return nil, fmt.Errorf("limit of %s on %s: %w", m.Symbol, n.Name, err)
+				}
+			}
+			of.Assets[m.Contract] = limit
+		}
+		policy.Chains[n.Chain] = of
+	}
+	if err := policy.Check(); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(policy, json.Deterministic(true), jsontext.WithIndent("  "))
+	return append(text, '\n'), err
+}
+
+// localNetwork is a chain of a development node. The local world of this program
+// makes its own; this is for one that is there already.
+var localNetwork = networks.Network{
+	Network: chain.Local, Chain: chain.Ethereum, Name: "a development node", ChainID: 31337, Confirmations: 64, Finality: "FINALIZED",
+	Why:    "no block of it is worth anything.",
+	FeeCap: money.MustParse("500000000000"), TipCap: money.MustParse("3000000000"),
+	Mints: []networks.Mint{{
+		ID: 4, Symbol: "ETH", Name: "Ether", Decimals: 18,
+		MinDeposit: money.MustParse("10000000000000"), MinWithdraw: money.MustParse("10000000000000"), PaymentMax: money.MustParse("100000000000000000000"),
+	}},
+}
+
+// sampled are the networks that a sample is of.
+func sampled(network chain.Network, chains []chain.Name) ([]networks.Network, error) {
+	if network == chain.Local {
+		if len(chains) > 1 || len(chains) == 1 && chains[0] != chain.Ethereum {
+			return nil, fmt.Errorf("network LOCAL has a sample of ETHEREUM alone")
+		}
+		return []networks.Network{localNetwork}, nil
+	}
+	var list []networks.Network
+	for _, n := range networks.All() {
+		if n.Network == network && (len(chains) == 0 && n.Unread == "" || slices.Contains(chains, n.Chain)) {
+			list = append(list, n)
+		}
+	}
+	for _, name := range chains {
+		i := slices.IndexFunc(list, func(n networks.Network) bool { return n.Chain == name })
+		if i < 0 {
+			return nil, fmt.Errorf("%s is not a chain of %s that this version has in its list", name, network)
+		}
+		if why := list[i].Unread; why != "" {
+			return nil, fmt.Errorf("%s cannot be run with this version: %s", list[i].Name, why)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("network is %q; it is MAINNET, TESTNET or LOCAL", network)
+	}
+	return list, nil
+}
