@@ -147,10 +147,20 @@ func (s *stage) buried(ctx context.Context) error {
 		}
 		return errors.Join(s.later(ctx), s.startSigner(ctx))
 	}
-	if err := s.service.killed(ctx); err != nil {
+	at, start := s.service, s.startService
+	if s.second != nil {
+		// Either of the two may have been the one at the point.
+		select {
+		case <-s.second.done:
+			at, start = s.second, s.startSecond
+		case <-s.service.done:
+		case <-time.After(dieMax):
+		}
+	}
+	if err := at.killed(ctx); err != nil {
 		return err
 	}
-	return errors.Join(s.later(ctx), s.startService(ctx), s.expire(ctx))
+	return errors.Join(s.later(ctx), start(ctx), s.expire(ctx))
 }
 
 func (s *stage) later(ctx context.Context) error {

@@ -332,7 +332,7 @@ func rescanned(ctx context.Context, s *stage) error {
 	return deposit1(ctx, s)
 }
 
-// twoWalkers has a second service alive, which waits for the first to fall.
+// twoWalkers has a second service alive: one walks, the other waits for it to fall.
 func twoWalkers(ctx context.Context, s *stage) error {
 	if err := s.startSecond(ctx); err != nil {
 		return err
