@@ -36,6 +36,7 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 		missing []finality.Shortfall
 		open    string
 		gone    report.Reversals
+		asked   []report.Question
 		mints   mint.Catalogue
 	)
 	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -49,6 +50,9 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 			return err
 		}
 		if gone, err = report.Reversed(ctx, tx, c.Chain); err != nil {
+			return err
+		}
+		if asked, err = report.Questions(ctx, tx, c.Chain); err != nil {
 			return err
 		}
 		mints, err = mint.All(ctx, tx)
@@ -75,11 +79,23 @@ func (c chainBreaks) Run(ctx context.Context, std streams) error {
 		}
 		fmt.Fprintf(std.out, "missing   wallet %s of %s: fund TREASURY with %s\n", m.WalletID, m.OrgID, amountOf(mints, m.MintID, units))
 	}
+	for _, q := range asked {
+		fmt.Fprintln(std.out, inQuestion(mints, q))
+	}
 	if open == "" {
 		open = "nothing"
 	}
 	fmt.Fprintf(std.out, "open      %s\n", open)
 	return nil
+}
+
+// inQuestion tells what an order waits for whose block is gone.
+func inQuestion(mints mint.Catalogue, q report.Question) string {
+	waits := "was not looked at yet"
+	if q.WaitsFor != "" {
+		waits = fmt.Sprintf("waits for %s: %s", q.WaitsFor, q.Why)
+	}
+	return fmt.Sprintf("question  %s %s  %s  for %s, %s by %s\n  %s", q.Purpose, q.OrderID, amountOf(mints, q.MintID, q.Amount), q.Owner, q.Status, q.TxHash, waits)
 }
 
 // amountOf is an amount with its symbol; an unknown mint shows atomic units.

@@ -127,9 +127,13 @@ func (d *Desk) Round(ctx context.Context) (busy bool, err error) {
 	var wallets []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
-			SELECT wallet_id FROM dispatch_orders
-			WHERE chain = $1 AND (status IN ('SLOTTED', 'SIGNED', 'BROADCAST') OR status = 'QUEUED' AND attempt_after <= $2)
-			GROUP BY wallet_id ORDER BY min(created_at)`, d.chain.Name, tx.Now)
+			SELECT wallet_id FROM (
+				SELECT wallet_id, created_at FROM dispatch_orders
+				WHERE chain = $1 AND (status IN ('SLOTTED', 'SIGNED', 'BROADCAST') OR status = 'QUEUED' AND attempt_after <= $2)
+				UNION ALL
+				SELECT o.wallet_id, o.created_at FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)
+				WHERE q.chain = $1 AND o.attempt_after <= $2
+			) AS open GROUP BY wallet_id ORDER BY min(created_at)`, d.chain.Name, tx.Now)
 		if err != nil {
 			return err
 		}
@@ -186,15 +190,20 @@ func (d *Desk) alarm(ctx context.Context, orderID, what string, args ...any) {
 }
 
 // wallet takes one wallet's orders a step on: what has a slot first, in the
-// order of the nonces, then the queue.
+// order of the nonces, then the queue. Before all that comes what ended on a proof
+// that is dead: its nonces are the lowest.
 func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err error) {
 	var (
 		from  wallet.Wallet
+		gone  []question
 		open  []slot
 		limit int
 	)
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		if from, err = wallet.ByID(ctx, tx, walletID); err != nil {
+			return err
+		}
+		if gone, err = questions(ctx, tx, d.chain.Name, walletID); err != nil {
 			return err
 		}
 		open, err = openSlots(ctx, tx, d.chain.Name, walletID)
@@ -203,10 +212,19 @@ func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err erro
 	if err != nil {
 		return false, err
 	}
+	busy, unanswered := d.answer(ctx, from, gone)
 	if len(open) > 0 {
-		if busy, err = d.follow(ctx, from, open); err != nil || busy {
-			return busy, err
+		followed, err := d.follow(ctx, from, open)
+		busy = busy || followed
+		if err != nil {
+			return busy, errors.Join(unanswered, err)
 		}
+	}
+	if busy || unanswered != nil {
+		return busy, unanswered
+	}
+	if slices.ContainsFunc(gone, func(q question) bool { return q.WaitingFor != WantPerson }) {
+		return busy, nil // a later nonce could not be mined anyway
 	}
 	if slices.ContainsFunc(open, func(s slot) bool { return s.FundsPending }) {
 		return busy, nil // what the wallet holds may be promised to restored orders

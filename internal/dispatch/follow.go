@@ -76,7 +76,10 @@ func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot
 		if s.Nonce < acct.Latest {
 			moved, err = d.settle(ctx, from, s, acct)
 		} else {
-			moved, err = d.push(ctx, from, s, s.Nonce == acct.Latest)
+			// A fork may have taken back what had used its nonce.
+			if err = d.absence(ctx, s, nil); err == nil {
+				moved, err = d.push(ctx, from, s, s.Nonce == acct.Latest)
+			}
 		}
 		busy = busy || moved
 		if errors.Is(err, errLost) {
@@ -509,22 +512,27 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	return true, d.end(ctx, from, s, *out, proof)
 }
 
-// absent is a used nonce without a transaction of ours. A provider may lag, so
-// it has to stay so for a while, at a final nonce, before it counts as foreign. The
-// row remembers since when: a service that is restarted again and again would
-// otherwise never come to the end of the while.
+// absent is a used nonce without a transaction of ours.
 func (d *Desk) absent(ctx context.Context, from wallet.Wallet, s slot, acct chain.Account) error {
+	if foreign, err := d.foreign(ctx, s, acct); err != nil || !foreign {
+		return err
+	}
+	return d.freezeWallet(ctx, from, fmt.Sprintf("nonce %d is used on the chain, and by none of the transactions of order %s", s.Nonce, s.ID))
+}
+
+// foreign tells whether a used nonce that has no transaction of ours counts as
+// somebody else's. A provider may lag, so it has to stay so for a while, at a final
+// nonce. The row remembers since when: a service that is restarted again and again
+// would otherwise never come to the end of the while.
+func (d *Desk) foreign(ctx context.Context, s slot, acct chain.Account) (bool, error) {
 	if s.Nonce >= acct.Final {
-		return d.absence(ctx, s, nil)
+		return false, d.absence(ctx, s, nil)
 	}
 	now := d.db.Clock()().UTC()
 	if s.AbsentSince == nil {
-		return d.absence(ctx, s, &now)
+		return false, d.absence(ctx, s, &now)
 	}
-	if now.Sub(*s.AbsentSince) < d.conf.ForeignAfter {
-		return nil
-	}
-	return d.freezeWallet(ctx, from, fmt.Sprintf("nonce %d is used on the chain, and by none of the transactions of order %s", s.Nonce, s.ID))
+	return now.Sub(*s.AbsentSince) >= d.conf.ForeignAfter, nil
 }
 
 // absence writes down since when a slot's transaction is missing, or nil that it is not.

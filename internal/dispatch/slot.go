@@ -73,10 +73,13 @@ func (s slot) superseded(a attempt) bool {
 
 // committed is the order as a freeze sees it once it has a slot: a customer's
 // freeze comes too late then, because an empty slot would hold up every payment
-// of the wallet behind it.
+// of the wallet behind it. One that has ended and is sent again is a payment anew:
+// the customer may be frozen because the fork took their deposit.
 func (s slot) committed() Order {
 	o := s.Order
-	o.CustomerID = ""
+	if s.Status != Paid && s.Status != Failed {
+		o.CustomerID = ""
+	}
 	return o
 }
 

@@ -21,6 +21,7 @@ type Shown struct {
 	Address      chain.Address // of the wallet that pays
 	Nonce        *uint64       // nil without a slot
 	GasReserved  money.Amount  // native units
+	InQuestion   bool          // ended on a block that finality has taken back
 	FundsPending bool          // restored, and its funds are still to be found again
 	Said         string        // what stood in its way last, or ""
 	Answer       string        // what the providers last said to its newest bytes, or ""
@@ -84,7 +85,11 @@ func (s Shown) WaitsFor() string {
 		return because("a final block")
 	case Stuck:
 		return "a person: it contradicts itself on the chain; see coffer dispatch resolve"
-	case Paid, Failed, Withdrawn:
+	case Paid, Failed:
+		if s.InQuestion {
+			return because("a block that is final, as the one that ended it is gone")
+		}
+	case Withdrawn:
 	}
 	return "nothing"
 }
@@ -94,6 +99,7 @@ const selectShown = `
 		o.contract, o.amount, coalesce(o.customer_id, ''), o.key_hash, o.status, coalesce(o.waiting_for, ''), o.created_at,
 		w.address, s.nonce, coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
 		coalesce(o.tx_hash, a.tx_hash, ''), o.fee, o.ended_at,
+		o.order_id IN (SELECT order_id FROM dispatch_in_question),
 		a.version, a.act, coalesce(a.made_for, ''), a.gas_limit, a.tip_cap, a.fee_cap, coalesce(a.tx_hash, ''), a.created_at, a.sent_at, a.last_sent_at
 	FROM dispatch_orders o JOIN wallets w USING (wallet_id) LEFT JOIN dispatch_slots s USING (order_id)
 	LEFT JOIN LATERAL (SELECT * FROM dispatch_attempts a WHERE a.order_id = o.order_id ORDER BY a.version DESC LIMIT 1) a ON true`
@@ -106,7 +112,7 @@ func scanShown(row pgx.CollectableRow) (Shown, error) {
 	var gas *uint64
 	var tip, most *money.Amount
 	var created *time.Time
-	err := row.Scan(append(s.columns(), &s.Address, &s.Nonce, &s.GasReserved, &s.FundsPending, &s.Said, &s.Answer, &s.Hash, &s.Fee, &s.EndedAt,
+	err := row.Scan(append(s.columns(), &s.Address, &s.Nonce, &s.GasReserved, &s.FundsPending, &s.Said, &s.Answer, &s.Hash, &s.Fee, &s.EndedAt, &s.InQuestion,
 		&version, &act, &t.MadeFor, &gas, &tip, &most, &t.Hash, &created, &t.SentAt, &t.LastSent)...)
 	if err != nil || version == nil {
 		return s, err
@@ -117,11 +123,11 @@ func scanShown(row pgx.CollectableRow) (Shown, error) {
 	return s, nil
 }
 
-// Open are the orders that have not ended, by chain, wallet and nonce, each with its
+// Open are the orders that have not ended, or ended on a block that is gone, by chain, wallet and nonce, each with its
 // newest transaction. At most limit; more says that there are others.
 func Open(ctx context.Context, tx pg.Tx, limit int) (open []Shown, more bool, err error) {
 	rows, err := tx.Query(ctx, selectShown+`
-		WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')
+		WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR o.order_id IN (SELECT order_id FROM dispatch_in_question)
 		ORDER BY o.chain, o.wallet_id, s.nonce NULLS LAST, o.created_at, o.order_id LIMIT $1`, limit+1)
 	if err == nil {
 		open, err = pgx.CollectRows(rows, scanShown)

@@ -55,15 +55,21 @@ type Concerned interface {
 // nothing is credited or ended on its proofs. Call it before any other lock. The
 // walk goes on meanwhile.
 func Hold(ctx context.Context, tx pg.Tx, ch chain.Name) (broken bool, err error) {
-	var parted bool
+	parted, err := Parted(ctx, tx, ch)
+	if err != nil || parted {
+		return parted, err
+	}
+	return freeze.FinalityBroken(ctx, tx, ch)
+}
+
+// Parted is Hold for what ended before and is only proven anew: that needs a
+// decision and not the end of the freeze.
+func Parted(ctx context.Context, tx pg.Tx, ch chain.Name) (parted bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT parted_above IS NOT NULL FROM scan_cursors WHERE chain = $1 FOR KEY SHARE`, ch).Scan(&parted)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return false, fmt.Errorf("hold the finality of %s: %w", ch, err)
 	}
-	if parted {
-		return true, nil
-	}
-	return freeze.FinalityBroken(ctx, tx, ch)
+	return parted, nil
 }
 
 // Proof is the proof that counts of a block, or 0 when there is none.

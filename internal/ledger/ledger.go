@@ -99,6 +99,7 @@ const (
 	WithdrawalEnd   CauseKind = "WITHDRAWAL_END"   // the withdrawal, settled or released
 	Transfer        CauseKind = "TRANSFER"         // the transfer between customers and products
 	NetworkFee      CauseKind = "NETWORK_FEE"      // the dispatch order
+	FeeChange       CauseKind = "FEE_CHANGE"       // the dispatch order, and after a slash the fork in which its transaction cost something else
 	Restore         CauseKind = "RESTORE"          // the restored withdrawal, with /1, /2, … for what is taken later
 )
 

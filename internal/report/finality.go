@@ -86,3 +86,31 @@ func Reversed(ctx context.Context, tx pg.Tx, ch chain.Name) (Reversals, error) {
 	}
 	return found, nil
 }
+
+// Question is an order that ended on a block that is gone.
+type Question struct {
+	OrderID, Purpose string
+	Owner            string // the customer and organization, or the organization
+	MintID           int
+	Amount           money.Amount
+	Status           string // as the books have it
+	TxHash           string // of the transaction that ended it
+	WaitsFor, Why    string // "" before it was looked at
+}
+
+// Questions are the orders of a chain that are in question, oldest first.
+func Questions(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Question, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT o.order_id, o.purpose, coalesce(o.customer_id || ' of ', '') || o.org_id, o.mint_id, o.amount, o.status, o.tx_hash,
+			coalesce(o.waiting_for, ''), coalesce(o.last_error, '')
+		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)
+		WHERE q.chain = $1 ORDER BY o.created_at, o.order_id`, ch)
+	if err != nil {
+		return nil, fmt.Errorf("read the orders in question on %s: %w", ch, err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Question])
+	if err != nil {
+		return nil, fmt.Errorf("read the orders in question on %s: %w", ch, err)
+	}
+	return found, nil
+}

@@ -40,7 +40,7 @@ var checks = []Check{
 			('dispatch_slots', 'dispatch_slots_keep'), ('dispatch_accounts', 'dispatch_accounts_forward'),
 			('sweeps', 'sweeps_keep'), ('gas_top_ups', 'gas_top_ups_keep'),
 			('transfers', 'transfers_append_only'),
-			('ledger_transfers', 'ledger_transfers_of_cause'), ('deposits', 'deposits_posted'),
+			('ledger_transfers', 'ledger_transfers_of_cause'), ('ledger_transfers', 'ledger_transfers_of_fee_change'), ('deposits', 'deposits_posted'),
 			('withdrawals', 'withdrawals_begin'), ('withdrawals', 'withdrawals_move'),
 			('dispatch_orders', 'dispatch_orders_begin'), ('dispatch_orders', 'dispatch_orders_move'),
 			('sweeps', 'sweeps_as_ordered'), ('gas_top_ups', 'gas_top_ups_as_ordered'),
@@ -422,15 +422,20 @@ var checks = []Check{
 
 	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", sql: `
 		WITH posted AS (
-			SELECT t.cause_id, min(t.org_id) AS org_id, count(*) AS legs,
-				sum(t.amount) FILTER (WHERE (d.kind, c.kind) = ('GAS', 'CUSTODY') AND m.contract = '') AS paid,
-				sum(t.amount) FILTER (WHERE (d.kind, c.kind) = ('FEES_DUE', 'FEES_BILLED') AND m.contract = '') AS due,
+			-- With /1, /2, … what it has cost more or less after its block was gone.
+			SELECT split_part(t.cause_id, '/', 1) AS cause_id, min(t.org_id) AS org_id,
+				count(*) - 2 * (count(DISTINCT t.cause_id) - 1) AS legs,
+				sum(CASE WHEN (d.kind, c.kind) = ('GAS', 'CUSTODY') THEN t.amount WHEN (d.kind, c.kind) = ('CUSTODY', 'GAS') THEN -t.amount END)
+					FILTER (WHERE m.contract = '') AS paid,
+				sum(CASE WHEN (d.kind, c.kind) = ('FEES_DUE', 'FEES_BILLED') THEN t.amount
+					WHEN (d.kind, c.kind) = ('FEES_BILLED', 'FEES_DUE') THEN -t.amount END)
+					FILTER (WHERE m.contract = '') AS due,
 				min(m.chain) AS chain
 			FROM ledger_transfers t
 			JOIN ledger_accounts d ON d.account_id = t.debit_account
 			JOIN ledger_accounts c ON c.account_id = t.credit_account
 			JOIN mints m ON m.mint_id = t.mint_id
-			WHERE t.cause_kind = 'NETWORK_FEE' GROUP BY 1),
+			WHERE t.cause_kind IN ('NETWORK_FEE', 'FEE_CHANGE') GROUP BY 1),
 		ended AS (SELECT * FROM dispatch_orders WHERE status IN ('PAID', 'FAILED'))
 		SELECT coalesce(o.org_id, p.org_id), 'order ' || coalesce(o.order_id, p.cause_id),
 			CASE WHEN o.order_id IS NULL THEN 'a fee was posted and the order has not ended'
@@ -442,6 +447,16 @@ var checks = []Check{
 		WHERE o.order_id IS NULL OR f.proof_id IS NULL
 			OR o.fee <> coalesce(p.paid, 0) OR o.fee <> coalesce(p.due, 0)
 			OR p.cause_id IS NOT NULL AND (p.legs, p.org_id, p.chain) IS DISTINCT FROM (2::bigint, o.org_id, o.chain)`},
+
+	{ID: "I-17-question", Promise: "an order that ended on a block that is gone is listed until it is proven again", open: `
+		SELECT o.org_id, 'order ' || o.order_id, format('is %s on a block that is gone and waits for %s: %s', o.status, coalesce(o.waiting_for, 'a look'), coalesce(o.last_error, ''))
+		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id)`, sql: `
+		SELECT o.org_id, 'order ' || o.order_id, format('is %s on a block that is gone, and nothing lists it', o.status)
+		FROM dispatch_orders o LEFT JOIN finality_live p ON p.proof_id = o.proof_id LEFT JOIN dispatch_in_question q ON q.order_id = o.order_id
+		WHERE o.status IN ('PAID', 'FAILED') AND o.proof_id IS NOT NULL AND p.proof_id IS NULL AND q.order_id IS NULL
+		UNION ALL
+		SELECT q.org_id, 'order ' || q.order_id, 'is listed as in question, and its proof is alive'
+		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id) JOIN finality_live p ON p.proof_id = o.proof_id`},
 
 	{ID: "I-36-deposit", Promise: "every credit to a customer was told once, and nothing was told that was not credited", sql: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),

@@ -55,6 +55,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a deposit in another leg":           {moved("DEPOSIT", "dep_token", "1", "CUSTODY", "CUSTOMER", "1000", "1"), "ledger_transfers_legs"},
 		"a fee of an order that goes on":     {moved("NETWORK_FEE", "wd_out", "2", "GAS", "CUSTODY", "1", "0"), "ledger_transfers_of_cause"},
 		"a third leg of a fee":               {moved("NETWORK_FEE", "wd_paid", "2", "GAS", "CUSTODY", "7", "2"), "ledger_transfers_legs"},
+		"a fee that changes for nothing":     {moved("FEE_CHANGE", "wd_paid/1", "2", "GAS", "CUSTODY", "1", "0"), "ledger_transfers_of_fee_change"},
+		"an end on another proof":            {`UPDATE dispatch_orders SET proof_id = (SELECT max(proof_id) FROM finality_live) WHERE order_id = 'wd_paid'`, "dispatch_orders_end_fixed"},
 		"a debt of nobody":                   {moved("RESTORE", "wd_none", "1", "CUSTODY", "CUSTOMER", "5", "0"), "ledger_transfers_of_cause"},
 		"a debt for what was not restored":   {moved("RESTORE", "wd_out/1", "1", "CUSTOMER", "CUSTODY", "5", "0"), "ledger_transfers_of_cause"},
 

@@ -170,6 +170,10 @@ var tamperings = []struct {
 	{"I-17", "a fee not billed", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid' AND leg = 1`}},
 	{"I-17", "another fee than was paid", []string{`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'wd_paid'`}},
 	{"I-17", "a fee of an order that goes on", []string{`UPDATE ledger_transfers SET cause_id = 'wd_out' WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid'`}},
+	{"I-17-question", "an end on a dead proof that nothing lists", []string{
+		`UPDATE dispatch_orders SET proof_id = (SELECT proof_id FROM finality_proofs WHERE hash = 'h10gone') WHERE order_id = 'wd_paid'`,
+		`UPDATE finality_breaks SET tip_height = 9, ancestor_height = 8`,
+	}},
 	{"I-17", "an end without a proof", []string{`DELETE FROM finality_proofs WHERE height = 13`}},
 	{"I-36-deposit", "a credit that nobody heard of", []string{`DELETE FROM events WHERE resource_id = 'dep_token'`}},
 	{"I-36-deposit", "a credit told twice", []string{
@@ -392,5 +396,28 @@ func TestWhatIsMissingIsCountedAndIsNoBreach(t *testing.T) {
 	i := slices.IndexFunc(r.Outcomes, func(o Outcome) bool { return o.ID == "I-14-short" })
 	if o := r.Outcomes[i]; o.Breaches != 0 || !strings.Contains(o.Note, "1 open") || !strings.Contains(o.Note, "lacks 200") {
 		t.Errorf("got %+v, want no breach and 200 that are missing", o)
+	}
+}
+
+// Rule WD-18: an order that ended on a block that is gone is no breach while it is
+// in sight, and what it has cost more later belongs to its fee.
+func TestAnOrderInQuestionIsListedAndIsNoBreach(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	r, err := h.tampered(
+		`UPDATE dispatch_orders SET proof_id = (SELECT proof_id FROM finality_proofs WHERE hash = 'h10gone'), waiting_for = 'FREEZE' WHERE order_id = 'wd_paid'`,
+		`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'wd_paid'`,
+		`UPDATE address_funds SET gas = gas - 1 WHERE wallet_id = 'we_tre' AND mint_id = 2`,
+		`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+			SELECT org_id, mint_id, debit_account, credit_account, 1, 'FEE_CHANGE', cause_id || '/1', leg, created_at
+			FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid'`,
+		`UPDATE ledger_balances SET balance = balance - 1 WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'GAS' AND mint_id = 2)`,
+	)
+	if err != nil || !r.OK() {
+		t.Errorf("got %+v %v, want no breach", r.Breaches, err)
+	}
+	i := slices.IndexFunc(r.Outcomes, func(o Outcome) bool { return o.ID == "I-17-question" })
+	if o := r.Outcomes[i]; !strings.Contains(o.Note, "1 open") || !strings.Contains(o.Note, "wd_paid is PAID on a block that is gone and waits for FREEZE") {
+		t.Errorf("got %+v, want wd_paid listed", o)
 	}
 }

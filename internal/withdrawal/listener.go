@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/webhook"
@@ -153,6 +154,15 @@ func (s *Service) final(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispa
 	return s.step(ctx, tx, o.OrgID, o.ID, from, to, `
 		tx_hash = $5, replaced_tx_hashes = $6, chain_status = $7, network_fee = $8, completed_at = $9, failure_reason = nullif($10, '')`,
 		e.Hash, others, chainStatus, e.Fee, tx.Now, reason)
+}
+
+// Repriced implements dispatch.Repricer. Nothing is told: the payment is what it was.
+func (*Service) Repriced(ctx context.Context, tx pg.Tx, o dispatch.Order, fee money.Amount) error {
+	_, err := tx.Exec(ctx, `UPDATE withdrawals SET network_fee = $3 WHERE org_id = $1 AND withdrawal_id = $2`, o.OrgID, o.ID, fee)
+	if err != nil {
+		return fmt.Errorf("keep the fee of withdrawal %s: %w", o.ID, err)
+	}
+	return nil
 }
 
 // Refused implements dispatch.Listener: the signer's policy said no, or the chain

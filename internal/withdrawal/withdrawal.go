@@ -42,7 +42,10 @@ type Service struct {
 }
 
 // The service hears of its payments from dispatch.
-var _ dispatch.Listener = (*Service)(nil)
+var (
+	_ dispatch.Listener = (*Service)(nil)
+	_ dispatch.Repricer = (*Service)(nil)
+)
 
 func (s *Service) priceAgeMax() time.Duration {
 	if s.PriceAgeMax > 0 {

@@ -76,6 +76,7 @@ type world struct {
 	// waits for another's nonce when a fork takes it away.
 	payers   []*ecdsa.PrivateKey
 	ann      wallet.Wallet
+	eve      wallet.Wallet // of the scenes that have her
 	treasury wallet.Wallet
 	asked    int // withdrawals so far
 
@@ -325,7 +326,11 @@ func (w *world) withdrawal(id string) webhook.Withdrawal {
 
 // ours are the addresses whose keys the signer holds, as the oracle writes them.
 func (w *world) ours() map[string]bool {
-	return map[string]bool{strings.ToLower(string(w.ann.Address)): true, strings.ToLower(string(w.treasury.Address)): true}
+	all := map[string]bool{strings.ToLower(string(w.ann.Address)): true, strings.ToLower(string(w.treasury.Address)): true}
+	if w.eve.Address != "" {
+		all[strings.ToLower(string(w.eve.Address))] = true
+	}
+	return all
 }
 
 // agree compares the books with themselves, with the balances of the chain, and

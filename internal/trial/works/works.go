@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/scan"
@@ -60,7 +61,9 @@ func Wire(p Plan) *Works {
 	w := &Works{Chains: chain.Chains{p.Chain.Name: p.Chain}, Book: wallet.New(p.DB, p.Signer, p.Attest)}
 	w.Pay = &withdrawal.Service{DB: p.DB, Chains: w.Chains, Wallets: w.Book, Prices: p.Prices}
 	w.Deposits = deposit.New(p.DB, w.Book, p.Prices, p.Log)
-	w.Walk = scan.New(p.DB, scan.Config{Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start}, w.Deposits, p.Log)
+	w.Walk = scan.New(p.DB, scan.Config{
+		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start, Concerned: []finality.Concerned{w.Deposits},
+	}, w.Deposits, p.Log)
 	w.Out = dispatch.New(p.DB, p.Chain, p.Signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: w.Pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
 	}, p.Dispatch, p.Log)
