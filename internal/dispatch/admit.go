@@ -106,7 +106,7 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 		return false, d.wait(ctx, o, WantFreeze, money.Zero, reason)
 	}
 	if short := missing(o.Amount, funds.Spendable()); o.Purpose == signer.Payment && !short.IsZero() {
-		return false, d.wait(ctx, o, WantFunds, short, "the wallet does not hold the amount yet")
+		return false, d.lacks(ctx, o, WantFunds, o.MintID, o.Amount, "the wallet does not hold the amount yet")
 	}
 
 	fees, err := d.chain.Sender.Quote(ctx, o.payment(from.Address))
@@ -120,7 +120,7 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 	case err != nil:
 		// A wallet that has no gas on the chain cannot be simulated either.
 		if gas.GasSpendable().IsZero() {
-			return false, d.wait(ctx, o, WantGas, money.Units(1), "the wallet has no gas yet: "+err.Error())
+			return false, d.lacks(ctx, o, WantGas, native, money.Units(1), "the wallet has no gas yet: "+err.Error())
 		}
 		return false, d.wait(ctx, o, WantChain, money.Zero, err.Error())
 	}
@@ -132,7 +132,7 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 		return false, fmt.Errorf("fee of order %s: %w", o.ID, err)
 	}
 	if short := missing(need, gas.GasSpendable()); !short.IsZero() {
-		return false, d.wait(ctx, o, WantGas, short, "the wallet cannot pay the fee yet")
+		return false, d.lacks(ctx, o, WantGas, native, need, "the wallet cannot pay the fee yet")
 	}
 
 	crash.Point("W05")
@@ -317,24 +317,53 @@ const (
 // wait leaves an order in the queue and writes down why, unless it was to be
 // looked at again since it was read: then what was read is old.
 func (d *Desk) wait(ctx context.Context, o Order, want Want, short money.Amount, why string) error {
+	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.leave(ctx, tx, o, want, short, why) })
+}
+
+// lacks leaves an order in the queue because its wallet has less of a mint than need.
+// How much is missing is what a top-up or a sweep brings, so it is asked again of the
+// books under the lock that Brought takes: what was read before the chain was asked
+// may be old, and money would be brought that has come. No time tells that, for what
+// brings it has the time at which its transaction began. What has come has the order
+// looked at again.
+func (d *Desk) lacks(ctx context.Context, o Order, want Want, mintID int, need money.Amount, why string) error {
+	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if _, err := lockOrder(ctx, tx, o.ID); err != nil {
+			return err
+		}
+		funds, err := wallet.FundsOf(ctx, tx, o.WalletID, mintID)
+		if err != nil {
+			return err
+		}
+		have := funds.Spendable()
+		if want == WantGas {
+			have = funds.GasSpendable()
+		}
+		short := missing(need, have)
+		if short.IsZero() {
+			return d.leave(ctx, tx, o, WantNothing, short, "what it lacked has come")
+		}
+		return d.leave(ctx, tx, o, want, short, why)
+	})
+}
+
+func (d *Desk) leave(ctx context.Context, tx pg.Tx, o Order, want Want, short money.Amount, why string) error {
 	if o.WaitingFor != want {
 		d.log.Info("order waits", "order", o.ID, "for", string(want), "short", short.String(), "why", why)
 	}
-	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		next := d.conf.RetryAfter
-		if want == WantSimulation {
-			// It may stay so for days: the longer it has, the less often it is looked at.
-			next = max(next, min(tx.Now.Sub(o.CreatedAt)/simulateAgain, simulateMax))
-		}
-		_, err := tx.Exec(ctx, `
-			UPDATE dispatch_orders SET waiting_for = nullif($2, ''), short_by = $3, last_error = $4, attempt_after = $5
-			WHERE order_id = $1 AND status = 'QUEUED' AND attempt_after <= $6`,
-			o.ID, want, nothingIsNull(short), bounded(why), tx.Now.Add(next), o.readAt)
-		if err != nil {
-			return fmt.Errorf("order %s waits: %w", o.ID, err)
-		}
-		return nil
-	})
+	next := d.conf.RetryAfter
+	if want == WantSimulation {
+		// It may stay so for days: the longer it has, the less often it is looked at.
+		next = max(next, min(tx.Now.Sub(o.CreatedAt)/simulateAgain, simulateMax))
+	}
+	_, err := tx.Exec(ctx, `
+		UPDATE dispatch_orders SET waiting_for = nullif($2, ''), short_by = $3, last_error = $4, attempt_after = $5
+		WHERE order_id = $1 AND status = 'QUEUED' AND attempt_after <= $6`,
+		o.ID, want, nothingIsNull(short), bounded(why), tx.Now.Add(next), o.readAt)
+	if err != nil {
+		return fmt.Errorf("order %s waits: %w", o.ID, err)
+	}
+	return nil
 }
 
 func nothingIsNull(a money.Amount) *money.Amount {

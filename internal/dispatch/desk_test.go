@@ -729,6 +729,47 @@ func TestOrdersWaitForFundsAndForGasAndSayHowMuchIsMissing(t *testing.T) {
 	b.agree(b.treasury)
 }
 
+// quoting is a chain on which something happens while it is asked for a quote.
+type quoting struct {
+	chain.Sender
+	amid func()
+}
+
+func (q quoting) Quote(ctx context.Context, p chain.Payment) (chain.Fees, error) {
+	q.amid()
+	return q.Sender.Quote(ctx, p)
+}
+
+// Whatever the clock says: the transaction that brings it may have begun before the
+// order was read, and commits after that.
+func TestWhatCameWhileTheChainWasAskedIsNotBroughtAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, 0, 100)
+	b.place(b.order("wd_1", sim.Address("customer"), 50))
+	ch := b.chain.Configured()
+	came := false
+	ch.Sender = quoting{ch.Sender, func() {
+		if came {
+			return
+		}
+		came = true
+		b.give(b.treasury, coin, 0)
+		b.system(func(ctx context.Context, tx pg.Tx) error {
+			tx.Now = tx.Now.Add(-time.Second)
+			return dispatch.Brought(ctx, tx, b.treasury.ID, chain.Ethereum, dispatch.WantGas)
+		})
+	}}
+	b.desk = dispatch.New(b.db, ch, b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	b.round()
+	if s, waits := b.status("wd_1"); s == dispatch.Queued && waits == string(dispatch.WantGas) || !came {
+		t.Errorf("got %v waiting for %q, want nothing asked for that has come", s, waits)
+	}
+	b.clock.move(time.Minute)
+	b.round()
+	b.wantStatus("wd_1", dispatch.Broadcast)
+}
+
 func TestTheSignersRefusalTakesNoSlotAndMayBeAskedAgain(t *testing.T) {
 	t.Parallel()
 	policy := open()

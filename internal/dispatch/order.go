@@ -203,14 +203,17 @@ func StillShort(ctx context.Context, tx pg.Tx, orderID string, want Want) (bool,
 }
 
 // Brought has the orders of a wallet that wait for this looked at again, because
-// what they lacked has come. Until then they lack nothing that is known.
+// what they lacked has come. Until then they lack nothing that is known. It locks
+// the others that are queued as well: one that is about to say that it lacks this
+// has said so before, or sees what came.
 func Brought(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, want Want) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE dispatch_orders SET waiting_for = NULL, short_by = NULL, attempt_after = $4
-		WHERE order_id IN (
-			SELECT order_id FROM dispatch_orders
-			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3
-			ORDER BY order_id FOR UPDATE)`, walletID, name, want, tx.Now)
+		SELECT FROM dispatch_orders WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' ORDER BY order_id FOR UPDATE`, walletID, name)
+	if err == nil {
+		_, err = tx.Exec(ctx, `
+			UPDATE dispatch_orders SET waiting_for = NULL, short_by = NULL, attempt_after = $4
+			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3`, walletID, name, want, tx.Now)
+	}
 	if err != nil {
 		return fmt.Errorf("have the orders of wallet %s looked at again: %w", walletID, err)
 	}
