@@ -112,9 +112,11 @@ func Standing(ctx context.Context, tx pg.Tx, of Of) (*Freeze, error) {
 
 // Standings are the freezes that stop something of an organization, of these
 // customers of it, or of everybody: what Standing looks through, for many at
-// once. The answer is there when the batch was sent.
+// once. It holds new freezes out as Hold does, so it comes before any lock that a
+// payment takes. The answer is there when the batch was sent.
 func Standings(b *pgx.Batch, org string, customers []string) *Board {
 	board := &Board{}
+	pg.QueueShare(b, gate)
 	b.Queue(`
 		SELECT `+columns+` FROM freezes
 		WHERE lifted_at IS NULL AND (

@@ -110,11 +110,17 @@ func closeSoon(conn *pgx.Conn) {
 // commit after it, and what had not seen it has committed before. A gate comes before
 // every row that both sides lock.
 func Share(ctx context.Context, tx Tx, gate string) error {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1)`, lockKey("gate "+gate)); err != nil {
+	if _, err := tx.Exec(ctx, shareGate, lockKey("gate "+gate)); err != nil {
 		return fmt.Errorf("share the gate %s: %w", gate, err)
 	}
 	return nil
 }
+
+// QueueShare is Share as part of a batch: what is queued after it reads behind the
+// gate, for each statement of a transaction sees what committed before it began.
+func QueueShare(b *pgx.Batch, gate string) { b.Queue(shareGate, lockKey("gate "+gate)) }
+
+const shareGate = `SELECT pg_advisory_xact_lock_shared($1)`
 
 // Exclude takes a gate alone until the transaction ends: it waits for all who share it.
 func Exclude(ctx context.Context, tx Tx, gate string) error {
