@@ -237,11 +237,14 @@ func TestADeadlockIsRunAgain(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	if got := db.Counts().Deadlocks; got != 1 {
-		t.Errorf("deadlocks counted: got %d, want 1", got)
+	// PostgreSQL looks for a deadlock in each waiter when its own timeout ends. Two that end
+	// together may both find it and both give up, so one victim is usual and not promised.
+	deadlocks := db.Counts().Deadlocks
+	if deadlocks < 1 {
+		t.Errorf("deadlocks counted: got %d, want at least 1", deadlocks)
 	}
-	if got := runs.Load(); got != 3 {
-		t.Errorf("runs: got %d, want 3", got)
+	if got := int64(runs.Load()); got != 2+int64(deadlocks) {
+		t.Errorf("runs: got %d, want 2 and one for each of %d deadlocks", got, deadlocks)
 	}
 	if got := bodies(t, db); got != "xx,xx" {
 		t.Errorf("rows: got %s, want xx,xx", got)

@@ -180,15 +180,16 @@ func expectations(ctx context.Context, tx pg.Tx, name chain.Name) (all []expecte
 				UNION ALL
 				SELECT to_wallet_id, mint_id, 0, amount FROM signed WHERE to_wallet_id IS NOT NULL) moves
 			GROUP BY 1, 2),
-		-- What ended on a block that is gone may be on the chain again or not yet.
-		asked AS (SELECT unnest(ARRAY[wallet_id, to_wallet_id]) AS wallet_id FROM dispatch_in_question WHERE chain = $1)
+		-- What ended on a block that is gone may be on the chain again or not yet. Asked once,
+		-- not for each wallet.
+		asked AS MATERIALIZED (SELECT unnest(ARRAY[wallet_id, to_wallet_id]) AS wallet_id FROM dispatch_in_question WHERE chain = $1)
 		SELECT w.wallet_id, w.org_id, w.address, m.mint_id, m.contract,
 			greatest(coalesce(f.credited - f.swept + f.gas + f.dust, 0) + coalesce(p.amount, 0), 0),
 			coalesce(y.gone, 0), coalesce(y.come, 0),
 			EXISTS (SELECT FROM scan_findings s
 				WHERE s.chain = $1 AND s.kind = 'UNATTRIBUTED' AND s.address = w.address AND s.contract = m.contract),
 			m.quarantined_at IS NOT NULL OR coalesce(f.short > 0 OR f.gas_short > 0, false)
-				OR EXISTS (SELECT FROM asked a WHERE a.wallet_id = w.wallet_id)
+				OR w.wallet_id IN (SELECT a.wallet_id FROM asked a WHERE a.wallet_id IS NOT NULL)
 				OR EXISTS (SELECT FROM deposits d WHERE d.wallet_id = w.wallet_id AND d.mint_id = m.mint_id AND d.status = 'UNSUPPORTED')
 		FROM (SELECT wallet_id, mint_id FROM address_funds UNION SELECT wallet_id, mint_id FROM waiting UNION SELECT wallet_id, mint_id FROM way) k
 		JOIN wallets w USING (wallet_id)
