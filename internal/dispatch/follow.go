@@ -501,6 +501,9 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	}
 	if s.attempt(out.Tx).Act == signer.Pay && out.Succeeded {
 		why, err := d.contradiction(ctx, payment, *out)
+		if errors.Is(err, chain.ErrNotYet) {
+			return false, nil // the head went back behind a block that is proven, and grows again
+		}
 		if err != nil {
 			return false, err
 		}

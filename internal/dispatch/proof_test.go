@@ -77,6 +77,26 @@ func TestTheProofOfAnotherBlockEndsNothing(t *testing.T) {
 	}
 }
 
+// Found by the soak, seed 20261224. Rule WD-9.
+func TestAHeadThatGoesBackBehindAProofMakesAnOrderWait(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	b.place(b.order("wd_1", sim.Address("customer"), 400))
+	b.round()
+	b.mine(6)
+	b.chain.Fork(5)
+	if h, err := b.chain.Heads(b.ctx); err != nil || h.Final.Height >= h.Latest.Height || b.proven < h.Latest.Height {
+		t.Fatalf("got heads %+v, %v with %d proven, want the payment in the last block, proven and not final now", h, err, b.proven)
+	}
+	b.round() // fails when that is an error
+	b.wantStatus("wd_1", dispatch.Broadcast)
+	b.chain.Mine(6)
+	b.round()
+	b.wantStatus("wd_1", dispatch.Paid)
+	b.received(sim.Address("customer"), 400)
+}
+
 func TestAFreezeAlsoStopsWhatIsSignedAndNotOut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, open())

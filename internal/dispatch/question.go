@@ -132,6 +132,9 @@ func (d *Desk) answerOne(ctx context.Context, from wallet.Wallet, q question, ac
 		return false, false, d.waits(ctx, q, WantBlock, fmt.Sprintf("%s is in block %d, which is not proven yet", out.Tx, out.Block.Height))
 	}
 	why, err := d.otherwise(ctx, q, payment, *out)
+	if errors.Is(err, chain.ErrNotYet) {
+		return false, false, d.waits(ctx, q, WantBlock, fmt.Sprintf("%s is in block %d, and the head is behind what made that final", out.Tx, out.Block.Height))
+	}
 	if err != nil {
 		return false, false, err
 	}
