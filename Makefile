@@ -46,7 +46,7 @@ lint: setup ## the slow checks: staticcheck on everything
 	@$(TOOL) staticcheck ./...
 
 .PHONY: generate
-generate: ## write generated files anew (the local chain's contracts, the drawings of states, the API document)
+generate: ## write generated files anew (the local chain's contracts, the drawings of states, the API document and its clients)
 	@scripts/setup --generate
 	@node localchain/compile.js
 	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/api

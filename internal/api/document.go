@@ -78,7 +78,8 @@ type drawing struct{ schemas huma.Registry }
 func (d *drawing) operation(r route) *huma.Operation {
 	op := &huma.Operation{
 		OperationID: r.name, Tags: []string{r.group}, Summary: r.summary, Description: r.text,
-		Responses: map[string]*huma.Response{},
+		Responses:  map[string]*huma.Response{},
+		Extensions: map[string]any{"x-repeat": repeats(r)},
 	}
 	if r.open {
 		op.Security = []map[string][]string{{}}
@@ -115,6 +116,23 @@ func (d *drawing) operation(r route) *huma.Operation {
 		op.Responses[strconv.Itoa(status)] = d.refusal(codes)
 	}
 	return op
+}
+
+// repeats says when a caller may send the same request again without an answer
+// to the first: always, with its idempotencyKey, or never. Clients go by it.
+func repeats(r route) string {
+	if r.method != http.MethodPost || r.again {
+		return "ALWAYS"
+	}
+	if r.body != nil {
+		t := reflect.TypeOf(r.body)
+		for i := range t.NumField() {
+			if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name == "idempotencyKey" {
+				return "WITH_KEY"
+			}
+		}
+	}
+	return "NEVER"
 }
 
 // codesOf are all the refusals of a call: its own and those of every call.

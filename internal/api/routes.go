@@ -18,6 +18,7 @@ type route struct {
 	open         bool // needs no key, and is served without the prefix too
 	limits       bool // counts itself against the rate, where a replay is free
 	csv          bool // also answers with a table
+	again        bool // a POST that may be sent again without a key: twice does no more than once
 	query        []parameter
 	body         any // a value of the request's type; nil: no body
 	headers      []header
@@ -79,6 +80,7 @@ var routes = []route{
 		summary: "Get a deposit address",
 		text:    "The address for a customer on the mint's chain: the same one on every call, for every mint of that chain. The customer is made on first use. What arrives is credited when its block is final, and told with CUSTOMER_DEPOSIT.",
 		body:    DepositRequest{},
+		again:   true,
 		answers: []success{{http.StatusOK, "The address.", DepositAddress{}, exampleAddress, []header{warned}}},
 		faults:  []fault.Code{fault.MintNotFound, fault.DepositsSuspended},
 		handle:  (*api).createDepositAddress,

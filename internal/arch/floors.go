@@ -61,6 +61,7 @@ type place struct {
 // places is the drawing. Every folder with Go files stands here once.
 var places = []place{
 	{"webhook", public, 0},
+	{"client", public, mayRand},
 
 	{"internal/money", words, 0},
 	{"internal/fault", words, 0},
@@ -69,6 +70,7 @@ var places = []place{
 	{"internal/chain", words, 0},
 	{"internal/crash", words, 0},
 	{"internal/chain/chaintest", words, testOnly},
+	{"internal/contract", words, testOnly},
 	{"internal/chain/evm/evmtx", words, 0},
 	{"internal/networks", words, 0},
 

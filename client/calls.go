@@ -1,0 +1,1167 @@
+// Code generated from internal/api/openapi.json by make generate. DO NOT EDIT.
+
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// The codes of refusals. Codes are added without notice.
+const (
+	AmountBelowMinimum     Code = "AMOUNT_BELOW_MINIMUM"
+	BodyTooLarge           Code = "BODY_TOO_LARGE"
+	CustomerFrozen         Code = "CUSTOMER_FROZEN"
+	DepositsSuspended      Code = "DEPOSITS_SUSPENDED"
+	DestinationNotAllowed  Code = "DESTINATION_NOT_ALLOWED"
+	IdempotencyConflict    Code = "IDEMPOTENCY_CONFLICT"
+	IdempotencyKeyMismatch Code = "IDEMPOTENCY_KEY_MISMATCH"
+	InsufficientBalance    Code = "INSUFFICIENT_BALANCE"
+	Internal               Code = "INTERNAL"
+	InvalidAddress         Code = "INVALID_ADDRESS"
+	InvalidAmount          Code = "INVALID_AMOUNT"
+	InvalidCursor          Code = "INVALID_CURSOR"
+	InvalidJSON            Code = "INVALID_JSON"
+	InvalidRequest         Code = "INVALID_REQUEST"
+	InvalidState           Code = "INVALID_STATE"
+	MintNotFound           Code = "MINT_NOT_FOUND"
+	NotFound               Code = "NOT_FOUND"
+	OrganizationFrozen     Code = "ORGANIZATION_FROZEN"
+	RateLimited            Code = "RATE_LIMITED"
+	SameAccount            Code = "SAME_ACCOUNT"
+	Unauthorized           Code = "UNAUTHORIZED"
+	Unavailable            Code = "UNAVAILABLE"
+	UnknownField           Code = "UNKNOWN_FIELD"
+	UnsupportedMediaType   Code = "UNSUPPORTED_MEDIA_TYPE"
+	WithdrawalsSuspended   Code = "WITHDRAWALS_SUSPENDED"
+)
+
+// What webhooks carry too.
+type (
+	Actor               = webhook.Actor
+	Approvals           = webhook.Approvals
+	Deposit             = webhook.Deposit
+	EmbeddedMint        = webhook.Mint
+	Envelope            = webhook.Envelope
+	FlagReason          = webhook.FlagReason
+	Party               = webhook.Party
+	Resolution          = webhook.Resolution
+	ResolutionAttempt   = webhook.ResolutionAttempt
+	Reversal            = webhook.Reversal
+	Screening           = webhook.Screening
+	SwapFailed          = webhook.SwapFailed
+	SwapSummary         = webhook.SwapSummary
+	Transfer            = webhook.Transfer
+	Withdrawal          = webhook.Withdrawal
+	WithdrawalScreening = webhook.WithdrawalScreening
+)
+
+// Balance: What a customer has of one mint.
+type Balance struct {
+	// May be spent.
+	Available string `json:"available"`
+	// The chain. Chains are added without notice.
+	Chain string `json:"chain"`
+	// Arrived and held by risk screening; stands outside the total.
+	Held string `json:"held"`
+	// Held for swaps that have not ended.
+	InSwap string `json:"inSwap"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+	// Seen on the chain and not credited yet; stands outside the total.
+	PendingDeposit string `json:"pendingDeposit"`
+	// Held for withdrawals that have not ended.
+	PendingWithdraw string `json:"pendingWithdraw"`
+	// For people. It identifies nothing: two tokens may share it.
+	Symbol string `json:"symbol"`
+	// available + pendingWithdraw + inSwap.
+	Total string `json:"total"`
+	// Its value in dollars, for display; null when there is no price.
+	USDValue *string `json:"usdValue"`
+}
+
+// Balances: A customer's balances, by mint.
+type Balances struct {
+	// The items, in order.
+	Data []Balance `json:"data"`
+}
+
+// Customer: One of your customers.
+type Customer struct {
+	// When it was made.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// The customer's e-mail. It is written when none is known and never changed by this
+	// field.
+	CustomerEmail *string `json:"customerEmail"`
+	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// characters, compared byte for byte.
+	CustomerID string `json:"customerId"`
+	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
+	// 500.
+	Metadata map[string]string `json:"metadata"`
+	// FROZEN: deposits are credited as usual, nothing leaves.
+	Status string `json:"status"`
+	// When it last changed.
+	UpdatedAt webhook.Time `json:"updatedAt"`
+}
+
+// The values of Customer.Status.
+const (
+	CustomerStatusActive = "ACTIVE"
+	CustomerStatusFrozen = "FROZEN"
+)
+
+// CustomerPage: A page of customers.
+type CustomerPage struct {
+	// The items, in order.
+	Data []Customer `json:"data"`
+	// Whether something follows.
+	HasMore bool `json:"hasMore"`
+	// What to give as cursor for the next page; null at the end.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// The values of Deposit.ChainStatus.
+const (
+	DepositChainStatusPending   = "PENDING"
+	DepositChainStatusIncluded  = "INCLUDED"
+	DepositChainStatusFinalized = "FINALIZED"
+	DepositChainStatusReorged   = "REORGED"
+)
+
+// The values of Deposit.Status.
+const (
+	DepositStatusDetected        = "DETECTED"
+	DepositStatusConfirming      = "CONFIRMING"
+	DepositStatusScreening       = "SCREENING"
+	DepositStatusCredited        = "CREDITED"
+	DepositStatusFlagged         = "FLAGGED"
+	DepositStatusApproving       = "APPROVING"
+	DepositStatusRejecting       = "REJECTING"
+	DepositStatusRedirecting     = "REDIRECTING"
+	DepositStatusResolutionStuck = "RESOLUTION_STUCK"
+	DepositStatusRejected        = "REJECTED"
+	DepositStatusRedirected      = "REDIRECTED"
+	DepositStatusOrphaned        = "ORPHANED"
+	DepositStatusUnsupported     = "UNSUPPORTED"
+	DepositStatusBelowMinimum    = "BELOW_MINIMUM"
+	DepositStatusReversed        = "REVERSED"
+)
+
+// DepositAddress: Where a customer pays in. The address belongs to the customer and
+// the chain.
+type DepositAddress struct {
+	// The address, in the canonical spelling of its chain.
+	Address string `json:"address"`
+	// The chain. Chains are added without notice.
+	Chain string `json:"chain"`
+	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// characters, compared byte for byte.
+	CustomerID string `json:"customerId"`
+	// A memo that belongs to the address; null where the chain has none.
+	Memo *string `json:"memo"`
+	// Less is recorded and not credited. In atomic units.
+	MinDepositAmount string `json:"minDepositAmount"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+	// A link that wallets open, for a QR code.
+	PaymentURI string `json:"paymentUri"`
+}
+
+// DepositPage: A page of deposits.
+type DepositPage struct {
+	// The items, in order.
+	Data []Deposit `json:"data"`
+	// Whether something follows.
+	HasMore bool `json:"hasMore"`
+	// What to give as cursor for the next page; null at the end.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// DepositRequest: Asks for a deposit address.
+type DepositRequest struct {
+	// The customer's e-mail. It is written when none is known and never changed by this
+	// call.
+	CustomerEmail string `json:"customerEmail,omitzero"`
+	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// characters, compared byte for byte.
+	CustomerID string `json:"customerId"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+}
+
+// Endpoint: Where events are sent.
+type Endpoint struct {
+	// The date of the version that payloads follow.
+	APIVersion string `json:"apiVersion"`
+	// When it was made.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// For people.
+	Description string `json:"description"`
+	// The webhook endpoint.
+	EndpointID string `json:"endpointId"`
+	// Which events it receives. Empty means the seven events of the interface and no
+	// extension.
+	Events []string `json:"events"`
+	// ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE.
+	Status string `json:"status"`
+	// When it last changed.
+	UpdatedAt webhook.Time `json:"updatedAt"`
+	// Where events are posted: HTTPS, and no address inside a private network.
+	URL string `json:"url"`
+}
+
+// The values of Endpoint.Status.
+const (
+	EndpointStatusEnabled           = "ENABLED"
+	EndpointStatusPaused            = "PAUSED"
+	EndpointStatusDisabledGone      = "DISABLED_GONE"
+	EndpointStatusDisabledByFailure = "DISABLED_BY_FAILURE"
+)
+
+// EndpointPage: A page of webhook endpoints.
+type EndpointPage struct {
+	// The items, in order.
+	Data []Endpoint `json:"data"`
+	// Whether something follows.
+	HasMore bool `json:"hasMore"`
+	// What to give as cursor for the next page; null at the end.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// EndpointRequest: Registers a webhook endpoint.
+type EndpointRequest struct {
+	// For people.
+	Description string `json:"description,omitzero"`
+	// Which events it receives. Leave it out, or empty, for the seven events of the
+	// interface and no extension.
+	Events []string `json:"events,omitzero"`
+	// Where events are posted: HTTPS, and no address inside a private network.
+	URL string `json:"url"`
+}
+
+// EndpointWithSecret: A new endpoint with its secret, which is shown this once.
+type EndpointWithSecret struct {
+	// The date of the version that payloads follow.
+	APIVersion string `json:"apiVersion"`
+	// When it was made.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// For people.
+	Description string `json:"description"`
+	// The webhook endpoint.
+	EndpointID string `json:"endpointId"`
+	// Which events it receives. Empty means the seven events of the interface and no
+	// extension.
+	Events []string `json:"events"`
+	// Verifies the v1 signatures. Shown this once; keep it.
+	Secret string `json:"secret"`
+	// ENABLED.
+	Status string `json:"status"`
+	// When it last changed.
+	UpdatedAt webhook.Time `json:"updatedAt"`
+	// Where events are posted: HTTPS, and no address inside a private network.
+	URL string `json:"url"`
+}
+
+// Entry: One movement of a balance, with what caused it.
+type Entry struct {
+	// Whose balance moved.
+	Account Party `json:"account"`
+	// Atomic units.
+	Amount string `json:"amount"`
+	// The amount in whole tokens.
+	AmountDecimal string `json:"amountDecimal"`
+	// Which of the balances: AVAILABLE, or PENDING_WITHDRAW for what is held for a
+	// customer's withdrawals.
+	Balance string `json:"balance"`
+	// What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END, TRANSFER,
+	// RESTORE. Causes are added without notice.
+	Cause string `json:"cause"`
+	// The chain. Chains are added without notice.
+	Chain string `json:"chain"`
+	// When it was made.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// CREDIT raised the balance, DEBIT lowered it.
+	Direction string `json:"direction"`
+	// The movement.
+	EntryID string `json:"entryId"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+	// The deposit, withdrawal or transfer that moved it.
+	ResourceID string `json:"resourceId"`
+	// For people. It identifies nothing: two tokens may share it.
+	Symbol string `json:"symbol"`
+}
+
+// The values of Entry.Balance.
+const (
+	EntryBalanceAvailable       = "AVAILABLE"
+	EntryBalancePendingWithdraw = "PENDING_WITHDRAW"
+)
+
+// The values of Entry.Direction.
+const (
+	EntryDirectionCredit = "CREDIT"
+	EntryDirectionDebit  = "DEBIT"
+)
+
+// EntryPage: A page of movements.
+type EntryPage struct {
+	// The items, in order.
+	Data []Entry `json:"data"`
+	// Whether something follows.
+	HasMore bool `json:"hasMore"`
+	// What to give as cursor for the next page; null at the end.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// The values of Envelope.Environment.
+const (
+	EnvelopeEnvironmentLive = "LIVE"
+	EnvelopeEnvironmentTest = "TEST"
+)
+
+// EnvelopePage: A stretch of the event feed.
+type EnvelopePage struct {
+	// The items, in order.
+	Data []Envelope `json:"data"`
+	// Whether something follows.
+	HasMore bool `json:"hasMore"`
+	// What to give as after for the next page; null at the end.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// Mint: A token on a chain.
+type Mint struct {
+	// The network by its CAIP-2 name; null for a chain that is not running here.
+	CAIP2 *string `json:"caip2"`
+	// The chain. Chains are added without notice.
+	Chain string `json:"chain"`
+	// How many confirmations to show people until a deposit counts; finality decides.
+	ConfirmationsRequired int `json:"confirmationsRequired"`
+	// The token's contract; null for the chain's own coin.
+	ContractAddress *string `json:"contractAddress"`
+	// Decimals of the atomic unit. Read it before converting an amount.
+	Decimals int `json:"decimals"`
+	// Whether deposit addresses are given out.
+	DepositEnabled bool `json:"depositEnabled"`
+	// What makes a block final here.
+	Finality string `json:"finality"`
+	// The mint's id: mintId elsewhere.
+	ID int `json:"id"`
+	// NATIVE is the chain's own coin.
+	Kind string `json:"kind"`
+	// A picture for people, or null.
+	LogoURL *string `json:"logoUrl"`
+	// Whether deposits need a memo beside the address.
+	MemoRequired bool `json:"memoRequired"`
+	// Less is recorded and not credited. In atomic units.
+	MinDepositAmount string `json:"minDepositAmount"`
+	// The smallest withdrawal, in atomic units.
+	MinWithdrawAmount string `json:"minWithdrawAmount"`
+	// For people.
+	Name string `json:"name"`
+	// Which network of the chain this installation talks to.
+	Network string `json:"network"`
+	// Whether the mint takes part in customer swaps of this organization.
+	Swappable bool `json:"swappable"`
+	// For people. It identifies nothing: two tokens may share it.
+	Symbol string `json:"symbol"`
+	// Dollars for one whole token, for display; null when unknown.
+	USDPrice *string `json:"usdPrice"`
+	// When that was the price.
+	USDPriceAt *webhook.Time `json:"usdPriceAt"`
+	// Whether withdrawals are taken.
+	WithdrawEnabled bool `json:"withdrawEnabled"`
+}
+
+// The values of Mint.Kind.
+const (
+	MintKindNative = "NATIVE"
+	MintKindToken  = "TOKEN"
+)
+
+// The values of Mint.Network.
+const (
+	MintNetworkMainnet = "MAINNET"
+	MintNetworkTestnet = "TESTNET"
+	MintNetworkLocal   = "LOCAL"
+)
+
+// MintPage: A page of mints.
+type MintPage struct {
+	// The items, in order.
+	Data []Mint `json:"data"`
+	// Whether something follows.
+	HasMore bool `json:"hasMore"`
+	// What to give as cursor for the next page; null at the end.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// The values of Party.Product.
+const (
+	PartyProductCustodial   = "CUSTODIAL"
+	PartyProductCheckout    = "CHECKOUT"
+	PartyProductBatchPayout = "BATCH_PAYOUT"
+)
+
+// ProductBalance: What your organization has of one mint in one product.
+type ProductBalance struct {
+	// May be moved.
+	Available string `json:"available"`
+	// The chain. Chains are added without notice.
+	Chain string `json:"chain"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+	// What your customers have of the mint, available or being withdrawn. Present for
+	// CUSTODIAL alone; it is theirs, and stands outside the total.
+	OwedToCustomers *string `json:"owedToCustomers,omitempty"`
+	// Of the product, held for payments of its own that have not ended.
+	Pending string `json:"pending"`
+	// A balance of your own organization.
+	Product string `json:"product"`
+	// For people. It identifies nothing: two tokens may share it.
+	Symbol string `json:"symbol"`
+	// available + pending.
+	Total string `json:"total"`
+	// Its value in dollars, for display; null when there is no price.
+	USDValue *string `json:"usdValue"`
+}
+
+// The values of ProductBalance.Product.
+const (
+	ProductBalanceProductCustodial   = "CUSTODIAL"
+	ProductBalanceProductCheckout    = "CHECKOUT"
+	ProductBalanceProductBatchPayout = "BATCH_PAYOUT"
+)
+
+// ProductBalances: Your organization's own balances, by mint and product.
+type ProductBalances struct {
+	// The items, in order.
+	Data []ProductBalance `json:"data"`
+}
+
+// TransferPage: A page of transfers.
+type TransferPage struct {
+	// The items, in order.
+	Data []Transfer `json:"data"`
+	// Whether something follows.
+	HasMore bool `json:"hasMore"`
+	// What to give as cursor for the next page; null at the end.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// TransferParty: One side: exactly one of a customer and a product.
+type TransferParty struct {
+	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// characters, compared byte for byte.
+	CustomerID string `json:"customerId,omitzero"`
+	// A balance of your own organization.
+	Product string `json:"product,omitzero"`
+}
+
+// TransferRequest: Asks for money to move between two balances.
+type TransferRequest struct {
+	// Whole atomic units; whole tokens with useDecimal, with no more digits after the
+	// point than the mint has decimals. ASCII digits, no sign, no exponent, no leading
+	// zero.
+	Amount string `json:"amount"`
+	// Who pays.
+	From TransferParty `json:"from"`
+	// Your name for the transfer you mean: 1 to 255 printable ASCII characters without a
+	// space. It never expires. Required, here or in the header Idempotency-Key.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
+	// 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+	// Your own reference, shown again and searchable.
+	Reference string `json:"reference,omitzero"`
+	// Who receives.
+	To TransferParty `json:"to"`
+	// Reads amount as whole tokens.
+	UseDecimal bool `json:"useDecimal,omitzero"`
+}
+
+// WebhookKeys: The public keys that sign webhooks.
+type WebhookKeys struct {
+	// The keys, newest first.
+	Keys []string `json:"keys"`
+}
+
+// WithdrawRequest: Asks for a payment from a customer's balance.
+type WithdrawRequest struct {
+	// Whole atomic units; whole tokens with useDecimal, with no more digits after the
+	// point than the mint has decimals. ASCII digits, no sign, no exponent, no leading
+	// zero.
+	Amount string `json:"amount"`
+	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// characters, compared byte for byte.
+	CustomerID string `json:"customerId"`
+	// Who pays the network fee: ORGANIZATION is billed, and the destination receives the
+	// whole amount.
+	FeeMode string `json:"feeMode,omitzero"`
+	// Your name for the payment you mean: 1 to 255 printable ASCII characters without a
+	// space. It never expires.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// Leave it out: no chain of this installation has memos.
+	Memo string `json:"memo,omitzero"`
+	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
+	// 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+	// Your own reference, shown again and searchable.
+	Reference string `json:"reference,omitzero"`
+	// Waits for a person before anything is sent.
+	RequireApproval bool `json:"requireApproval,omitzero"`
+	// Where the money goes. An EVM address with mixed case has to carry its EIP-55
+	// checksum.
+	ToAddress string `json:"toAddress"`
+	// Reads amount as whole tokens.
+	UseDecimal bool `json:"useDecimal,omitzero"`
+}
+
+// The values of Withdrawal.ChainStatus.
+const (
+	WithdrawalChainStatusNone      = "NONE"
+	WithdrawalChainStatusPending   = "PENDING"
+	WithdrawalChainStatusIncluded  = "INCLUDED"
+	WithdrawalChainStatusFinalized = "FINALIZED"
+	WithdrawalChainStatusReverted  = "REVERTED"
+	WithdrawalChainStatusDropped   = "DROPPED"
+	WithdrawalChainStatusReplaced  = "REPLACED"
+)
+
+// The values of Withdrawal.Status.
+const (
+	WithdrawalStatusAwaitingApproval = "AWAITING_APPROVAL"
+	WithdrawalStatusProcessing       = "PROCESSING"
+	WithdrawalStatusBroadcast        = "BROADCAST"
+	WithdrawalStatusCompleted        = "COMPLETED"
+	WithdrawalStatusFailed           = "FAILED"
+	WithdrawalStatusRejected         = "REJECTED"
+	WithdrawalStatusCancelled        = "CANCELLED"
+	WithdrawalStatusBlocked          = "BLOCKED"
+)
+
+// WithdrawalPage: A page of withdrawals.
+type WithdrawalPage struct {
+	// The items, in order.
+	Data []Withdrawal `json:"data"`
+	// Whether something follows.
+	HasMore bool `json:"hasMore"`
+	// What to give as cursor for the next page; null at the end.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// GetMint: Read a mint. One token of the catalogue.
+//
+// GET /mints/{mintId}. It is repeated when no answer comes.
+func (c *Client) GetMint(ctx context.Context, mintID int, opts ...CallOption) (out Mint, err error) {
+	k := call{method: "GET", path: "/mints/" + strconv.Itoa(mintID), repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListMintsParams are the parameters of ListMints. What is zero is not sent.
+type ListMintsParams struct {
+	// Only on this chain.
+	Chain string
+	// Only with exactly this symbol.
+	Symbol string
+	// Only mints that can, or cannot, be swapped.
+	Swappable *bool
+	// Only mints for which addresses are, or are not, given out.
+	DepositEnabled *bool
+	// How many items a page has; 50 unless given.
+	Limit int
+	// Where to continue: the nextCursor of the page before, with the same filters and
+	// order.
+	Cursor string
+	// An ETag of an earlier answer: 304 when it still holds.
+	IfNoneMatch string
+}
+
+// ListMints: List mints. The tokens of this installation, by id. Without limit the
+// whole catalogue is one page. Read decimals before converting an amount, and
+// swappable before offering a swap.
+//
+// GET /mints. It is repeated when no answer comes.
+func (c *Client) ListMints(ctx context.Context, p ListMintsParams, opts ...CallOption) (out MintPage, err error) {
+	k := call{method: "GET", path: "/mints", repeat: always}
+	q := params{}
+	q.text("chain", p.Chain)
+	q.text("symbol", p.Symbol)
+	q.flag("swappable", p.Swappable)
+	q.flag("depositEnabled", p.DepositEnabled)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	if p.IfNoneMatch != "" {
+		k.header = http.Header{"If-None-Match": {p.IfNoneMatch}}
+	}
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Mints: every item of ListMints, page after page.
+func (c *Client) Mints(ctx context.Context, p ListMintsParams, opts ...CallOption) iter.Seq2[Mint, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Mint, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListMints(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// GetCustomer: Read a customer. One customer, by your own id of it, escaped for a URL.
+//
+// GET /customers/{customerId}. It is repeated when no answer comes.
+func (c *Client) GetCustomer(ctx context.Context, customerID string, opts ...CallOption) (out Customer, err error) {
+	customerIDPart, err := segment("customerId", customerID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/customers/" + customerIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListCustomerBalances: Read a customer's balances. One row for each mint that
+// anything of the customer's has touched. total is available + pendingWithdraw +
+// inSwap; pendingDeposit and held stand outside it.
+//
+// GET /customers/{customerId}/balances. It is repeated when no answer comes.
+func (c *Client) ListCustomerBalances(ctx context.Context, customerID string, opts ...CallOption) (out Balances, err error) {
+	customerIDPart, err := segment("customerId", customerID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/customers/" + customerIDPart + "/balances", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListCustomersParams are the parameters of ListCustomers. What is zero is not sent.
+type ListCustomersParams struct {
+	// Only of this customer, compared byte for byte.
+	CustomerID string
+	// Only what was created after this time, which is excluded.
+	CreatedAfter time.Time
+	// Only what was created before this time, which is excluded.
+	CreatedBefore time.Time
+	// By time of creation: newest first (desc, unless given) or oldest first.
+	Order string
+	// How many items a page has; 50 unless given.
+	Limit int
+	// Where to continue: the nextCursor of the page before, with the same filters and
+	// order.
+	Cursor string
+}
+
+// ListCustomers: List customers. The organization's customers. They are made by their
+// first POST /deposit.
+//
+// GET /customers. It is repeated when no answer comes.
+func (c *Client) ListCustomers(ctx context.Context, p ListCustomersParams, opts ...CallOption) (out CustomerPage, err error) {
+	k := call{method: "GET", path: "/customers", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Customers: every item of ListCustomers, page after page.
+func (c *Client) Customers(ctx context.Context, p ListCustomersParams, opts ...CallOption) iter.Seq2[Customer, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Customer, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListCustomers(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// CreateDepositAddress: Get a deposit address. The address for a customer on the
+// mint's chain: the same one on every call, for every mint of that chain. The customer
+// is made on first use. What arrives is credited when its block is final, and told
+// with CUSTOMER_DEPOSIT.
+//
+// POST /deposit. It is repeated when no answer comes.
+func (c *Client) CreateDepositAddress(ctx context.Context, body DepositRequest, opts ...CallOption) (out DepositAddress, err error) {
+	k := call{method: "POST", path: "/deposit", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetDeposit: Read a deposit. One deposit as it is now.
+//
+// GET /deposits/{depositId}. It is repeated when no answer comes.
+func (c *Client) GetDeposit(ctx context.Context, depositID string, opts ...CallOption) (out Deposit, err error) {
+	depositIDPart, err := segment("depositId", depositID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/deposits/" + depositIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListDepositsParams are the parameters of ListDeposits. What is zero is not sent.
+type ListDepositsParams struct {
+	// Only of this customer, compared byte for byte.
+	CustomerID string
+	// Only in this status.
+	Status string
+	// Only of this mint.
+	MintID int
+	// Only on this chain.
+	Chain string
+	// Only of this transaction.
+	TxHash string
+	// Only of this address.
+	Address string
+	// Only what was created after this time, which is excluded.
+	CreatedAfter time.Time
+	// Only what was created before this time, which is excluded.
+	CreatedBefore time.Time
+	// By time of creation: newest first (desc, unless given) or oldest first.
+	Order string
+	// How many items a page has; 50 unless given.
+	Limit int
+	// Where to continue: the nextCursor of the page before, with the same filters and
+	// order.
+	Cursor string
+}
+
+// ListDeposits: List deposits. What arrived at the organization's addresses, also what
+// is not final yet.
+//
+// GET /deposits. It is repeated when no answer comes.
+func (c *Client) ListDeposits(ctx context.Context, p ListDepositsParams, opts ...CallOption) (out DepositPage, err error) {
+	k := call{method: "GET", path: "/deposits", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("status", p.Status)
+	q.number("mintId", int64(p.MintID))
+	q.text("chain", p.Chain)
+	q.text("txHash", p.TxHash)
+	q.text("address", p.Address)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Deposits: every item of ListDeposits, page after page.
+func (c *Client) Deposits(ctx context.Context, p ListDepositsParams, opts ...CallOption) iter.Seq2[Deposit, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Deposit, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListDeposits(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// CreateWithdrawal: Withdraw from a customer's balance. Holds the amount and pays it
+// to an address, or waits for a person to approve. Give an idempotencyKey for each
+// payment you mean: the same key and parameters again show the same withdrawal and pay
+// nothing more, for ever. A 4xx means that this request held nothing and sent nothing.
+// After a 5xx or no answer, repeat with the same key.
+//
+// POST /withdraw. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
+func (c *Client) CreateWithdrawal(ctx context.Context, body WithdrawRequest, opts ...CallOption) (out Withdrawal, err error) {
+	k := call{method: "POST", path: "/withdraw", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetWithdrawal: Read a withdrawal. One withdrawal as it is now.
+//
+// GET /withdrawals/{withdrawalId}. It is repeated when no answer comes.
+func (c *Client) GetWithdrawal(ctx context.Context, withdrawalID string, opts ...CallOption) (out Withdrawal, err error) {
+	withdrawalIDPart, err := segment("withdrawalId", withdrawalID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/withdrawals/" + withdrawalIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListWithdrawalsParams are the parameters of ListWithdrawals. What is zero is not sent.
+type ListWithdrawalsParams struct {
+	// Only of this customer, compared byte for byte.
+	CustomerID string
+	// Only in this status.
+	Status string
+	// Only of this mint.
+	MintID int
+	// Only on this chain.
+	Chain string
+	// Only of this transaction.
+	TxHash string
+	// Only of this address.
+	Address string
+	// Only with this reference of yours.
+	Reference string
+	// Only the one with this key.
+	IdempotencyKey string
+	// Only what was created after this time, which is excluded.
+	CreatedAfter time.Time
+	// Only what was created before this time, which is excluded.
+	CreatedBefore time.Time
+	// By time of creation: newest first (desc, unless given) or oldest first.
+	Order string
+	// How many items a page has; 50 unless given.
+	Limit int
+	// Where to continue: the nextCursor of the page before, with the same filters and
+	// order.
+	Cursor string
+}
+
+// ListWithdrawals: List withdrawals. The organization's withdrawals. With
+// idempotencyKey the one that has the key.
+//
+// GET /withdrawals. It is repeated when no answer comes.
+func (c *Client) ListWithdrawals(ctx context.Context, p ListWithdrawalsParams, opts ...CallOption) (out WithdrawalPage, err error) {
+	k := call{method: "GET", path: "/withdrawals", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("status", p.Status)
+	q.number("mintId", int64(p.MintID))
+	q.text("chain", p.Chain)
+	q.text("txHash", p.TxHash)
+	q.text("address", p.Address)
+	q.text("reference", p.Reference)
+	q.text("idempotencyKey", p.IdempotencyKey)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Withdrawals: every item of ListWithdrawals, page after page.
+func (c *Client) Withdrawals(ctx context.Context, p ListWithdrawalsParams, opts ...CallOption) iter.Seq2[Withdrawal, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Withdrawal, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListWithdrawals(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// CreateTransfer: Move money between balances. Moves an amount between a customer and
+// a product of yours, two customers or two products: at once, without a chain. An
+// unknown customer who receives is made. The idempotencyKey is required: the same key
+// and parameters again show the same transfer and move nothing more, for ever. A 4xx
+// means that this request moved nothing. After a 5xx or no answer, repeat with the
+// same key.
+//
+// POST /transfers. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
+func (c *Client) CreateTransfer(ctx context.Context, body TransferRequest, opts ...CallOption) (out Transfer, err error) {
+	k := call{method: "POST", path: "/transfers", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetTransfer: Read a transfer. One transfer.
+//
+// GET /transfers/{transferId}. It is repeated when no answer comes.
+func (c *Client) GetTransfer(ctx context.Context, transferID string, opts ...CallOption) (out Transfer, err error) {
+	transferIDPart, err := segment("transferId", transferID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/transfers/" + transferIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListBalances: Read your own balances. One row for each product and mint that
+// anything has touched. What customers have is not yours: it stands beside CUSTODIAL
+// as owedToCustomers and in no total. total is available + pending.
+//
+// GET /balances. It is repeated when no answer comes.
+func (c *Client) ListBalances(ctx context.Context, opts ...CallOption) (out ProductBalances, err error) {
+	k := call{method: "GET", path: "/balances", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListLedgerEntriesParams are the parameters of ListLedgerEntries. What is zero is not sent.
+type ListLedgerEntriesParams struct {
+	// Only of this customer, compared byte for byte.
+	CustomerID string
+	// Only of this product.
+	Product string
+	// Only of this mint.
+	MintID int
+	// Only what was created after this time, which is excluded.
+	CreatedAfter time.Time
+	// Only what was created before this time, which is excluded.
+	CreatedBefore time.Time
+	// By time of creation: newest first (desc, unless given) or oldest first.
+	Order string
+	// How many items a page has; 50 unless given.
+	Limit int
+	// Where to continue: the nextCursor of the page before, with the same filters and
+	// order.
+	Cursor string
+}
+
+// ListLedgerEntries: Read what moved balances. Every movement of a customer's or
+// product's balance with the resource that caused it: a statement. A transfer between
+// two of them is two entries, a withdrawal moves from AVAILABLE to PENDING_WITHDRAW
+// and then away. With Accept: text/csv everything that the filters leave comes as one
+// table, without limit and cursor.
+//
+// GET /ledger/entries. It is repeated when no answer comes.
+func (c *Client) ListLedgerEntries(ctx context.Context, p ListLedgerEntriesParams, opts ...CallOption) (out EntryPage, err error) {
+	k := call{method: "GET", path: "/ledger/entries", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("product", p.Product)
+	q.number("mintId", int64(p.MintID))
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// LedgerEntries: every item of ListLedgerEntries, page after page.
+func (c *Client) LedgerEntries(ctx context.Context, p ListLedgerEntriesParams, opts ...CallOption) iter.Seq2[Entry, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Entry, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListLedgerEntries(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListLedgerEntriesCSV: what ListLedgerEntries has as one table, without limit and
+// cursor. It is read while it arrives; the caller closes it. An error while reading
+// means that the table is not complete.
+func (c *Client) ListLedgerEntriesCSV(ctx context.Context, p ListLedgerEntriesParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/ledger/entries", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("product", p.Product)
+	q.number("mintId", int64(p.MintID))
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// ListTransfersParams are the parameters of ListTransfers. What is zero is not sent.
+type ListTransfersParams struct {
+	// Only from or to this customer, compared byte for byte.
+	CustomerID string
+	// Only from or to this product.
+	Product string
+	// Only of this mint.
+	MintID int
+	// Only with this reference of yours.
+	Reference string
+	// Only the one with this key.
+	IdempotencyKey string
+	// Only what was created after this time, which is excluded.
+	CreatedAfter time.Time
+	// Only what was created before this time, which is excluded.
+	CreatedBefore time.Time
+	// By time of creation: newest first (desc, unless given) or oldest first.
+	Order string
+	// How many items a page has; 50 unless given.
+	Limit int
+	// Where to continue: the nextCursor of the page before, with the same filters and
+	// order.
+	Cursor string
+}
+
+// ListTransfers: List transfers. The organization's transfers. With idempotencyKey the
+// one that has the key.
+//
+// GET /transfers. It is repeated when no answer comes.
+func (c *Client) ListTransfers(ctx context.Context, p ListTransfersParams, opts ...CallOption) (out TransferPage, err error) {
+	k := call{method: "GET", path: "/transfers", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("product", p.Product)
+	q.number("mintId", int64(p.MintID))
+	q.text("reference", p.Reference)
+	q.text("idempotencyKey", p.IdempotencyKey)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Transfers: every item of ListTransfers, page after page.
+func (c *Client) Transfers(ctx context.Context, p ListTransfersParams, opts ...CallOption) iter.Seq2[Transfer, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Transfer, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListTransfers(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// CreateWebhookEndpoint: Register a webhook endpoint. Events are sent to this URL from
+// now on, signed with a secret that is shown in this answer and never again. Without
+// events it receives the seven events of the interface; extension events are sent only
+// where they are named. At most 10 endpoints.
+//
+// POST /webhook-endpoints. It is sent once.
+func (c *Client) CreateWebhookEndpoint(ctx context.Context, body EndpointRequest, opts ...CallOption) (out EndpointWithSecret, err error) {
+	k := call{method: "POST", path: "/webhook-endpoints", repeat: never, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// DeleteWebhookEndpoint: Delete a webhook endpoint. Nothing more is sent there. What
+// was not delivered stays readable with GET /events.
+//
+// DELETE /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+func (c *Client) DeleteWebhookEndpoint(ctx context.Context, endpointID string, opts ...CallOption) error {
+	endpointIDPart, err := segment("endpointId", endpointID)
+	if err != nil {
+		return err
+	}
+	k := call{method: "DELETE", path: "/webhook-endpoints/" + endpointIDPart, repeat: always}
+	return c.do(ctx, k, nil, opts)
+}
+
+// GetWebhookEndpoint: Read a webhook endpoint. One endpoint, without its secret.
+//
+// GET /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+func (c *Client) GetWebhookEndpoint(ctx context.Context, endpointID string, opts ...CallOption) (out Endpoint, err error) {
+	endpointIDPart, err := segment("endpointId", endpointID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/webhook-endpoints/" + endpointIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListEventsParams are the parameters of ListEvents. What is zero is not sent.
+type ListEventsParams struct {
+	// The last sequence that you have; 0, unless given, starts at the first.
+	After int64
+	// Only events of these types, separated by commas.
+	Types string
+	// How many items a page has; 50 unless given.
+	Limit int
+	// Where to continue: the nextCursor of the page before. It goes before after.
+	Cursor string
+}
+
+// ListEvents: Read the event feed. The bodies that webhooks carry, byte for byte, in
+// sequence from after on. Without types it has every event and the sequences have no
+// gap, so that a consumer can prove that it missed nothing. Continue with the last
+// sequence you have seen.
+//
+// GET /events. It is repeated when no answer comes.
+func (c *Client) ListEvents(ctx context.Context, p ListEventsParams, opts ...CallOption) (out EnvelopePage, err error) {
+	k := call{method: "GET", path: "/events", repeat: always}
+	q := params{}
+	q.number("after", int64(p.After))
+	q.text("types", p.Types)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Events: every item of ListEvents, page after page.
+func (c *Client) Events(ctx context.Context, p ListEventsParams, opts ...CallOption) iter.Seq2[Envelope, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Envelope, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListEvents(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListWebhookEndpointsParams are the parameters of ListWebhookEndpoints. What is zero is not sent.
+type ListWebhookEndpointsParams struct {
+	// By time of creation: newest first (desc, unless given) or oldest first.
+	Order string
+	// How many items a page has; 50 unless given.
+	Limit int
+	// Where to continue: the nextCursor of the page before, with the same filters and
+	// order.
+	Cursor string
+}
+
+// ListWebhookEndpoints: List webhook endpoints. Where this organization's events go,
+// without the secrets.
+//
+// GET /webhook-endpoints. It is repeated when no answer comes.
+func (c *Client) ListWebhookEndpoints(ctx context.Context, p ListWebhookEndpointsParams, opts ...CallOption) (out EndpointPage, err error) {
+	k := call{method: "GET", path: "/webhook-endpoints", repeat: always}
+	q := params{}
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// WebhookEndpoints: every item of ListWebhookEndpoints, page after page.
+func (c *Client) WebhookEndpoints(ctx context.Context, p ListWebhookEndpointsParams, opts ...CallOption) iter.Seq2[Endpoint, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Endpoint, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListWebhookEndpoints(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListWebhookKeys: Read the keys that sign webhooks. The public keys of the v1a
+// signatures, newest first. A signature by any of them is good.
+//
+// GET /.well-known/webhook-keys. It is repeated when no answer comes.
+func (c *Client) ListWebhookKeys(ctx context.Context, opts ...CallOption) (out WebhookKeys, err error) {
+	k := call{method: "GET", path: "/.well-known/webhook-keys", repeat: always, open: true}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetOpenAPI: Read this document. This description of every call, OpenAPI 3.1.
+//
+// GET /openapi.json. It is repeated when no answer comes.
+func (c *Client) GetOpenAPI(ctx context.Context, opts ...CallOption) (out json.RawMessage, err error) {
+	k := call{method: "GET", path: "/openapi.json", repeat: always, open: true}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}

@@ -1,0 +1,102 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// ErrOutcomeUnknown is what errors.Is finds in the error of a call whose effect
+// nobody can tell yet. It may have happened, it may happen while you read this,
+// or never. Make the same call with the same idempotency key until it is answered.
+var ErrOutcomeUnknown = errors.New("client: the outcome is not known; repeat the call with the same idempotency key")
+
+// ErrNotModified answers a conditional read whose ETag still holds.
+var ErrNotModified = errors.New("client: not modified")
+
+// Code names a refusal. Each is an error, so that errors.Is(err,
+// client.InsufficientBalance) asks for it. Codes are added without notice.
+type Code string
+
+func (c Code) Error() string { return "client: " + string(c) }
+
+// Error is an answer of the service that is no success.
+type Error struct {
+	Status        int            `json:"-"`
+	Code          Code           `json:"code"`
+	Message       string         `json:"error"` // a sentence: what is wrong, what happened to the money, what to do
+	RequestID     string         `json:"requestId"`
+	Param         string         `json:"param"` // the field or parameter at fault
+	Details       map[string]any `json:"details"`
+	Retryable     bool           `json:"retryable"`
+	ExistingID    string         `json:"existingId"`    // with IdempotencyConflict: what has the key
+	CurrentStatus string         `json:"currentStatus"` // with InvalidState
+	WithdrawalID  string         `json:"withdrawalId"`  // with WithdrawalRiskBlocked
+
+	RetryAfter time.Duration   `json:"-"` // what the answer asks to wait, 0 when it does not
+	Method     string          `json:"-"`
+	Path       string          `json:"-"`
+	Body       json.RawMessage `json:"-"` // the whole answer, nil when it was no JSON
+
+	unknown bool
+}
+
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%s %s: %d %s: %s (%s)", e.Method, e.Path, e.Status, e.Code, e.Message, e.RequestID)
+	if e.unknown && e.Status < 500 {
+		text += " An earlier attempt of this call may have taken effect: repeat it with the same idempotency key."
+	}
+	return text
+}
+
+// Is finds the error's Code, and ErrOutcomeUnknown where it holds.
+func (e *Error) Is(target error) bool {
+	if code, ok := target.(Code); ok {
+		return e.Code == code
+	}
+	return target == ErrOutcomeUnknown && e.unknown
+}
+
+// NoAnswer is a call that got no answer, or none that can be read. Err says why.
+type NoAnswer struct {
+	Method, Path string
+	Err          error
+
+	unknown bool
+}
+
+func (e *NoAnswer) Error() string {
+	text := fmt.Sprintf("%s %s: no answer: %v", e.Method, e.Path, e.Err)
+	if e.unknown {
+		text += " (whether it took effect is not known: repeat it with the same idempotency key)"
+	}
+	return text
+}
+
+// Unwrap is why there is no answer, such as context.DeadlineExceeded.
+func (e *NoAnswer) Unwrap() error { return e.Err }
+
+// Is finds ErrOutcomeUnknown where it holds.
+func (e *NoAnswer) Is(target error) bool { return target == ErrOutcomeUnknown && e.unknown }
+
+// refusal reads the answer of a refused request. A proxy may have written it: an
+// answer that is not ours has no Code and its status decides.
+func refusal(k call, got Response, raw []byte) *Error {
+	e := &Error{}
+	if json.Unmarshal(raw, e) != nil || e.Code == "" {
+		*e = Error{Message: http.StatusText(got.Status)}
+	} else {
+		e.Body = raw
+	}
+	e.Status, e.Method, e.Path = got.Status, k.method, k.path
+	if e.RequestID == "" {
+		e.RequestID = got.RequestID
+	}
+	if seconds, err := strconv.ParseInt(got.Header.Get("Retry-After"), 10, 32); err == nil && seconds > 0 {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return e
+}

@@ -1,0 +1,1302 @@
+// Drawn from internal/api/openapi.json by make generate. Do not edit.
+
+import { type CallOptions, Connection, type Options, each, segment } from "./http.js";
+
+/** The codes of refusals. Codes are added without notice. */
+export type Code =
+  | "AMOUNT_BELOW_MINIMUM"
+  | "BODY_TOO_LARGE"
+  | "CUSTOMER_FROZEN"
+  | "DEPOSITS_SUSPENDED"
+  | "DESTINATION_NOT_ALLOWED"
+  | "IDEMPOTENCY_CONFLICT"
+  | "IDEMPOTENCY_KEY_MISMATCH"
+  | "INSUFFICIENT_BALANCE"
+  | "INTERNAL"
+  | "INVALID_ADDRESS"
+  | "INVALID_AMOUNT"
+  | "INVALID_CURSOR"
+  | "INVALID_JSON"
+  | "INVALID_REQUEST"
+  | "INVALID_STATE"
+  | "MINT_NOT_FOUND"
+  | "NOT_FOUND"
+  | "ORGANIZATION_FROZEN"
+  | "RATE_LIMITED"
+  | "SAME_ACCOUNT"
+  | "UNAUTHORIZED"
+  | "UNAVAILABLE"
+  | "UNKNOWN_FIELD"
+  | "UNSUPPORTED_MEDIA_TYPE"
+  | "WITHDRAWALS_SUSPENDED"
+  | (string & {});
+
+/** Who decided. */
+export interface Actor {
+  /** The id of who decided. */
+  id: string;
+  /** The name of who decided. */
+  name: string | null;
+  /** What it is. */
+  type: string;
+}
+
+/** How far the approval has come. */
+export interface Approvals {
+  /** When the wait ends; null when it does not. */
+  expiresAt: string | null;
+  /** How many it has. */
+  received: number;
+  /** How many approvals it needs. */
+  required: number;
+}
+
+/** What a customer has of one mint. */
+export interface Balance {
+  /** May be spent. */
+  available: string;
+  /** The chain. Chains are added without notice. */
+  chain: string;
+  /** Arrived and held by risk screening; stands outside the total. */
+  held: string;
+  /** Held for swaps that have not ended. */
+  inSwap: string;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** Seen on the chain and not credited yet; stands outside the total. */
+  pendingDeposit: string;
+  /** Held for withdrawals that have not ended. */
+  pendingWithdraw: string;
+  /** For people. It identifies nothing: two tokens may share it. */
+  symbol: string;
+  /** available + pendingWithdraw + inSwap. */
+  total: string;
+  /** Its value in dollars, for display; null when there is no price. */
+  usdValue: string | null;
+}
+
+/** A customer's balances, by mint. */
+export interface Balances {
+  /** The items, in order. */
+  data: Balance[];
+}
+
+/** One of your customers. */
+export interface Customer {
+  /** When it was made. */
+  createdAt: string;
+  /** The customer's e-mail. It is written when none is known and never changed by this field. */
+  customerEmail: string | null;
+  /**
+   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte.
+   */
+  customerId: string;
+  /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
+  metadata: Record<string, string>;
+  /** FROZEN: deposits are credited as usual, nothing leaves. */
+  status: "ACTIVE" | "FROZEN";
+  /** When it last changed. */
+  updatedAt: string;
+}
+
+/** A page of customers. */
+export interface CustomerPage {
+  /** The items, in order. */
+  data: Customer[];
+  /** Whether something follows. */
+  hasMore: boolean;
+  /** What to give as cursor for the next page; null at the end. */
+  nextCursor: string | null;
+}
+
+/**
+ * A transfer to one of your customers' addresses. Credit your user on CUSTOMER_DEPOSIT with
+ * isFlagged false, or on CUSTOMER_DEPOSIT_APPROVED; never on both.
+ */
+export interface Deposit {
+  /** The address, in the canonical spelling of its chain. */
+  address: string;
+  /** Atomic units. */
+  amount: string;
+  /** The amount in whole tokens. */
+  amountDecimal: string | null;
+  /** The block it is in. An attribute: a reorganization may change it. */
+  blockNumber: number | null;
+  /** The chain. Chains are added without notice. */
+  chain: string;
+  /** What the chain says. */
+  chainStatus: "PENDING" | "INCLUDED" | "FINALIZED" | "REORGED";
+  /** How many blocks have seen it. */
+  confirmations: number;
+  /** How many confirmations to show people until a deposit counts; finality decides. */
+  confirmationsRequired: number;
+  /** When its block became final. */
+  confirmedAt: string | null;
+  /** The token's contract; null for the chain's own coin. */
+  contractAddress?: string | null;
+  /** When it was made. */
+  createdAt: string;
+  /** When it was credited. */
+  creditedAt: string | null;
+  /** The customer's e-mail. It is written when none is known and never changed by this field. */
+  customerEmail: string | null;
+  /**
+   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte.
+   */
+  customerId: string;
+  /** The deposit. The same transfer has the same id for ever. */
+  depositId: string;
+  /** The deposit swap that this credit completes, or null. */
+  depositSwapId: string | null;
+  /** When it was first seen. */
+  detectedAt: string | null;
+  /** Why it is held; null unless flagged. */
+  flagReason: FlagReason | null;
+  /** Who sent it, as far as the chain tells. */
+  fromAddresses: string[];
+  /** Whether risk screening held it. Stays true after an approval: status says what the books say. */
+  isFlagged: boolean;
+  /**
+   * Index of the token's log in its block; null for a transfer of the native coin. An attribute: a
+   * reorganization may change it.
+   */
+  logIndex: number | null;
+  /** A memo that belongs to the address; null where the chain has none. */
+  memo: string | null;
+  /** The mint, for people. */
+  mint: EmbeddedMint | null;
+  /** The mint; null for a token that is not in the catalogue. */
+  mintId: number | null;
+  /** How it was decided; null until it is. */
+  resolution: Resolution | null;
+  /** Attempts that failed before anything reached the chain. */
+  resolutionAttempts: ResolutionAttempt[];
+  /**
+   * How the credit was taken back. Present only for what is REVERSED: the chain's finality itself
+   * broke, and the transfer is not on it any more.
+   */
+  reversal?: Reversal | null;
+  /** The severity that flagged it. */
+  riskOfFunds: string | null;
+  /** What risk screening said. */
+  screening: Screening;
+  /** EXTERNAL, CUSTOMER_SWAP, DEPOSIT_SWAP, INTERNAL or CHECKOUT. Sources are added without notice. */
+  source: string;
+  /** What the books say. */
+  status: "DETECTED" | "CONFIRMING" | "SCREENING" | "CREDITED" | "FLAGGED" | "APPROVING" | "REJECTING" | "REDIRECTING" | "RESOLUTION_STUCK" | "REJECTED" | "REDIRECTED" | "ORPHANED" | "UNSUPPORTED" | "BELOW_MINIMUM" | "REVERSED";
+  /** The customer swap that this credit completes, or null. */
+  swap: SwapSummary | null;
+  /** The transaction that moved it to the treasury; null until it has. */
+  sweepTxHash: string | null;
+  /** The transaction. */
+  txHash: string;
+  /** Why it is not credited. Present only for what is UNSUPPORTED. */
+  unsupportedReason?: string | null;
+  /** Its value in dollars, for display; null when there is no price. */
+  usdValue: string | null;
+}
+
+/** Where a customer pays in. The address belongs to the customer and the chain. */
+export interface DepositAddress {
+  /** The address, in the canonical spelling of its chain. */
+  address: string;
+  /** The chain. Chains are added without notice. */
+  chain: string;
+  /**
+   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte.
+   */
+  customerId: string;
+  /** A memo that belongs to the address; null where the chain has none. */
+  memo: string | null;
+  /** Less is recorded and not credited. In atomic units. */
+  minDepositAmount: string;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** A link that wallets open, for a QR code. */
+  paymentUri: string;
+}
+
+/** A page of deposits. */
+export interface DepositPage {
+  /** The items, in order. */
+  data: Deposit[];
+  /** Whether something follows. */
+  hasMore: boolean;
+  /** What to give as cursor for the next page; null at the end. */
+  nextCursor: string | null;
+}
+
+/** Asks for a deposit address. */
+export interface DepositRequest {
+  /** The customer's e-mail. It is written when none is known and never changed by this call. */
+  customerEmail?: string | null;
+  /**
+   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte.
+   */
+  customerId: string;
+  /** The mint: a token on a chain. */
+  mintId: number;
+}
+
+/** A token on a chain, as it stands in other objects. */
+export interface EmbeddedMint {
+  /** The chain. Chains are added without notice. */
+  chain: string;
+  /** The token's contract; null for the chain's own coin. */
+  contractAddress: string | null;
+  /** Decimals of the atomic unit. Read it before converting an amount. */
+  decimals: number;
+  /** The mint's id: mintId elsewhere. */
+  id: number;
+  /** For people. */
+  name: string;
+  /** For people. It identifies nothing: two tokens may share it. */
+  symbol: string;
+}
+
+/** Where events are sent. */
+export interface Endpoint {
+  /** The date of the version that payloads follow. */
+  apiVersion: string;
+  /** When it was made. */
+  createdAt: string;
+  /** For people. */
+  description: string;
+  /** The webhook endpoint. */
+  endpointId: string;
+  /** Which events it receives. Empty means the seven events of the interface and no extension. */
+  events: string[];
+  /** ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE. */
+  status: "ENABLED" | "PAUSED" | "DISABLED_GONE" | "DISABLED_BY_FAILURE";
+  /** When it last changed. */
+  updatedAt: string;
+  /** Where events are posted: HTTPS, and no address inside a private network. */
+  url: string;
+}
+
+/** A page of webhook endpoints. */
+export interface EndpointPage {
+  /** The items, in order. */
+  data: Endpoint[];
+  /** Whether something follows. */
+  hasMore: boolean;
+  /** What to give as cursor for the next page; null at the end. */
+  nextCursor: string | null;
+}
+
+/** Registers a webhook endpoint. */
+export interface EndpointRequest {
+  /** For people. */
+  description?: string | null;
+  /**
+   * Which events it receives. Leave it out, or empty, for the seven events of the interface and no
+   * extension.
+   */
+  events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  /** Where events are posted: HTTPS, and no address inside a private network. */
+  url: string;
+}
+
+/** A new endpoint with its secret, which is shown this once. */
+export interface EndpointWithSecret {
+  /** The date of the version that payloads follow. */
+  apiVersion: string;
+  /** When it was made. */
+  createdAt: string;
+  /** For people. */
+  description: string;
+  /** The webhook endpoint. */
+  endpointId: string;
+  /** Which events it receives. Empty means the seven events of the interface and no extension. */
+  events: string[];
+  /** Verifies the v1 signatures. Shown this once; keep it. */
+  secret: string;
+  /** ENABLED. */
+  status: "ENABLED" | "PAUSED" | "DISABLED_GONE" | "DISABLED_BY_FAILURE";
+  /** When it last changed. */
+  updatedAt: string;
+  /** Where events are posted: HTTPS, and no address inside a private network. */
+  url: string;
+}
+
+/** One movement of a balance, with what caused it. */
+export interface Entry {
+  /** Whose balance moved. */
+  account: Party;
+  /** Atomic units. */
+  amount: string;
+  /** The amount in whole tokens. */
+  amountDecimal: string;
+  /**
+   * Which of the balances: AVAILABLE, or PENDING_WITHDRAW for what is held for a customer's
+   * withdrawals.
+   */
+  balance: "AVAILABLE" | "PENDING_WITHDRAW";
+  /**
+   * What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END, TRANSFER, RESTORE.
+   * Causes are added without notice.
+   */
+  cause: string;
+  /** The chain. Chains are added without notice. */
+  chain: string;
+  /** When it was made. */
+  createdAt: string;
+  /** CREDIT raised the balance, DEBIT lowered it. */
+  direction: "CREDIT" | "DEBIT";
+  /** The movement. */
+  entryId: string;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** The deposit, withdrawal or transfer that moved it. */
+  resourceId: string;
+  /** For people. It identifies nothing: two tokens may share it. */
+  symbol: string;
+}
+
+/** A page of movements. */
+export interface EntryPage {
+  /** The items, in order. */
+  data: Entry[];
+  /** Whether something follows. */
+  hasMore: boolean;
+  /** What to give as cursor for the next page; null at the end. */
+  nextCursor: string | null;
+}
+
+/** What a webhook carries, byte for byte. */
+export interface Envelope {
+  /** The date of the version that payloads follow. */
+  apiVersion: string;
+  /** The object that the event tells of: a deposit, a withdrawal, a transfer or a failed swap. */
+  data: Record<string, unknown>;
+  /** LIVE, or TEST for everything that moves no money of a main network. */
+  environment: "LIVE" | "TEST";
+  /** The event: the same over all attempts. */
+  id: string;
+  /** Your organization. */
+  organizationId: string;
+  /** 1, 2, … within your organization, without gaps. */
+  sequence: number;
+  /** When the change happened. */
+  timestamp: string;
+  /** What it tells. Types are added without notice. */
+  type: string;
+}
+
+/** A stretch of the event feed. */
+export interface EnvelopePage {
+  /** The items, in order. */
+  data: Envelope[];
+  /** Whether something follows. */
+  hasMore: boolean;
+  /** What to give as after for the next page; null at the end. */
+  nextCursor: string | null;
+}
+
+/** Why a deposit is held. */
+export interface FlagReason {
+  /** The provider's categories. */
+  categories: string[];
+  /** A name for a program. */
+  code: string;
+  /** Who is behind the sending wallet, where the provider knows. */
+  entity: string | null;
+  /** Who was asked. */
+  provider: string | null;
+  /** The provider's own number. */
+  score: number | null;
+  /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
+  severity: string | null;
+}
+
+/** A token on a chain. */
+export interface Mint {
+  /** The network by its CAIP-2 name; null for a chain that is not running here. */
+  caip2: string | null;
+  /** The chain. Chains are added without notice. */
+  chain: string;
+  /** How many confirmations to show people until a deposit counts; finality decides. */
+  confirmationsRequired: number;
+  /** The token's contract; null for the chain's own coin. */
+  contractAddress: string | null;
+  /** Decimals of the atomic unit. Read it before converting an amount. */
+  decimals: number;
+  /** Whether deposit addresses are given out. */
+  depositEnabled: boolean;
+  /** What makes a block final here. */
+  finality: string;
+  /** The mint's id: mintId elsewhere. */
+  id: number;
+  /** NATIVE is the chain's own coin. */
+  kind: "NATIVE" | "TOKEN";
+  /** A picture for people, or null. */
+  logoUrl: string | null;
+  /** Whether deposits need a memo beside the address. */
+  memoRequired: boolean;
+  /** Less is recorded and not credited. In atomic units. */
+  minDepositAmount: string;
+  /** The smallest withdrawal, in atomic units. */
+  minWithdrawAmount: string;
+  /** For people. */
+  name: string;
+  /** Which network of the chain this installation talks to. */
+  network: "MAINNET" | "TESTNET" | "LOCAL";
+  /** Whether the mint takes part in customer swaps of this organization. */
+  swappable: boolean;
+  /** For people. It identifies nothing: two tokens may share it. */
+  symbol: string;
+  /** Dollars for one whole token, for display; null when unknown. */
+  usdPrice: string | null;
+  /** When that was the price. */
+  usdPriceAt: string | null;
+  /** Whether withdrawals are taken. */
+  withdrawEnabled: boolean;
+}
+
+/** A page of mints. */
+export interface MintPage {
+  /** The items, in order. */
+  data: Mint[];
+  /** Whether something follows. */
+  hasMore: boolean;
+  /** What to give as cursor for the next page; null at the end. */
+  nextCursor: string | null;
+}
+
+/** One side of a transfer: a customer or a product. */
+export interface Party {
+  /**
+   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte.
+   */
+  customerId?: string | null;
+  /** A balance of your own organization. */
+  product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
+}
+
+/** What your organization has of one mint in one product. */
+export interface ProductBalance {
+  /** May be moved. */
+  available: string;
+  /** The chain. Chains are added without notice. */
+  chain: string;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /**
+   * What your customers have of the mint, available or being withdrawn. Present for CUSTODIAL alone;
+   * it is theirs, and stands outside the total.
+   */
+  owedToCustomers?: string | null;
+  /** Of the product, held for payments of its own that have not ended. */
+  pending: string;
+  /** A balance of your own organization. */
+  product: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT";
+  /** For people. It identifies nothing: two tokens may share it. */
+  symbol: string;
+  /** available + pending. */
+  total: string;
+  /** Its value in dollars, for display; null when there is no price. */
+  usdValue: string | null;
+}
+
+/** Your organization's own balances, by mint and product. */
+export interface ProductBalances {
+  /** The items, in order. */
+  data: ProductBalance[];
+}
+
+/** How a held deposit was decided, and the transfer that carried it out. */
+export interface Resolution {
+  /** Atomic units. */
+  amount: string | null;
+  /** When it was decided. */
+  decidedAt: string;
+  /** Who decided. */
+  decidedBy: Actor;
+  /** APPROVED, REJECTED or REDIRECTED. */
+  decision: string;
+  /** What the network took, in atomic units of its native coin; null until it is final. */
+  networkFee: string | null;
+  /** What the person wrote. */
+  note: string | null;
+  /** The reason. */
+  reason: string | null;
+  /** Your own reference, shown again and searchable. */
+  reference: string | null;
+  /** The destination, in the canonical spelling of its chain. */
+  toAddress: string | null;
+  /** The transaction; null until there is one. */
+  txHash: string | null;
+}
+
+/** An attempt that failed before anything reached the chain. */
+export interface ResolutionAttempt {
+  /** What was attempted. */
+  action: string;
+  /** When. */
+  at: string;
+  /** A sentence for a person. */
+  message: string;
+  /** The reason. */
+  reason: string;
+}
+
+/** How a credit was taken back because the chain's finality itself broke. */
+export interface Reversal {
+  /**
+   * What the customer did not have any more, in atomic units. With takenBack it is the deposit's
+   * amount.
+   */
+  loss: string;
+  /** When it was taken back. */
+  reversedAt: string;
+  /** What was taken from the customer's balance, in atomic units. */
+  takenBack: string;
+}
+
+/** What risk screening said of where a deposit came from. */
+export interface Screening {
+  /** Who was asked. */
+  provider: string | null;
+  /** Your own reference, shown again and searchable. */
+  reference: string | null;
+  /** The provider's own number. */
+  score: number | null;
+  /** When it was asked. */
+  screenedAt: string | null;
+  /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
+  severity: string | null;
+  /** Such as NOT_CONFIGURED, PENDING or PASSED. */
+  status: string;
+}
+
+/** A customer swap that failed after it was made. */
+export interface SwapFailed {
+  /**
+   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte.
+   */
+  customerId: string;
+  /**
+   * What had come back when the event was sent, in atomic units of the mint that was given; null
+   * when nothing had.
+   */
+  refundedAmount: string | null;
+  /** The swap. */
+  swap: SwapSummary;
+}
+
+/** A customer swap as events carry it. */
+export interface SwapSummary {
+  /** Atomic units of the mint that was given. */
+  amountIn: string;
+  /** What arrived; null until it has. */
+  amountOut: string | null;
+  /** When it was made. */
+  createdAt: string;
+  /** The customer swap. */
+  customerSwapId: string;
+  /** The transaction that delivered. */
+  destinationTxHash: string | null;
+  /** The estimate, in atomic units of the mint that was received. */
+  estimatedAmountOut: string;
+  /** What was given. */
+  fromMint: EmbeddedMint;
+  /**
+   * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
+   * never expires.
+   */
+  idempotencyKey: string;
+  /** The transaction that paid the provider. */
+  originTxHash: string | null;
+  /** What was received. */
+  toMint: EmbeddedMint;
+}
+
+/** Money that moved between two balances of your organization. It has no states: it is done. */
+export interface Transfer {
+  /** Atomic units. */
+  amount: string;
+  /** The amount in whole tokens. */
+  amountDecimal: string;
+  /** When it was made. */
+  createdAt: string;
+  /** Who pays. */
+  from: Party;
+  /**
+   * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
+   * never expires.
+   */
+  idempotencyKey: string;
+  /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
+  metadata: Record<string, string>;
+  /** The mint, for people. */
+  mint: EmbeddedMint;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** Your own reference, shown again and searchable. */
+  reference: string | null;
+  /** Who receives. */
+  to: Party;
+  /** The transfer. */
+  transferId: string;
+}
+
+/** A page of transfers. */
+export interface TransferPage {
+  /** The items, in order. */
+  data: Transfer[];
+  /** Whether something follows. */
+  hasMore: boolean;
+  /** What to give as cursor for the next page; null at the end. */
+  nextCursor: string | null;
+}
+
+/** One side: exactly one of a customer and a product. */
+export interface TransferParty {
+  /**
+   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte.
+   */
+  customerId?: string | null;
+  /** A balance of your own organization. */
+  product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
+}
+
+/** Asks for money to move between two balances. */
+export interface TransferRequest {
+  /**
+   * Whole atomic units; whole tokens with useDecimal, with no more digits after the point than the
+   * mint has decimals. ASCII digits, no sign, no exponent, no leading zero.
+   */
+  amount: string;
+  /** Who pays. */
+  from: TransferParty;
+  /**
+   * Your name for the transfer you mean: 1 to 255 printable ASCII characters without a space. It
+   * never expires. Required, here or in the header Idempotency-Key.
+   */
+  idempotencyKey?: string | null;
+  /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
+  metadata?: Record<string, string> | null;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** Your own reference, shown again and searchable. */
+  reference?: string | null;
+  /** Who receives. */
+  to: TransferParty;
+  /** Reads amount as whole tokens. */
+  useDecimal?: boolean;
+}
+
+/** The public keys that sign webhooks. */
+export interface WebhookKeys {
+  /** The keys, newest first. */
+  keys: string[];
+}
+
+/** Asks for a payment from a customer's balance. */
+export interface WithdrawRequest {
+  /**
+   * Whole atomic units; whole tokens with useDecimal, with no more digits after the point than the
+   * mint has decimals. ASCII digits, no sign, no exponent, no leading zero.
+   */
+  amount: string;
+  /**
+   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte.
+   */
+  customerId: string;
+  /** Who pays the network fee: ORGANIZATION is billed, and the destination receives the whole amount. */
+  feeMode?: "ORGANIZATION" | null;
+  /**
+   * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
+   * never expires.
+   */
+  idempotencyKey?: string | null;
+  /** Leave it out: no chain of this installation has memos. */
+  memo?: string | null;
+  /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
+  metadata?: Record<string, string> | null;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** Your own reference, shown again and searchable. */
+  reference?: string | null;
+  /** Waits for a person before anything is sent. */
+  requireApproval?: boolean;
+  /** Where the money goes. An EVM address with mixed case has to carry its EIP-55 checksum. */
+  toAddress: string;
+  /** Reads amount as whole tokens. */
+  useDecimal?: boolean;
+}
+
+/** A payment from a customer's balance to an address. */
+export interface Withdrawal {
+  /** Atomic units. */
+  amount: string;
+  /** The amount in whole tokens. */
+  amountDecimal: string;
+  /**
+   * Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW,
+   * PRICE_UNAVAILABLE, POLICY_LIMIT, DUPLICATE_KEY (the signer remembers another payment with its
+   * idempotency key; nothing was sent) or RESTORED (made again from the signer's journal after a
+   * restore; nothing was sent).
+   */
+  approvalReasons: string[];
+  /** How far the approval has come. */
+  approvals: Approvals;
+  /** When it was approved. */
+  approvedAt: string | null;
+  /** When it was first sent. */
+  broadcastAt: string | null;
+  /** What the chain says. */
+  chainStatus: "NONE" | "PENDING" | "INCLUDED" | "FINALIZED" | "REVERTED" | "DROPPED" | "REPLACED";
+  /** When its end became final. */
+  completedAt: string | null;
+  /** When it was made. */
+  createdAt: string;
+  /**
+   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte.
+   */
+  customerId: string;
+  /** The transaction for people to look at, where an explorer is configured. */
+  explorerUrl: string | null;
+  /**
+   * Why it failed: REVERTED, CANCELLED, or POLICY_LIMIT (the signer's limits were lowered under it).
+   * The money is back in the balance.
+   */
+  failureReason: string | null;
+  /** Who pays the network fee: ORGANIZATION is billed, and the destination receives the whole amount. */
+  feeMode: "ORGANIZATION";
+  /**
+   * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
+   * never expires.
+   */
+  idempotencyKey: string | null;
+  /** A memo that belongs to the address; null where the chain has none. */
+  memo: string | null;
+  /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
+  metadata: Record<string, string>;
+  /** The mint, for people. */
+  mint: EmbeddedMint;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** What the network took, in atomic units of its native coin; null until it is final. */
+  networkFee: string | null;
+  /** The mint of networkFee: the chain's native coin. */
+  networkFeeMintId: number | null;
+  /** Your own reference, shown again and searchable. */
+  reference: string | null;
+  /** What the person who removed it wrote. */
+  rejectedReason: string | null;
+  /** Earlier transactions for the same payment. At most one of all of them pays. */
+  replacedTxHashes: string[];
+  /** Whether a person has, or had, to approve it. */
+  requiresApproval: boolean;
+  /** What risk screening said. */
+  screening: WithdrawalScreening;
+  /** What the books say. */
+  status: "AWAITING_APPROVAL" | "PROCESSING" | "BROADCAST" | "COMPLETED" | "FAILED" | "REJECTED" | "CANCELLED" | "BLOCKED";
+  /** The destination, in the canonical spelling of its chain. */
+  toAddress: string;
+  /** The transaction; null until there is one. */
+  txHash: string | null;
+  /** Its value in dollars, for display; null when there is no price. */
+  usdValue: string | null;
+  /** The withdrawal. */
+  withdrawalId: string;
+}
+
+/** A page of withdrawals. */
+export interface WithdrawalPage {
+  /** The items, in order. */
+  data: Withdrawal[];
+  /** Whether something follows. */
+  hasMore: boolean;
+  /** What to give as cursor for the next page; null at the end. */
+  nextCursor: string | null;
+}
+
+/** What risk screening said of a destination. */
+export interface WithdrawalScreening {
+  /** Who was asked. */
+  provider: string | null;
+  /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
+  severity: string | null;
+  /** Such as NOT_CONFIGURED or PASSED. */
+  status: string;
+}
+
+/** What each type of event carries. */
+export interface EventData {
+  CUSTOMER_DEPOSIT: Deposit;
+  CUSTOMER_DEPOSIT_APPROVED: Deposit;
+  CUSTOMER_DEPOSIT_REDIRECTED: Deposit;
+  CUSTOMER_DEPOSIT_REJECTED: Deposit;
+  CUSTOMER_DEPOSIT_REVERSED: Deposit;
+  CUSTOMER_SWAP_FAILED: SwapFailed;
+  CUSTOMER_WITHDRAW: Withdrawal;
+  CUSTOMER_WITHDRAW_APPROVED: Withdrawal;
+  CUSTOMER_WITHDRAW_AWAITING_APPROVAL: Withdrawal;
+  CUSTOMER_WITHDRAW_BLOCKED: Withdrawal;
+  CUSTOMER_WITHDRAW_CANCELLED: Withdrawal;
+  CUSTOMER_WITHDRAW_COMPLETED: Withdrawal;
+  CUSTOMER_WITHDRAW_FAILED: Withdrawal;
+  CUSTOMER_WITHDRAW_REJECTED: Withdrawal;
+  TRANSFER_COMPLETED: Transfer;
+}
+
+/**
+ * An event, as a webhook and GET /events carry it. Its type tells what its data is. Types are
+ * added without notice: pass over what you do not know.
+ */
+export type Event = { [T in keyof EventData]: Omit<Envelope, "type" | "data"> & { type: T; data: EventData[T] } }[keyof EventData];
+
+/** The parameters of listMints. */
+export interface ListMintsParams {
+  /** Only on this chain. */
+  chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | undefined;
+  /** Only with exactly this symbol. */
+  symbol?: string | undefined;
+  /** Only mints that can, or cannot, be swapped. */
+  swappable?: boolean | undefined;
+  /** Only mints for which addresses are, or are not, given out. */
+  depositEnabled?: boolean | undefined;
+  /** How many items a page has; 50 unless given. */
+  limit?: number | undefined;
+  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  cursor?: string | undefined;
+  /** An ETag of an earlier answer: 304 when it still holds. */
+  ifNoneMatch?: string | undefined;
+}
+
+/** The parameters of listCustomers. */
+export interface ListCustomersParams {
+  /** Only of this customer, compared byte for byte. */
+  customerId?: string | undefined;
+  /** Only what was created after this time, which is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only what was created before this time, which is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** How many items a page has; 50 unless given. */
+  limit?: number | undefined;
+  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listDeposits. */
+export interface ListDepositsParams {
+  /** Only of this customer, compared byte for byte. */
+  customerId?: string | undefined;
+  /** Only in this status. */
+  status?: "DETECTED" | "CONFIRMING" | "SCREENING" | "CREDITED" | "FLAGGED" | "APPROVING" | "REJECTING" | "REDIRECTING" | "RESOLUTION_STUCK" | "REJECTED" | "REDIRECTED" | "ORPHANED" | "UNSUPPORTED" | "BELOW_MINIMUM" | "REVERSED" | undefined;
+  /** Only of this mint. */
+  mintId?: number | undefined;
+  /** Only on this chain. */
+  chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | undefined;
+  /** Only of this transaction. */
+  txHash?: string | undefined;
+  /** Only of this address. */
+  address?: string | undefined;
+  /** Only what was created after this time, which is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only what was created before this time, which is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** How many items a page has; 50 unless given. */
+  limit?: number | undefined;
+  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listWithdrawals. */
+export interface ListWithdrawalsParams {
+  /** Only of this customer, compared byte for byte. */
+  customerId?: string | undefined;
+  /** Only in this status. */
+  status?: "AWAITING_APPROVAL" | "PROCESSING" | "BROADCAST" | "COMPLETED" | "FAILED" | "REJECTED" | "CANCELLED" | "BLOCKED" | undefined;
+  /** Only of this mint. */
+  mintId?: number | undefined;
+  /** Only on this chain. */
+  chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | undefined;
+  /** Only of this transaction. */
+  txHash?: string | undefined;
+  /** Only of this address. */
+  address?: string | undefined;
+  /** Only with this reference of yours. */
+  reference?: string | undefined;
+  /** Only the one with this key. */
+  idempotencyKey?: string | undefined;
+  /** Only what was created after this time, which is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only what was created before this time, which is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** How many items a page has; 50 unless given. */
+  limit?: number | undefined;
+  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listLedgerEntries. */
+export interface ListLedgerEntriesParams {
+  /** Only of this customer, compared byte for byte. */
+  customerId?: string | undefined;
+  /** Only of this product. */
+  product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | undefined;
+  /** Only of this mint. */
+  mintId?: number | undefined;
+  /** Only what was created after this time, which is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only what was created before this time, which is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** How many items a page has; 50 unless given. */
+  limit?: number | undefined;
+  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listTransfers. */
+export interface ListTransfersParams {
+  /** Only from or to this customer, compared byte for byte. */
+  customerId?: string | undefined;
+  /** Only from or to this product. */
+  product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | undefined;
+  /** Only of this mint. */
+  mintId?: number | undefined;
+  /** Only with this reference of yours. */
+  reference?: string | undefined;
+  /** Only the one with this key. */
+  idempotencyKey?: string | undefined;
+  /** Only what was created after this time, which is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only what was created before this time, which is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** How many items a page has; 50 unless given. */
+  limit?: number | undefined;
+  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listEvents. */
+export interface ListEventsParams {
+  /** The last sequence that you have; 0, unless given, starts at the first. */
+  after?: number | undefined;
+  /** Only events of these types, separated by commas. */
+  types?: string | undefined;
+  /** How many items a page has; 50 unless given. */
+  limit?: number | undefined;
+  /** Where to continue: the nextCursor of the page before. It goes before after. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listWebhookEndpoints. */
+export interface ListWebhookEndpointsParams {
+  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** How many items a page has; 50 unless given. */
+  limit?: number | undefined;
+  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** One organization's interface. It may be shared: it has no state but its settings. */
+export class Coffer {
+  readonly #connection: Connection;
+
+  constructor(options: Options) {
+    this.#connection = new Connection(options);
+  }
+
+  /**
+   * Read a mint. One token of the catalogue.
+   *
+   * GET /mints/{mintId}. It is repeated when no answer comes.
+   */
+  getMint(mintId: string, options: CallOptions = {}): Promise<Mint> {
+    return this.#connection.call<Mint>({ method: "GET", path: `/mints/${segment("mintId", mintId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List mints. The tokens of this installation, by id. Without limit the whole catalogue is one
+   * page. Read decimals before converting an amount, and swappable before offering a swap.
+   *
+   * GET /mints. It is repeated when no answer comes.
+   */
+  listMints(params: ListMintsParams = {}, options: CallOptions = {}): Promise<MintPage> {
+    return this.#connection.call<MintPage>({ method: "GET", path: `/mints`, repeat: "ALWAYS", headers: { "if-none-match": params.ifNoneMatch }, query: { chain: params.chain, symbol: params.symbol, swappable: params.swappable, depositEnabled: params.depositEnabled, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listMints, page after page. */
+  mints(params: ListMintsParams = {}, options: CallOptions = {}): AsyncGenerator<Mint, void, undefined> {
+    return each(params.cursor, (cursor) => this.listMints({ ...params, cursor }, options));
+  }
+
+  /**
+   * Read a customer. One customer, by your own id of it, escaped for a URL.
+   *
+   * GET /customers/{customerId}. It is repeated when no answer comes.
+   */
+  getCustomer(customerId: string, options: CallOptions = {}): Promise<Customer> {
+    return this.#connection.call<Customer>({ method: "GET", path: `/customers/${segment("customerId", customerId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read a customer's balances. One row for each mint that anything of the customer's has touched.
+   * total is available + pendingWithdraw + inSwap; pendingDeposit and held stand outside it.
+   *
+   * GET /customers/{customerId}/balances. It is repeated when no answer comes.
+   */
+  listCustomerBalances(customerId: string, options: CallOptions = {}): Promise<Balances> {
+    return this.#connection.call<Balances>({ method: "GET", path: `/customers/${segment("customerId", customerId)}/balances`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List customers. The organization's customers. They are made by their first POST /deposit.
+   *
+   * GET /customers. It is repeated when no answer comes.
+   */
+  listCustomers(params: ListCustomersParams = {}, options: CallOptions = {}): Promise<CustomerPage> {
+    return this.#connection.call<CustomerPage>({ method: "GET", path: `/customers`, repeat: "ALWAYS", query: { customerId: params.customerId, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listCustomers, page after page. */
+  customers(params: ListCustomersParams = {}, options: CallOptions = {}): AsyncGenerator<Customer, void, undefined> {
+    return each(params.cursor, (cursor) => this.listCustomers({ ...params, cursor }, options));
+  }
+
+  /**
+   * Get a deposit address. The address for a customer on the mint's chain: the same one on every
+   * call, for every mint of that chain. The customer is made on first use. What arrives is credited
+   * when its block is final, and told with CUSTOMER_DEPOSIT.
+   *
+   * POST /deposit. It is repeated when no answer comes.
+   */
+  createDepositAddress(body: DepositRequest, options: CallOptions = {}): Promise<DepositAddress> {
+    return this.#connection.call<DepositAddress>({ method: "POST", path: `/deposit`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
+   * Read a deposit. One deposit as it is now.
+   *
+   * GET /deposits/{depositId}. It is repeated when no answer comes.
+   */
+  getDeposit(depositId: string, options: CallOptions = {}): Promise<Deposit> {
+    return this.#connection.call<Deposit>({ method: "GET", path: `/deposits/${segment("depositId", depositId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List deposits. What arrived at the organization's addresses, also what is not final yet.
+   *
+   * GET /deposits. It is repeated when no answer comes.
+   */
+  listDeposits(params: ListDepositsParams = {}, options: CallOptions = {}): Promise<DepositPage> {
+    return this.#connection.call<DepositPage>({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listDeposits, page after page. */
+  deposits(params: ListDepositsParams = {}, options: CallOptions = {}): AsyncGenerator<Deposit, void, undefined> {
+    return each(params.cursor, (cursor) => this.listDeposits({ ...params, cursor }, options));
+  }
+
+  /**
+   * Withdraw from a customer's balance. Holds the amount and pays it to an address, or waits for a
+   * person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters
+   * again show the same withdrawal and pay nothing more, for ever. A 4xx means that this request
+   * held nothing and sent nothing. After a 5xx or no answer, repeat with the same key.
+   *
+   * POST /withdraw. It is repeated when no answer comes and it has an idempotencyKey; without one it
+   * is sent once.
+   */
+  createWithdrawal(body: WithdrawRequest, options: CallOptions = {}): Promise<Withdrawal> {
+    return this.#connection.call<Withdrawal>({ method: "POST", path: `/withdraw`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * Read a withdrawal. One withdrawal as it is now.
+   *
+   * GET /withdrawals/{withdrawalId}. It is repeated when no answer comes.
+   */
+  getWithdrawal(withdrawalId: string, options: CallOptions = {}): Promise<Withdrawal> {
+    return this.#connection.call<Withdrawal>({ method: "GET", path: `/withdrawals/${segment("withdrawalId", withdrawalId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List withdrawals. The organization's withdrawals. With idempotencyKey the one that has the key.
+   *
+   * GET /withdrawals. It is repeated when no answer comes.
+   */
+  listWithdrawals(params: ListWithdrawalsParams = {}, options: CallOptions = {}): Promise<WithdrawalPage> {
+    return this.#connection.call<WithdrawalPage>({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listWithdrawals, page after page. */
+  withdrawals(params: ListWithdrawalsParams = {}, options: CallOptions = {}): AsyncGenerator<Withdrawal, void, undefined> {
+    return each(params.cursor, (cursor) => this.listWithdrawals({ ...params, cursor }, options));
+  }
+
+  /**
+   * Move money between balances. Moves an amount between a customer and a product of yours, two
+   * customers or two products: at once, without a chain. An unknown customer who receives is made.
+   * The idempotencyKey is required: the same key and parameters again show the same transfer and
+   * move nothing more, for ever. A 4xx means that this request moved nothing. After a 5xx or no
+   * answer, repeat with the same key.
+   *
+   * POST /transfers. It is repeated when no answer comes and it has an idempotencyKey; without one
+   * it is sent once.
+   */
+  createTransfer(body: TransferRequest, options: CallOptions = {}): Promise<Transfer> {
+    return this.#connection.call<Transfer>({ method: "POST", path: `/transfers`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * Read a transfer. One transfer.
+   *
+   * GET /transfers/{transferId}. It is repeated when no answer comes.
+   */
+  getTransfer(transferId: string, options: CallOptions = {}): Promise<Transfer> {
+    return this.#connection.call<Transfer>({ method: "GET", path: `/transfers/${segment("transferId", transferId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read your own balances. One row for each product and mint that anything has touched. What
+   * customers have is not yours: it stands beside CUSTODIAL as owedToCustomers and in no total.
+   * total is available + pending.
+   *
+   * GET /balances. It is repeated when no answer comes.
+   */
+  listBalances(options: CallOptions = {}): Promise<ProductBalances> {
+    return this.#connection.call<ProductBalances>({ method: "GET", path: `/balances`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read what moved balances. Every movement of a customer's or product's balance with the resource
+   * that caused it: a statement. A transfer between two of them is two entries, a withdrawal moves
+   * from AVAILABLE to PENDING_WITHDRAW and then away. With Accept: text/csv everything that the
+   * filters leave comes as one table, without limit and cursor.
+   *
+   * GET /ledger/entries. It is repeated when no answer comes.
+   */
+  listLedgerEntries(params: ListLedgerEntriesParams = {}, options: CallOptions = {}): Promise<EntryPage> {
+    return this.#connection.call<EntryPage>({ method: "GET", path: `/ledger/entries`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listLedgerEntries, page after page. */
+  ledgerEntries(params: ListLedgerEntriesParams = {}, options: CallOptions = {}): AsyncGenerator<Entry, void, undefined> {
+    return each(params.cursor, (cursor) => this.listLedgerEntries({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listLedgerEntries has as one table, without limit and cursor, read while it arrives. An
+   * error while reading means that the table is not complete.
+   */
+  listLedgerEntriesCSV(params: ListLedgerEntriesParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/ledger/entries`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * List transfers. The organization's transfers. With idempotencyKey the one that has the key.
+   *
+   * GET /transfers. It is repeated when no answer comes.
+   */
+  listTransfers(params: ListTransfersParams = {}, options: CallOptions = {}): Promise<TransferPage> {
+    return this.#connection.call<TransferPage>({ method: "GET", path: `/transfers`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listTransfers, page after page. */
+  transfers(params: ListTransfersParams = {}, options: CallOptions = {}): AsyncGenerator<Transfer, void, undefined> {
+    return each(params.cursor, (cursor) => this.listTransfers({ ...params, cursor }, options));
+  }
+
+  /**
+   * Register a webhook endpoint. Events are sent to this URL from now on, signed with a secret that
+   * is shown in this answer and never again. Without events it receives the seven events of the
+   * interface; extension events are sent only where they are named. At most 10 endpoints.
+   *
+   * POST /webhook-endpoints. It is sent once.
+   */
+  createWebhookEndpoint(body: EndpointRequest, options: CallOptions = {}): Promise<EndpointWithSecret> {
+    return this.#connection.call<EndpointWithSecret>({ method: "POST", path: `/webhook-endpoints`, repeat: "NEVER", body }, options);
+  }
+
+  /**
+   * Delete a webhook endpoint. Nothing more is sent there. What was not delivered stays readable
+   * with GET /events.
+   *
+   * DELETE /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+   */
+  deleteWebhookEndpoint(endpointId: string, options: CallOptions = {}): Promise<void> {
+    return this.#connection.call<void>({ method: "DELETE", path: `/webhook-endpoints/${segment("endpointId", endpointId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read a webhook endpoint. One endpoint, without its secret.
+   *
+   * GET /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+   */
+  getWebhookEndpoint(endpointId: string, options: CallOptions = {}): Promise<Endpoint> {
+    return this.#connection.call<Endpoint>({ method: "GET", path: `/webhook-endpoints/${segment("endpointId", endpointId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read the event feed. The bodies that webhooks carry, byte for byte, in sequence from after on.
+   * Without types it has every event and the sequences have no gap, so that a consumer can prove
+   * that it missed nothing. Continue with the last sequence you have seen.
+   *
+   * GET /events. It is repeated when no answer comes.
+   */
+  listEvents(params: ListEventsParams = {}, options: CallOptions = {}): Promise<EnvelopePage> {
+    return this.#connection.call<EnvelopePage>({ method: "GET", path: `/events`, repeat: "ALWAYS", query: { after: params.after, types: params.types, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listEvents, page after page. */
+  events(params: ListEventsParams = {}, options: CallOptions = {}): AsyncGenerator<Envelope, void, undefined> {
+    return each(params.cursor, (cursor) => this.listEvents({ ...params, cursor }, options));
+  }
+
+  /**
+   * List webhook endpoints. Where this organization's events go, without the secrets.
+   *
+   * GET /webhook-endpoints. It is repeated when no answer comes.
+   */
+  listWebhookEndpoints(params: ListWebhookEndpointsParams = {}, options: CallOptions = {}): Promise<EndpointPage> {
+    return this.#connection.call<EndpointPage>({ method: "GET", path: `/webhook-endpoints`, repeat: "ALWAYS", query: { order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listWebhookEndpoints, page after page. */
+  webhookEndpoints(params: ListWebhookEndpointsParams = {}, options: CallOptions = {}): AsyncGenerator<Endpoint, void, undefined> {
+    return each(params.cursor, (cursor) => this.listWebhookEndpoints({ ...params, cursor }, options));
+  }
+
+  /**
+   * Read the keys that sign webhooks. The public keys of the v1a signatures, newest first. A
+   * signature by any of them is good.
+   *
+   * GET /.well-known/webhook-keys. It is repeated when no answer comes.
+   */
+  listWebhookKeys(options: CallOptions = {}): Promise<WebhookKeys> {
+    return this.#connection.call<WebhookKeys>({ method: "GET", path: `/.well-known/webhook-keys`, repeat: "ALWAYS", open: true }, options);
+  }
+
+  /**
+   * Read this document. This description of every call, OpenAPI 3.1.
+   *
+   * GET /openapi.json. It is repeated when no answer comes.
+   */
+  getOpenAPI(options: CallOptions = {}): Promise<Record<string, unknown>> {
+    return this.#connection.call<Record<string, unknown>>({ method: "GET", path: `/openapi.json`, repeat: "ALWAYS", open: true }, options);
+  }
+}

@@ -1,0 +1,284 @@
+// Package contract reads the published document of the REST interface. It draws
+// the clients from it, in Go and in TypeScript, and tells what of a change of it
+// would break a client that exists.
+//
+// What never happens here: a fact about the interface that the document does not
+// have; a client is right because the document is, and the tests of the interface
+// see to that. What a crash leaves: nothing; the files are written by a person's
+// `make generate`.
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Document is what of an OpenAPI document matters to a client.
+type Document struct {
+	Paths      map[string]map[string]*Operation `json:"paths"`
+	Webhooks   map[string]map[string]*Operation `json:"webhooks"`
+	Components struct {
+		Schemas map[string]*Schema `json:"schemas"`
+	} `json:"components"`
+	Tags []struct {
+		Name string `json:"name"`
+	} `json:"tags"`
+}
+
+// Operation is one call, or one webhook.
+type Operation struct {
+	Method      string                 `json:"-"`
+	Path        string                 `json:"-"`
+	OperationID string                 `json:"operationId"`
+	Tags        []string               `json:"tags"`
+	Summary     string                 `json:"summary"`
+	Description string                 `json:"description"`
+	Parameters  []*Parameter           `json:"parameters"`
+	RequestBody *Body                  `json:"requestBody"`
+	Responses   map[string]*Answer     `json:"responses"`
+	Security    *[]map[string][]string `json:"security"`
+	Repeat      string                 `json:"x-repeat"` // ALWAYS, WITH_KEY or NEVER
+}
+
+// Parameter is a parameter of a call.
+type Parameter struct {
+	Name        string  `json:"name"`
+	In          string  `json:"in"`
+	Required    bool    `json:"required"`
+	Description string  `json:"description"`
+	Schema      *Schema `json:"schema"`
+}
+
+// Body is what a call takes or answers, by media type.
+type Body struct {
+	Required bool                `json:"required"`
+	Content  map[string]*Content `json:"content"`
+}
+
+// Content is a body in one media type.
+type Content struct {
+	Schema *Schema `json:"schema"`
+}
+
+// Answer is what a call answers with one status.
+type Answer struct {
+	Description string                `json:"description"`
+	Headers     map[string]*Parameter `json:"headers"`
+	Content     map[string]*Content   `json:"content"`
+}
+
+// Schema is the shape of a value. The document uses a part of JSON Schema; what
+// it does not use is not read, and a test sees that nothing else appears.
+type Schema struct {
+	Ref           string             `json:"$ref"`
+	Type          Types              `json:"type"`
+	Format        string             `json:"format"`
+	Description   string             `json:"description"`
+	Enum          []*string          `json:"enum"` // nil stands for null
+	Known         []string           `json:"x-extensible-enum"`
+	Pattern       string             `json:"pattern"`
+	MinLength     *json.Number       `json:"minLength"`
+	MaxLength     *json.Number       `json:"maxLength"`
+	Minimum       *json.Number       `json:"minimum"`
+	Maximum       *json.Number       `json:"maximum"`
+	MinItems      *json.Number       `json:"minItems"`
+	MaxItems      *json.Number       `json:"maxItems"`
+	MaxProperties *json.Number       `json:"maxProperties"`
+	Properties    map[string]*Schema `json:"properties"`
+	Required      []string           `json:"required"`
+	Additional    *Additional        `json:"additionalProperties"`
+	Items         *Schema            `json:"items"`
+	OneOf         []*Schema          `json:"oneOf"`
+	AllOf         []*Schema          `json:"allOf"`
+}
+
+// Types are the JSON types of a value, sorted.
+type Types []string
+
+// UnmarshalJSON reads one type or a list of them.
+func (t *Types) UnmarshalJSON(raw []byte) error {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		*t = Types{one}
+		return nil
+	}
+	var all []string
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return err
+	}
+	slices.Sort(all)
+	*t = all
+	return nil
+}
+
+// Additional is what an object may have beside its properties.
+type Additional struct {
+	Any    bool
+	Schema *Schema
+}
+
+// UnmarshalJSON reads a boolean or a schema.
+func (a *Additional) UnmarshalJSON(raw []byte) error {
+	if json.Unmarshal(raw, &a.Any) == nil {
+		return nil
+	}
+	return json.Unmarshal(raw, &a.Schema)
+}
+
+// Read reads a document.
+func Read(raw []byte) (*Document, error) {
+	d := &Document{}
+	if err := json.Unmarshal(raw, d); err != nil {
+		return nil, fmt.Errorf("read the document: %w", err)
+	}
+	for path, item := range d.Paths {
+		for method, op := range item {
+			op.Method, op.Path = strings.ToUpper(method), path
+		}
+	}
+	for name, item := range d.Webhooks {
+		for _, op := range item {
+			op.Method, op.Path = "webhook", name
+		}
+	}
+	return d, nil
+}
+
+// Operations are the calls, by their groups and then in alphabetical order.
+func (d *Document) Operations() []*Operation {
+	group := map[string]int{}
+	for i, t := range d.Tags {
+		group[t.Name] = i
+	}
+	var all []*Operation
+	for _, item := range d.Paths {
+		for _, op := range item {
+			all = append(all, op)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Operation) int {
+		if a.Tags[0] != b.Tags[0] {
+			return group[a.Tags[0]] - group[b.Tags[0]]
+		}
+		return strings.Compare(a.OperationID, b.OperationID)
+	})
+	return all
+}
+
+// Name is how people call the operation.
+func (o *Operation) Name() string { return o.Method + " " + o.Path }
+
+// Success is the answer that is no refusal and has a body, and its status; the
+// first without one where none has.
+func (o *Operation) Success() (string, *Answer) {
+	first := ""
+	for _, status := range sorted(o.Responses) {
+		if !strings.HasPrefix(status, "2") {
+			continue
+		}
+		if len(o.Responses[status].Content) > 0 {
+			return status, o.Responses[status]
+		}
+		if first == "" {
+			first = status
+		}
+	}
+	return first, o.Responses[first]
+}
+
+// Open tells calls that take no key.
+func (o *Operation) Open() bool {
+	return o.Security != nil && slices.ContainsFunc(*o.Security, func(s map[string][]string) bool { return len(s) == 0 })
+}
+
+// resolve follows a reference. The name is "" for a shape that has none.
+func (d *Document) resolve(s *Schema) (string, *Schema) {
+	if s == nil || s.Ref == "" {
+		return "", s
+	}
+	name := strings.TrimPrefix(s.Ref, "#/components/schemas/")
+	to := d.Components.Schemas[name]
+	if to == nil {
+		panic("contract: the document has no " + s.Ref)
+	}
+	return name, to
+}
+
+// nullable splits null off a shape: a list of types with null, or one of a
+// reference and null.
+func nullable(s *Schema) (*Schema, bool) {
+	if len(s.OneOf) == 2 && slices.Equal(s.OneOf[1].Type, Types{"null"}) {
+		return s.OneOf[0], true
+	}
+	if i := slices.Index(s.Type, "null"); i >= 0 && len(s.Type) > 1 {
+		bare := *s
+		bare.Type = slices.Delete(slices.Clone(s.Type), i, i+1)
+		bare.Enum = slices.DeleteFunc(slices.Clone(s.Enum), func(v *string) bool { return v == nil })
+		return &bare, true
+	}
+	return s, false
+}
+
+// sent are the names of the schemas that callers send, and whether some PATCH
+// does: there a field that is left out differs from an empty one.
+func (d *Document) sent() map[string]bool {
+	out := map[string]bool{}
+	var walk func(s *Schema, patch bool)
+	walk = func(s *Schema, patch bool) {
+		if s == nil {
+			return
+		}
+		name, to := d.resolve(s)
+		if name != "" {
+			if was, seen := out[name]; seen && (was || !patch) {
+				return
+			}
+			out[name] = patch
+		}
+		for _, p := range to.Properties {
+			walk(p, patch)
+		}
+		walk(to.Items, patch)
+		for _, one := range slices.Concat(to.OneOf, to.AllOf) {
+			walk(one, patch)
+		}
+	}
+	for _, op := range d.Operations() {
+		if op.RequestBody != nil {
+			walk(op.RequestBody.Content["application/json"].Schema, op.Method == "PATCH")
+		}
+	}
+	return out
+}
+
+// codes are all the codes of refusals.
+func (d *Document) codes() []string {
+	all := map[string]bool{}
+	for _, op := range d.Operations() {
+		for _, a := range op.Responses {
+			for _, code := range a.codes() {
+				all[code] = true
+			}
+		}
+	}
+	return sorted(all)
+}
+
+// codes are the codes of a refusal.
+func (a *Answer) codes() []string {
+	c := a.Content["application/json"]
+	if c == nil {
+		return nil
+	}
+	for _, part := range c.Schema.AllOf {
+		if code := part.Properties["code"]; code != nil {
+			return code.Known
+		}
+	}
+	return nil
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
