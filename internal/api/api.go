@@ -63,6 +63,7 @@ type Config struct {
 }
 
 type api struct {
+	face     *surface
 	conf     Config
 	log      *slog.Logger
 	document []byte
@@ -77,24 +78,33 @@ func New(conf Config) http.Handler {
 	if len(conf.CursorKey) == 0 {
 		panic("api: cursors need a key")
 	}
-	a := &api{conf: conf, log: conf.Log, door: org.NewDoor(conf.DB)}
+	a := newAPI(&organizations, conf)
+	a.door = org.NewDoor(conf.DB)
+	return a.shell(a.routed())
+}
+
+// newAPI is one surface with what both of them need.
+func newAPI(face *surface, conf Config) *api {
+	a := &api{face: face, conf: conf, log: conf.Log}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
-	a.document = document(conf.BaseURL)
+	a.document = face.draw(conf.BaseURL)
 	clock := conf.DB.Clock()
 	a.reads, a.writes, a.failures = newLimiter(conf.Limits.Reads, clock), newLimiter(conf.Limits.Writes, clock), newLimiter(conf.Limits.Failures, clock)
+	return a
+}
 
+// routed is the surface's table of routes, and nothing beside it.
+func (a *api) routed() http.Handler {
 	mux := chi.NewRouter()
-	allowed := map[string][]string{}
-	for _, r := range routes {
+	for _, r := range a.face.routes {
 		paths := []string{base + r.path}
 		if r.open {
 			paths = append(paths, r.path)
 		}
 		for _, path := range paths {
 			mux.Method(r.method, path, a.serve(r))
-			allowed[path] = append(allowed[path], r.method)
 		}
 	}
 	mux.NotFound(a.unrouted(func(http.ResponseWriter, *http.Request) error {
@@ -105,7 +115,7 @@ func New(conf Config) http.Handler {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
 		return fault.New(fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+untouched+" It takes %s.", clip(r.Method), strings.Join(methods, ", "))
 	}))
-	return a.shell(mux)
+	return mux
 }
 
 func methodsAt(mux chi.Routes, r *http.Request) []string {
@@ -152,7 +162,7 @@ func (a *api) shell(next http.Handler) http.Handler {
 			} else if p != nil {
 				a.log.LogAttrs(ctx, slog.LevelError, "request panicked", slog.String("requestId", name),
 					slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-				writeJSON(w, http.StatusInternalServerError, problem(ours(r.Method, nil), name))
+				writeJSON(w, http.StatusInternalServerError, problem(ours(r.Method, nil, a.face.repeat), name))
 			}
 		}()
 		next.ServeHTTP(w, r)
@@ -195,13 +205,18 @@ func (a *api) serve(rt route) http.Handler {
 		c := &call{Request: r, warn: w.Header()}
 		got, err := func() (got answer, err error) {
 			if !rt.open {
-				if c.org, err = a.authenticate(w, r); err != nil {
+				if err = a.face.admit(a, w, c); err != nil {
 					return got, err
 				}
 				if !rt.limits {
 					if err = a.limit(c); err != nil {
 						return got, err
 					}
+				}
+			}
+			if a.face.begin != nil && !rt.open {
+				if err = a.face.begin(a, c, rt); err != nil {
+					return got, err
 				}
 			}
 			if c.query, err = readQuery(r, rt.query); err != nil {
@@ -244,7 +259,7 @@ func (a *api) unrouted(why func(http.ResponseWriter, *http.Request) error) http.
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := why(w, r)
 		if strings.HasPrefix(r.URL.Path, base+"/") {
-			if _, refused := a.authenticate(w, r); refused != nil {
+			if refused := a.face.admit(a, w, &call{Request: r}); refused != nil {
 				w.Header().Del("Allow")
 				err = refused
 			}
@@ -253,27 +268,32 @@ func (a *api) unrouted(why func(http.ResponseWriter, *http.Request) error) http.
 	}
 }
 
-// keyHeader carries the organization's key. It is read from the header alone,
-// and only when it is there once: of two values nobody can say which counts.
-const keyHeader = "X-Api-Key"
-
 const keyBytesMax = 256
 
-func (a *api) authenticate(w http.ResponseWriter, r *http.Request) (string, error) {
-	values := r.Header[keyHeader]
-	presented := ""
-	if len(values) == 1 && len(values[0]) <= keyBytesMax {
-		presented = values[0]
+// presented is the key in a header of that name: read from there alone, and only
+// when it is there once, for of two values nobody can say which counts.
+func presented(r *http.Request, header string) string {
+	values := r.Header[header]
+	if len(values) != 1 || len(values[0]) > keyBytesMax {
+		return ""
 	}
+	return values[0]
+}
+
+// keyHeader carries the organization's key.
+const keyHeader = "X-Api-Key"
+
+// authenticate finds the organization whose key was presented.
+func (a *api) authenticate(w http.ResponseWriter, c *call) (err error) {
 	// An absent key takes the same way, and the same time, as a wrong one.
-	org, err := a.door.Authenticate(r.Context(), presented)
+	c.org, err = a.door.Authenticate(c.Context(), presented(c.Request, keyHeader))
 	if fault.Is(err, fault.CodeUnauthorized) {
-		if many := a.failed(r, w.Header()); many != nil {
-			return "", many
+		if many := a.failed(c.Request, w.Header()); many != nil {
+			return many
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("authenticate: %w", err)
+		return fmt.Errorf("authenticate: %w", err)
 	}
-	return org, nil
+	return nil
 }

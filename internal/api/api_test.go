@@ -370,7 +370,7 @@ func TestCustomerIDsAreData(t *testing.T) {
 func TestPanicIsAnErrorOfOurs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	a := &api{conf: Config{DB: h.db}, log: nil}
+	a := &api{face: &organizations, conf: Config{DB: h.db}, log: nil}
 	a.log = newLogger(h.logs)
 	w := newRecorder()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", "http://127.0.0.1/v1/withdraw", nil)

@@ -16,35 +16,37 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// document draws the published description from the table of routes and from
-// the types that are read and answered, so that it cannot say anything else.
-// Only words come from notes.go. It is frozen: the same bytes for every caller.
-func document(baseURL string) []byte {
-	d := &drawing{schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)}
+// document is the published description of what organizations call.
+func document(baseURL string) []byte { return organizations.draw(baseURL) }
+
+// draw draws the published description from the table of routes and from the
+// types that are read and answered, so that it cannot say anything else. Only
+// words come from notes.go. It is frozen: the same bytes for every caller.
+func (s *surface) draw(baseURL string) []byte {
+	d := &drawing{face: s, schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)}
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{
-			Title: "Coffer", Version: "1",
-			Description: about,
+			Title: s.title, Version: "1",
+			Description: s.about,
 			License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 		},
 		Servers: []*huma.Server{{URL: baseURL}},
 		Paths:   map[string]*huma.PathItem{},
 		Components: &huma.Components{
 			Schemas: d.schemas,
-			SecuritySchemes: map[string]*huma.SecurityScheme{"apiKey": {
-				Type: "apiKey", In: "header", Name: "x-api-key",
-				Description: "The organization's key. It moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
+			SecuritySchemes: map[string]*huma.SecurityScheme{s.credential: {
+				Type: "apiKey", In: "header", Name: strings.ToLower(s.header), Description: s.keeping,
 			}},
 			Responses: map[string]*huma.Response{},
 		},
-		Security: []map[string][]string{{"apiKey": {}}},
+		Security: []map[string][]string{{s.credential: {}}},
 	}
-	for _, g := range groups {
+	for _, g := range s.groups {
 		doc.Tags = append(doc.Tags, &huma.Tag{Name: g.name, Description: g.text})
 	}
 	d.problem()
-	for _, r := range routes {
+	for _, r := range s.routes {
 		op := d.operation(r)
 		item := doc.Paths[r.path]
 		if item == nil {
@@ -56,6 +58,8 @@ func document(baseURL string) []byte {
 			item.Get = op
 		case http.MethodPost:
 			item.Post = op
+		case http.MethodPatch:
+			item.Patch = op
 		case http.MethodDelete:
 			item.Delete = op
 		default:
@@ -63,7 +67,7 @@ func document(baseURL string) []byte {
 		}
 	}
 	doc.Webhooks = map[string]*huma.PathItem{}
-	for _, t := range event.Types() {
+	for _, t := range s.events {
 		doc.Webhooks[string(t)] = &huma.PathItem{Post: d.webhook(t)}
 	}
 	raw, err := json.MarshalIndent(doc, "", " ")
@@ -73,7 +77,10 @@ func document(baseURL string) []byte {
 	return raw
 }
 
-type drawing struct{ schemas huma.Registry }
+type drawing struct {
+	face    *surface
+	schemas huma.Registry
+}
 
 func (d *drawing) operation(r route) *huma.Operation {
 	op := &huma.Operation{
@@ -109,7 +116,7 @@ func (d *drawing) operation(r route) *huma.Operation {
 	}
 	byStatus := map[int][]fault.Code{}
 	for _, code := range codesOf(r) {
-		status := statusOf(&fault.Fault{Kind: problems[code].kind, Code: code})
+		status := statusOf(&fault.Fault{Kind: d.face.problem(code).kind, Code: code})
 		byStatus[status] = append(byStatus[status], code)
 	}
 	for status, codes := range byStatus {
@@ -205,7 +212,7 @@ func (d *drawing) refusal(codes []fault.Code) *huma.Response {
 	var text, names []string
 	examples := map[string]*huma.Example{}
 	for _, code := range codes {
-		p := problems[code]
+		p := d.face.problem(code)
 		text = append(text, fmt.Sprintf("`%s`: %s", code, p.text))
 		names = append(names, string(code))
 		f := fault.New(p.kind, code, "%s", p.example).On(p.param)

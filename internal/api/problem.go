@@ -68,16 +68,16 @@ const unavailableSeconds = "1"
 const kindInternal fault.Kind = 0
 
 // ours hides an error that is no refusal. What it says depends on the method
-// alone: a read changed nothing, a write may have.
-func ours(method string, err error) *fault.Fault {
+// alone: a read changed nothing, a write may have, and repeat says how to find out.
+func ours(method string, err error, repeat string) *fault.Fault {
 	const ask = " Give the requestId to the operator of this service if it happens again."
 	if method == http.MethodGet {
 		return fault.New(kindInternal, fault.Internal, "Something of ours failed. You only read, so nothing was changed and no money moved. Try again."+ask)
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
-		return fault.New(kindInternal, fault.Internal, "We lost our database at the moment of writing, so we cannot tell whether this took effect. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells."+ask)
+		return fault.New(kindInternal, fault.Internal, "We lost our database at the moment of writing, so we cannot tell whether this took effect. %s", repeat+ask)
 	}
-	return fault.New(kindInternal, fault.Internal, "Something of ours failed before we could tell whether this took effect. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells."+ask)
+	return fault.New(kindInternal, fault.Internal, "Something of ours failed before we could tell whether this took effect. %s", repeat+ask)
 }
 
 // down tells errors before anything was decided: no connection to the database,
@@ -95,7 +95,7 @@ func down(err error) bool {
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	f := fault.Of(err)
 	if f == nil {
-		if f = ours(r.Method, err); down(err) {
+		if f = ours(r.Method, err, a.face.repeat); down(err) {
 			f = fault.New(fault.Unavailable, fault.CodeUnavailable,
 				"Something that this call needs cannot be reached, so it was not finished and nothing was sent. Repeat the request shortly, a withdrawal with the same idempotencyKey.")
 		}

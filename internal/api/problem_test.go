@@ -33,7 +33,7 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		{"another signer", "POST", fmt.Errorf("issue: %w", mirror.ErrForeign), 503, "UNAVAILABLE", "nothing was sent"},
 	} {
 		l := &logs{}
-		a := &api{log: newLogger(l)}
+		a := &api{face: &organizations, log: newLogger(l)}
 		w := httptest.NewRecorder()
 		a.refuse(w, httptest.NewRequestWithContext(t.Context(), c.method, "/v1/withdraw", nil), c.err)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), `"`+c.code+`"`) || !strings.Contains(w.Body.String(), c.says) || strings.Contains(w.Body.String(), "secret") {
