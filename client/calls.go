@@ -137,6 +137,13 @@ const (
 	DepositChainStatusReorged   = "REORGED"
 )
 
+// The values of Deposit.Product.
+const (
+	DepositProductCustodial   = "CUSTODIAL"
+	DepositProductCheckout    = "CHECKOUT"
+	DepositProductBatchPayout = "BATCH_PAYOUT"
+)
+
 // The values of Deposit.Status.
 const (
 	DepositStatusDetected        = "DETECTED"
@@ -413,6 +420,32 @@ const (
 	PartyProductBatchPayout = "BATCH_PAYOUT"
 )
 
+// ProductAddress: Where your organization pays in for one of its products. The address
+// belongs to the product and the chain.
+type ProductAddress struct {
+	// The address, in the canonical spelling of its chain.
+	Address string `json:"address"`
+	// The chain. Chains are added without notice.
+	Chain string `json:"chain"`
+	// A memo that belongs to the address; null where the chain has none.
+	Memo *string `json:"memo"`
+	// Less is recorded and not credited. In atomic units.
+	MinDepositAmount string `json:"minDepositAmount"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+	// A link that wallets open, for a QR code.
+	PaymentURI string `json:"paymentUri"`
+	// A balance of your own organization.
+	Product string `json:"product"`
+}
+
+// The values of ProductAddress.Product.
+const (
+	ProductAddressProductCustodial   = "CUSTODIAL"
+	ProductAddressProductCheckout    = "CHECKOUT"
+	ProductAddressProductBatchPayout = "BATCH_PAYOUT"
+)
+
 // ProductBalance: What your organization has of one mint in one product.
 type ProductBalance struct {
 	// May be moved.
@@ -426,6 +459,8 @@ type ProductBalance struct {
 	OwedToCustomers *string `json:"owedToCustomers,omitempty"`
 	// Of the product, held for payments of its own that have not ended.
 	Pending string `json:"pending"`
+	// Seen on the chain and not credited yet; stands outside the total.
+	PendingDeposit string `json:"pendingDeposit"`
 	// A balance of your own organization.
 	Product string `json:"product"`
 	// For people. It identifies nothing: two tokens may share it.
@@ -447,6 +482,14 @@ const (
 type ProductBalances struct {
 	// The items, in order.
 	Data []ProductBalance `json:"data"`
+}
+
+// ProductDepositRequest: Asks for a deposit address of your own.
+type ProductDepositRequest struct {
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+	// A balance of your own organization.
+	Product string `json:"product"`
 }
 
 // TransferPage: A page of transfers.
@@ -707,6 +750,19 @@ func (c *Client) CreateDepositAddress(ctx context.Context, body DepositRequest, 
 	return out, err
 }
 
+// CreateOrganizationDepositAddress: Get an address of your own. The address of one of
+// your products on the mint's chain: the same one on every call, for every mint of
+// that chain. What arrives there is your organization's own. It is credited to the
+// product when its block is final, under the same guards as a customer's deposit, and
+// told with ORGANIZATION_DEPOSIT to endpoints that name it.
+//
+// POST /organization-deposit. It is sent once.
+func (c *Client) CreateOrganizationDepositAddress(ctx context.Context, body ProductDepositRequest, opts ...CallOption) (out ProductAddress, err error) {
+	k := call{method: "POST", path: "/organization-deposit", repeat: never, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
 // GetDeposit: Read a deposit. One deposit as it is now.
 //
 // GET /deposits/{depositId}. It is repeated when no answer comes.
@@ -724,6 +780,8 @@ func (c *Client) GetDeposit(ctx context.Context, depositID string, opts ...CallO
 type ListDepositsParams struct {
 	// Only of this customer, compared byte for byte.
 	CustomerID string
+	// Only to this product of yours.
+	Product string
 	// Only in this status.
 	Status string
 	// Only of this mint.
@@ -747,14 +805,16 @@ type ListDepositsParams struct {
 	Cursor string
 }
 
-// ListDeposits: List deposits. What arrived at the organization's addresses, also what
-// is not final yet.
+// ListDeposits: List deposits. What arrived at the addresses of customers and of your
+// own products, also what is not final yet. A deposit has one of customerId and
+// product.
 //
 // GET /deposits. It is repeated when no answer comes.
 func (c *Client) ListDeposits(ctx context.Context, p ListDepositsParams, opts ...CallOption) (out DepositPage, err error) {
 	k := call{method: "GET", path: "/deposits", repeat: always}
 	q := params{}
 	q.text("customerId", p.CustomerID)
+	q.text("product", p.Product)
 	q.text("status", p.Status)
 	q.number("mintId", int64(p.MintID))
 	q.text("chain", p.Chain)

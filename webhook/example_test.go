@@ -46,7 +46,7 @@ func Example() {
 				return
 			}
 			if event.Type == webhook.CustomerDepositApproved || !deposit.IsFlagged {
-				fmt.Printf("credit %s with %s %s\n", deposit.CustomerID, *deposit.AmountDecimal, deposit.Mint.Symbol)
+				fmt.Printf("credit %s with %s %s\n", *deposit.CustomerID, *deposit.AmountDecimal, deposit.Mint.Symbol)
 			}
 		}
 		seen[event.ID] = true

@@ -29,6 +29,9 @@ const (
 	CustomerWithdrawFailed    Type = "CUSTOMER_WITHDRAW_FAILED"    // Withdrawal: will never be paid; the money is back
 	CustomerWithdrawCompleted Type = "CUSTOMER_WITHDRAW_COMPLETED" // Withdrawal: final on the chain
 
+	OrganizationDeposit         Type = "ORGANIZATION_DEPOSIT"          // Deposit: credited to a product of the organization
+	OrganizationDepositReversed Type = "ORGANIZATION_DEPOSIT_REVERSED" // Deposit with Reversal: finality itself broke, and the credit is taken back
+
 	TransferCompleted Type = "TRANSFER_COMPLETED" // Transfer: done; there is no other state
 )
 
@@ -61,7 +64,8 @@ type Mint struct {
 	ContractAddress *string `json:"contractAddress"` // null for a chain's native coin
 }
 
-// Deposit is a transfer to one of the organization's deposit addresses.
+// Deposit is a transfer to one of the organization's deposit addresses: of a
+// customer, or of a product of its own. It has one of CustomerID and Product.
 //
 // Credit a user on CUSTOMER_DEPOSIT with IsFlagged false, or on
 // CUSTOMER_DEPOSIT_APPROVED; never on both. IsFlagged stays true after an approval: it
@@ -70,9 +74,13 @@ type Mint struct {
 // CUSTOMER_DEPOSIT_REVERSED is sent at most once for a deposit, to endpoints that
 // named it, and only when the finality of its chain itself broke: the credit is
 // taken back, see Reversal. Debit the user, and expect the customer to be frozen.
+//
+// What reached a product is told by ORGANIZATION_DEPOSIT and
+// ORGANIZATION_DEPOSIT_REVERSED, and by no event of the interface.
 type Deposit struct {
-	DepositID     string  `json:"depositId"` // for ever the same for the same transfer, and so is the id of its event
-	CustomerID    string  `json:"customerId"`
+	DepositID     string  `json:"depositId"`         // for ever the same for the same transfer, and so is the id of its event
+	CustomerID    *string `json:"customerId"`        // null for the organization's own, which has a Product
+	Product       *string `json:"product,omitempty"` // CUSTODIAL, CHECKOUT, BATCH_PAYOUT; absent from a customer's
 	CustomerEmail *string `json:"customerEmail"`
 	MintID        *int    `json:"mintId"` // null when the token is not in the catalogue
 	Mint          *Mint   `json:"mint"`   // likewise
@@ -123,8 +131,8 @@ type Deposit struct {
 // deposit's amount together.
 type Reversal struct {
 	ReversedAt Time   `json:"reversedAt"`
-	TakenBack  string `json:"takenBack"` // atomic units, taken from the customer's balance
-	Loss       string `json:"loss"`      // atomic units that the customer did not have any more
+	TakenBack  string `json:"takenBack"` // atomic units, taken from the balance that was credited
+	Loss       string `json:"loss"`      // atomic units that were not there any more
 }
 
 // Screening is what risk screening said about where a deposit came from.

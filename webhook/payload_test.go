@@ -26,7 +26,7 @@ var (
 
 func deposit() Deposit {
 	return Deposit{
-		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: "user_42", CustomerEmail: ptr("a@example.com"),
+		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: ptr("user_42"), CustomerEmail: ptr("a@example.com"),
 		MintID: ptr(1), Mint: &usdc, Chain: "ETHEREUM", Amount: "5000000", AmountDecimal: ptr("5"), USDValue: ptr("5.00"),
 		Address: "0x85", FromAddresses: List[string]{"0x9a"}, TxHash: "0x4k", LogIndex: ptr(int64(3)),
 		BlockNumber: ptr(int64(312345678)), Confirmations: 1, ConfirmationsRequired: 1,
@@ -68,9 +68,15 @@ func reversed() Deposit {
 	return d
 }
 
+func organizations() Deposit {
+	d := deposit()
+	d.CustomerID, d.CustomerEmail, d.Product = nil, nil, ptr("CHECKOUT")
+	return d
+}
+
 func unsupported() Deposit {
 	return Deposit{
-		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: "user_42", Chain: "ETHEREUM", Amount: "77",
+		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: ptr("user_42"), Chain: "ETHEREUM", Amount: "77",
 		Address: "0x85", FromAddresses: List[string]{"0x9a"}, TxHash: "0x4k", Source: "EXTERNAL",
 		Status: "UNSUPPORTED", ChainStatus: "FINALIZED", Screening: Screening{Status: "SKIPPED"},
 		ContractAddress: ptr("0xdead"), UnsupportedReason: ptr("MINT_UNKNOWN"), CreatedAt: at,
@@ -121,6 +127,7 @@ func TestPayloadsPrintTheContractsJSON(t *testing.T) {
 		"deposit_flagged":     flagged(),
 		"deposit_rejected":    rejected(),
 		"deposit_reversed":    reversed(),
+		"deposit_own":         organizations(),
 		"deposit_unsupported": unsupported(),
 		"deposit_swap":        credit,
 		"withdrawal_held":     held(),

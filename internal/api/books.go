@@ -27,6 +27,7 @@ type ProductBalance struct {
 	Chain           string  `json:"chain"`
 	Available       string  `json:"available"`
 	Pending         string  `json:"pending"`
+	PendingDeposit  string  `json:"pendingDeposit"`
 	Total           string  `json:"total"`
 	USDValue        *string `json:"usdValue"`
 	OwedToCustomers *string `json:"owedToCustomers,omitempty"`
@@ -50,7 +51,7 @@ func (a *api) balances(c *call) (answer, error) {
 	for _, b := range found {
 		row := ProductBalance{
 			Product: b.Product, MintID: b.Mint.ID, Symbol: b.Mint.Symbol, Chain: string(b.Mint.Chain),
-			Available: b.Available.String(), Pending: "0", Total: b.Available.String(),
+			Available: b.Available.String(), Pending: "0", PendingDeposit: b.PendingDeposit.String(), Total: b.Available.String(),
 		}
 		if b.Product == "CUSTODIAL" {
 			row.OwedToCustomers = pointer(b.Owed.String())

@@ -30,6 +30,42 @@ type DepositAddress struct {
 	PaymentURI       string  `json:"paymentUri"`
 }
 
+// ProductDepositRequest is the body of POST /organization-deposit.
+type ProductDepositRequest struct {
+	MintID  int    `json:"mintId"`
+	Product string `json:"product"`
+}
+
+// ProductAddress is where an organization pays in for a product of its own.
+type ProductAddress struct {
+	Product          string  `json:"product"`
+	Chain            string  `json:"chain"`
+	Address          string  `json:"address"`
+	MintID           int     `json:"mintId"`
+	Memo             *string `json:"memo"`
+	MinDepositAmount string  `json:"minDepositAmount"`
+	PaymentURI       string  `json:"paymentUri"`
+}
+
+func (a *api) createOrganizationDepositAddress(c *call) (answer, error) {
+	var body ProductDepositRequest
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	if err := mintIDPossible(body.MintID); err != nil {
+		return answer{}, err
+	}
+	counter := &deposit.Counter{DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets}
+	given, err := counter.OfProduct(c.Context(), c.org, body.MintID, body.Product)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: ProductAddress{
+		Product: body.Product, Chain: string(given.Mint.Chain), Address: string(given.Address), MintID: given.Mint.ID,
+		MinDepositAmount: given.Mint.MinDeposit.String(), PaymentURI: given.PaymentURI,
+	}}, nil
+}
+
 func (a *api) createDepositAddress(c *call) (answer, error) {
 	var body DepositRequest
 	if err := decode(c.body, &body); err != nil {
@@ -72,7 +108,7 @@ func (a *api) listDeposits(c *call) (answer, error) {
 		return answer{}, err
 	}
 	f := deposit.Filter{
-		CustomerID: c.query["customerId"], Status: c.query["status"], Chain: c.query["chain"],
+		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
 		CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
 		TxHash: c.query["txHash"], Address: c.query["address"],
 	}

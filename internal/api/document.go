@@ -160,7 +160,7 @@ func dataOf(t event.Type) reflect.Type {
 	switch {
 	case t == event.CustomerSwapFailed:
 		return reflect.TypeFor[webhook.SwapFailed]()
-	case strings.HasPrefix(string(t), "CUSTOMER_DEPOSIT"):
+	case strings.HasPrefix(string(t), "CUSTOMER_DEPOSIT"), strings.HasPrefix(string(t), "ORGANIZATION_DEPOSIT"):
 		return reflect.TypeFor[webhook.Deposit]()
 	case t == event.TransferCompleted:
 		return reflect.TypeFor[webhook.Transfer]()

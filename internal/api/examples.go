@@ -33,8 +33,12 @@ var (
 		CustomerID: "user_42", Chain: "ETHEREUM", Address: exampleHolder, MintID: 1, MinDepositAmount: "1000000",
 		PaymentURI: "ethereum:" + exampleContract + "@1/transfer?address=" + exampleHolder,
 	}
+	exampleProductAddress = ProductAddress{
+		Product: "CHECKOUT", Chain: "ETHEREUM", Address: exampleHolder, MintID: 1, MinDepositAmount: "1000000",
+		PaymentURI: "ethereum:" + exampleContract + "@1/transfer?address=" + exampleHolder,
+	}
 	exampleDeposit = webhook.Deposit{
-		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: "user_42", CustomerEmail: pointer("a@example.com"),
+		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: pointer("user_42"), CustomerEmail: pointer("a@example.com"),
 		MintID: pointer(1), Mint: &exampleShort, Chain: "ETHEREUM", Amount: "5000000", AmountDecimal: pointer("5"), USDValue: pointer("5.00"),
 		Address: exampleHolder, FromAddresses: webhook.List[string]{exampleDestination}, TxHash: exampleHash, LogIndex: pointer(int64(3)),
 		BlockNumber: pointer(int64(24356789)), Confirmations: 66, ConfirmationsRequired: 64, Source: "EXTERNAL",
@@ -54,7 +58,7 @@ var (
 		Reference: pointer("order-77"), CreatedAt: exampleAt,
 	}
 	exampleProductBalance = ProductBalance{
-		Product: "CUSTODIAL", MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Available: "5000000", Pending: "0", Total: "5000000",
+		Product: "CUSTODIAL", MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Available: "5000000", Pending: "0", PendingDeposit: "0", Total: "5000000",
 		USDValue: pointer("5.00"), OwedToCustomers: pointer("6000000"),
 	}
 	exampleEntry = Entry{
@@ -80,8 +84,9 @@ var (
 	}
 
 	requestExamples = map[string]any{
-		"createDepositAddress": DepositRequest{MintID: 1, CustomerID: "user_42"},
-		"createWithdrawal":     WithdrawRequest{MintID: 1, CustomerID: "user_42", Amount: "5000000", ToAddress: exampleDestination, IdempotencyKey: pointer("payout-991")},
+		"createDepositAddress":             DepositRequest{MintID: 1, CustomerID: "user_42"},
+		"createOrganizationDepositAddress": ProductDepositRequest{MintID: 1, Product: "CHECKOUT"},
+		"createWithdrawal":                 WithdrawRequest{MintID: 1, CustomerID: "user_42", Amount: "5000000", ToAddress: exampleDestination, IdempotencyKey: pointer("payout-991")},
 		"createTransfer": TransferRequest{
 			MintID: 1, Amount: "5000000", From: TransferParty{CustomerID: pointer("user_42")}, To: TransferParty{Product: pointer("CUSTODIAL")},
 			IdempotencyKey: pointer("charge-991"),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -31,7 +32,7 @@ const (
 // RescueOrder says whose money is to be found and where it goes.
 type RescueOrder struct {
 	Org       string   // the organization that the addresses were made for
-	Customers []string // ids as the organization gave them; the treasury is always looked at
+	Customers []string // ids as the organization gave them; the treasury and the products are always looked at
 	Chain     chain.Name
 	To        string // "" looks only
 }
@@ -107,6 +108,9 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 		}
 	}
 	refs := []signer.WalletRef{{OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.Treasury}}
+	for _, product := range ledger.Products {
+		refs = append(refs, signer.WalletRef{OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.OrganizationDeposit, Subject: product})
+	}
 	for _, c := range order.Customers {
 		refs = append(refs, signer.WalletRef{OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.CustomerDeposit, Subject: c})
 	}

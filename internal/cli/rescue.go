@@ -14,7 +14,7 @@ import (
 type rescueCmd struct {
 	ConfigFile string     `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files, the chains and the mints. The database is not used."`
 	Org        string     `required:"" placeholder:"ORG" help:"The organization that the addresses were made for, org_…"`
-	Customers  string     `type:"existingfile" help:"File with the ids of its customers, one a line. Without it, the treasury alone."`
+	Customers  string     `type:"existingfile" help:"File with the ids of its customers, one a line. Without it, the treasury and the organization's own addresses alone."`
 	Chain      chain.Name `default:"ETHEREUM" help:"The chain."`
 	To         string     `placeholder:"ADDRESS" help:"Where everything goes."`
 	Yes        bool       `help:"Do it. Without it, what the addresses hold is said and nothing is moved."`

@@ -3,10 +3,13 @@ package deposit
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -28,8 +31,8 @@ type Counter struct {
 
 // Given is an address that was handed out.
 type Given struct {
-	Customer     customer.Customer
-	EmailIgnored bool // another e-mail is known for the customer and stays
+	Customer     customer.Customer // none for a product
+	EmailIgnored bool              // another e-mail is known for the customer and stays
 	Mint         mint.Mint
 	Address      chain.Address
 	PaymentURI   string // a link that wallets open
@@ -50,26 +53,11 @@ func (c *Counter) Address(ctx context.Context, org string, mintID int, customerI
 			return none, err
 		}
 	}
-	var mints mint.Catalogue
-	err := c.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		mints, err = mint.All(ctx, tx)
-		return err
-	})
+	m, err := c.open(ctx, org, mintID)
 	if err != nil {
 		return none, err
 	}
-	m, ok := mints.ByID(mintID)
-	if !ok {
-		return none, fault.New(fault.Invalid, fault.MintNotFound,
-			"There is no mint %d. No address was given out and no money moved. GET /mints lists the ones there are.", mintID).On("mintId")
-	}
-	on, runs := c.Chains[m.Chain]
-	if !runs || !m.DepositEnabled || m.Quarantined {
-		return none, fault.New(fault.Unprocessable, fault.DepositsSuspended,
-			"No addresses are given out for %s on %s at the moment. No money moved, and addresses that were given out before are still watched. Use another mint, or ask the operator of this service.",
-			m.Symbol, m.Chain).On("mintId")
-	}
-	given := Given{Mint: m}
+	var given Given
 	// The customer first: an address that somebody knows always has an owner.
 	err = c.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 		given.Customer, given.EmailIgnored, err = customer.Ensure(ctx, tx, org, customerID, email)
@@ -78,12 +66,55 @@ func (c *Counter) Address(ctx context.Context, org string, mintID int, customerI
 	if err != nil {
 		return none, err
 	}
-	w, err := c.Wallets.Address(ctx, signer.WalletRef{
-		OrgID: org, Family: m.Chain.Family(), Purpose: wallet.CustomerDeposit, Subject: customerID,
+	given, err = c.give(ctx, given, m, signer.WalletRef{OrgID: org, Purpose: wallet.CustomerDeposit, Subject: customerID})
+	return given, err
+}
+
+// OfProduct is where an organization pays in a mint for a product of its own: one
+// address for a product and chain, the same on every call. Errors: those of Address.
+func (c *Counter) OfProduct(ctx context.Context, org string, mintID int, product string) (Given, error) {
+	if !slices.Contains(ledger.Products, product) {
+		return Given{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"The products are %s. No address was given out and no money moved. Give one of them.", strings.Join(ledger.Products, ", ")).On("product")
+	}
+	m, err := c.open(ctx, org, mintID)
+	if err != nil {
+		return Given{}, err
+	}
+	return c.give(ctx, Given{}, m, signer.WalletRef{OrgID: org, Purpose: wallet.OrganizationDeposit, Subject: product})
+}
+
+// open is a mint that addresses are given out for.
+func (c *Counter) open(ctx context.Context, org string, mintID int) (mint.Mint, error) {
+	var mints mint.Catalogue
+	err := c.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		mints, err = mint.All(ctx, tx)
+		return err
 	})
 	if err != nil {
-		return none, fmt.Errorf("deposit address on %s: %w", m.Chain, err)
+		return mint.Mint{}, err
 	}
-	given.Address, given.PaymentURI = w.Address, on.Grammar.PaymentURI(w.Address, m.Contract)
+	m, ok := mints.ByID(mintID)
+	if !ok {
+		return m, fault.New(fault.Invalid, fault.MintNotFound,
+			"There is no mint %d. No address was given out and no money moved. GET /mints lists the ones there are.", mintID).On("mintId")
+	}
+	if _, runs := c.Chains[m.Chain]; !runs || !m.DepositEnabled || m.Quarantined {
+		return m, fault.New(fault.Unprocessable, fault.DepositsSuspended,
+			"No addresses are given out for %s on %s at the moment. No money moved, and addresses that were given out before are still watched. Use another mint, or ask the operator of this service.",
+			m.Symbol, m.Chain).On("mintId")
+	}
+	return m, nil
+}
+
+// give issues or reads back the address of a wallet on the mint's chain.
+func (c *Counter) give(ctx context.Context, given Given, m mint.Mint, ref signer.WalletRef) (Given, error) {
+	ref.Family = m.Chain.Family()
+	w, err := c.Wallets.Address(ctx, ref)
+	if err != nil {
+		return Given{}, fmt.Errorf("deposit address on %s: %w", m.Chain, err)
+	}
+	given.Mint, given.Address = m, w.Address
+	given.PaymentURI = c.Chains[m.Chain].Grammar.PaymentURI(w.Address, m.Contract)
 	return given, nil
 }

@@ -24,11 +24,13 @@ var _ finality.Concerned = (*Desk)(nil)
 
 // Parted implements finality.Concerned: who was credited with what may be gone
 // is frozen at once, so that it cannot leave by another chain while a person looks.
+// An organization that was credited itself is frozen as a whole: what its product
+// lacks could otherwise be handed to a customer of its own. See decision 0026.
 func (d *Desk) Parted(ctx context.Context, tx pg.Tx, ch chain.Name, above uint64) error {
 	rows, err := tx.Query(ctx, `
-		SELECT DISTINCT org_id, customer_id FROM deposits
-		WHERE chain = $1 AND height > $2 AND proof_id IS NOT NULL AND status = 'CREDITED' AND customer_id IS NOT NULL
-		ORDER BY org_id, customer_id`, ch, above)
+		SELECT DISTINCT org_id, coalesce(customer_id, '') AS customer FROM deposits
+		WHERE chain = $1 AND height > $2 AND proof_id IS NOT NULL AND status = 'CREDITED' AND (customer_id IS NOT NULL OR product IS NOT NULL)
+		ORDER BY org_id, customer`, ch, above)
 	if err != nil {
 		return fmt.Errorf("look for who was credited above block %d of %s: %w", above, ch, err)
 	}
@@ -38,11 +40,14 @@ func (d *Desk) Parted(ctx context.Context, tx pg.Tx, ch chain.Name, above uint64
 		return fmt.Errorf("look for who was credited above block %d of %s: %w", above, ch, err)
 	}
 	for _, o := range owners {
-		err := freeze.Put(ctx, tx, freeze.Freeze{
+		f := freeze.Freeze{
 			Scope: freeze.Customer, OrgID: o.OrgID, CustomerID: o.CustomerID, Source: freeze.ByFinality,
 			Reason: fmt.Sprintf("was credited with what stood above block %d of %s, which is not final any more", above, ch),
-		})
-		if err != nil {
+		}
+		if o.CustomerID == "" {
+			f.Scope = freeze.Organization
+		}
+		if err := freeze.Put(ctx, tx, f); err != nil {
 			return err
 		}
 	}
@@ -215,13 +220,13 @@ func (d *Desk) reverse(ctx context.Context, depositID string) (done bool, err er
 		if err := ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.DepositReversal, ID: is.id}, Legs: legs}); err != nil {
 			return err
 		}
-		if is.customerID != "" {
+		if told := is.told(event.CustomerDepositReversed); told != "" {
 			shown, err := byID(ctx, tx, []row{is})
 			if err != nil {
 				return err
 			}
 			_, err = event.Record(ctx, tx, event.Event{
-				OrgID: is.orgID, Type: event.CustomerDepositReversed, ResourceKind: resourceKind, ResourceID: is.id,
+				OrgID: is.orgID, Type: told, ResourceKind: resourceKind, ResourceID: is.id,
 				CustomerID: is.customerID, Chain: string(is.chain), Data: shown[is.id], FoundAgain: true,
 			})
 			if err != nil {
@@ -257,8 +262,8 @@ func least(a, b money.Amount) money.Amount {
 	return b
 }
 
-// Claim takes what a customer has of the loss that a reversal left, while the
-// freeze that came with it stands: what a hold gives back was credited for
+// Claim takes what a customer or a product has of the loss that a reversal left,
+// while the freeze that came with it stands: what a hold gives back was credited for
 // nothing. Whoever lifts the freeze lets the rest go. It returns how many
 // deposits it took something for.
 func (d *Desk) Claim(ctx context.Context) (claimed int, err error) {
@@ -266,8 +271,9 @@ func (d *Desk) Claim(ctx context.Context) (claimed int, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT d.deposit_id FROM deposits d
-			JOIN freezes f ON f.org_id = d.org_id AND f.customer_id = d.customer_id AND f.scope = 'CUSTOMER' AND f.source = 'FINALITY' AND f.lifted_at IS NULL
-			JOIN ledger_accounts a ON a.org_id = d.org_id AND a.mint_id = d.mint_id AND a.kind = 'CUSTOMER' AND a.subject = d.customer_id
+			JOIN freezes f ON `+theirs+`
+			JOIN ledger_accounts a ON a.org_id = d.org_id AND a.mint_id = d.mint_id
+				AND a.kind = CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END AND a.subject = coalesce(d.customer_id, d.product)
 			JOIN ledger_balances b ON b.account_id = a.account_id AND b.balance > 0
 			WHERE d.status = 'REVERSED' AND d.taken_back < d.amount AND d.reversed_at >= f.created_at
 			ORDER BY d.deposit_id`)
@@ -294,6 +300,10 @@ func (d *Desk) Claim(ctx context.Context) (claimed int, err error) {
 	return claimed, errors.Join(errs...)
 }
 
+// theirs joins a deposit with the freeze of whoever it was credited to.
+const theirs = `f.org_id = d.org_id AND f.source = 'FINALITY' AND f.lifted_at IS NULL
+	AND (f.scope = 'CUSTOMER' AND f.customer_id = d.customer_id OR f.scope = 'ORGANIZATION' AND d.product IS NOT NULL)`
+
 func (d *Desk) claim(ctx context.Context, depositID string) (done bool, err error) {
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		done = false
@@ -308,8 +318,8 @@ func (d *Desk) claim(ctx context.Context, depositID string) (done bool, err erro
 		// The freeze is what allows it: nobody lifts it meanwhile.
 		var stands bool
 		err = tx.QueryRow(ctx, `
-			SELECT true FROM freezes WHERE org_id = $1 AND customer_id = $2 AND scope = 'CUSTOMER' AND source = 'FINALITY' AND lifted_at IS NULL
-				AND created_at <= $3 FOR SHARE`, was.orgID, was.customerID, was.reversedAt).Scan(&stands)
+			SELECT true FROM freezes f JOIN deposits d ON `+theirs+`
+			WHERE d.deposit_id = $1 AND f.created_at <= d.reversed_at FOR SHARE OF f`, was.id).Scan(&stands)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -354,14 +364,15 @@ func (d *Desk) claim(ctx context.Context, depositID string) (done bool, err erro
 	return done, err
 }
 
-// Release lifts the freezes of customers all of whose deposits turned out to be
-// on the chain. One with a reversal since stays frozen until a person has looked.
+// Release lifts the freezes of customers and organizations all of whose deposits
+// turned out to be on the chain. One with a reversal since stays frozen until a
+// person has looked.
 func (d *Desk) Release(ctx context.Context) (released int, err error) {
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		released = 0
 		var frozen bool
 		err := tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM freezes WHERE scope = 'CUSTOMER' AND source = 'FINALITY' AND lifted_at IS NULL)`).Scan(&frozen)
+			SELECT EXISTS (SELECT FROM freezes WHERE scope IN ('CUSTOMER', 'ORGANIZATION') AND source = 'FINALITY' AND lifted_at IS NULL)`).Scan(&frozen)
 		if err != nil || !frozen {
 			return err
 		}
@@ -371,12 +382,10 @@ func (d *Desk) Release(ctx context.Context) (released int, err error) {
 		}
 		rows, err := tx.Query(ctx, `
 			SELECT f.freeze_id FROM freezes f
-			WHERE f.scope = 'CUSTOMER' AND f.source = 'FINALITY' AND f.lifted_at IS NULL
-				AND NOT EXISTS (SELECT FROM deposits d WHERE d.org_id = f.org_id AND d.customer_id = f.customer_id
-					AND (d.status = 'CREDITED' AND d.chain_status = 'REORGED' OR d.status = 'REVERSED' AND d.reversed_at >= f.created_at))
+			WHERE f.scope IN ('CUSTOMER', 'ORGANIZATION') AND f.source = 'FINALITY' AND f.lifted_at IS NULL
+				AND NOT `+some(`deposits d`, `(d.status = 'CREDITED' AND d.chain_status = 'REORGED' OR d.status = 'REVERSED' AND d.reversed_at >= f.created_at)`)+`
 				-- Where nobody has decided yet nothing is in question, and all of it is.
-				AND NOT EXISTS (SELECT FROM deposits d JOIN scan_cursors c ON c.chain = d.chain AND d.height > c.parted_above
-					WHERE d.org_id = f.org_id AND d.customer_id = f.customer_id AND d.status = 'CREDITED')
+				AND NOT `+some(`deposits d JOIN scan_cursors c ON c.chain = d.chain AND d.height > c.parted_above`, `d.status = 'CREDITED'`)+`
 			ORDER BY f.freeze_id FOR UPDATE OF f SKIP LOCKED`)
 		if err != nil {
 			return fmt.Errorf("look for freezes to lift: %w", err)
@@ -394,6 +403,13 @@ func (d *Desk) Release(ctx context.Context) (released int, err error) {
 		return nil
 	})
 	return released, err
+}
+
+// some tells in SQL whether there are such deposits of whoever freeze f stops, a
+// customer or an organization: each half finds them by an index of its own.
+func some(from, such string) string {
+	return `(EXISTS (SELECT FROM ` + from + ` WHERE d.org_id = f.org_id AND d.customer_id = f.customer_id AND ` + such + `)
+		OR f.scope = 'ORGANIZATION' AND EXISTS (SELECT FROM ` + from + ` WHERE d.org_id = f.org_id AND d.product IS NOT NULL AND ` + such + `))`
 }
 
 // Settle does what a broken finality leaves to do: it reverses, claims and

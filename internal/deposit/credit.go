@@ -178,13 +178,13 @@ func leaningOn(ctx context.Context, tx pg.Tx, found []row) (map[holder]wallet.Wa
 }
 
 // check asks what a credit leans on: the proof of the very block, and a wallet
-// whose address our signer has issued to this very customer.
+// whose address our signer has issued to this very customer or product.
 func (d *Desk) check(c candidate) error {
 	switch {
 	case c.proof != proven{c.height, c.blockHash}:
 		return fmt.Errorf("its proof is of block %d %s, not of %d %s", c.proof.height, c.proof.hash, c.height, c.blockHash)
 	case c.wallet.ID != c.walletID || c.wallet.Address != c.address || c.wallet.OrgID != c.orgID || c.wallet.Purpose != c.purpose ||
-		c.wallet.Family != c.chain.Family() || c.purpose == wallet.CustomerDeposit && c.wallet.Subject != c.customerID:
+		c.wallet.Family != c.chain.Family() || c.wallet.Subject != c.subject():
 		return errors.New("its wallet is another than the one that received")
 	}
 	if err := d.wallets.Prove(c.wallet); err != nil {
@@ -294,7 +294,7 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 			})
 			moves = append(moves, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: m.ID, Part: part, Plus: is.amount})
 			entries = append(entries, changed(is))
-			if is.customerID != "" {
+			if is.told(event.CustomerDeposit) != "" {
 				told = append(told, is)
 			}
 		}
@@ -319,7 +319,7 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 				return fmt.Errorf("deposit %s cannot be shown", is.id)
 			}
 			_, err = event.Record(ctx, tx, event.Event{
-				OrgID: is.orgID, Type: event.CustomerDeposit, ResourceKind: resourceKind, ResourceID: is.id,
+				OrgID: is.orgID, Type: is.told(event.CustomerDeposit), ResourceKind: resourceKind, ResourceID: is.id,
 				CustomerID: is.customerID, Chain: string(is.chain), Data: object, FoundAgain: true,
 			})
 			if err != nil {
@@ -345,7 +345,7 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 
 // same tells whether a deposit is still the one that was checked.
 func same(a, b row) bool {
-	return a.amount == b.amount && a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID &&
+	return a.amount == b.amount && a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID && a.product == b.product &&
 		a.blockHash == b.blockHash && *a.proofID == *b.proofID && *a.mintID == *b.mintID
 }
 
@@ -356,6 +356,9 @@ func owner(d row, native bool) (ledger.Account, wallet.Part) {
 	switch {
 	case d.purpose == wallet.CustomerDeposit:
 		account.Kind, account.Subject = ledger.Customer, d.customerID
+		return account, wallet.Credited
+	case d.purpose == wallet.OrganizationDeposit:
+		account.Kind, account.Subject = ledger.Product, d.product
 		return account, wallet.Credited
 	case d.purpose == wallet.Treasury && native:
 		account.Kind = ledger.Gas

@@ -3,8 +3,9 @@
 // the event that tells of it.
 //
 // Everything that reaches an address of ours is a deposit, except what our own
-// wallets send. A customer's address credits the customer; native coin on a
-// treasury is the operator's, for fees; anything else waits in suspense.
+// wallets send. A customer's address credits the customer, a product's the
+// organization; native coin on a treasury is the operator's, for fees; anything
+// else waits in suspense.
 //
 // What never happens here: a credit of what is not proven final, of what the
 // balance does not show, or to a wallet whose proof does not hold; a movement

@@ -41,6 +41,7 @@ var (
 	alice    = sim.Address("alice's deposit address")
 	bob      = sim.Address("bob's deposit address")
 	treasury = sim.Address("treasury")
+	checkout = sim.Address("the organization's own, for CHECKOUT")
 )
 
 type world struct {
@@ -86,6 +87,7 @@ func open(t *testing.T) *world {
 		{"adr_alice", wallet.CustomerDeposit, "alice", alice},
 		{"adr_bob", wallet.CustomerDeposit, "bob", bob},
 		{"adr_treasury", wallet.Treasury, "", treasury},
+		{"adr_checkout", wallet.OrganizationDeposit, "CHECKOUT", checkout},
 	} {
 		ref := signer.WalletRef{OrgID: o.ID, Family: chain.EVM, Purpose: a.purpose, Subject: a.subject}
 		proof := ed25519.Sign(private, signer.Attested(ref, "m/1", a.address))
@@ -262,7 +264,7 @@ func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 	w.credited(t, usdc, 2_500_000, 1)
 	d := w.the(t)
 	if d.Status != "CREDITED" || d.ChainStatus != "FINALIZED" || d.TxHash != string(hash) || d.Amount != "2500000" ||
-		*d.AmountDecimal != "2.5" || *d.USDValue != "2.50" || d.CustomerID != "alice" || *d.CustomerEmail != "alice@example.com" ||
+		*d.AmountDecimal != "2.5" || *d.USDValue != "2.50" || *d.CustomerID != "alice" || d.Product != nil || *d.CustomerEmail != "alice@example.com" ||
 		d.MintID == nil || *d.MintID != usdc || d.Mint.Symbol != "USDC" || *d.Mint.ContractAddress != string(usdcAt) ||
 		d.Address != string(alice) || d.FromAddresses[0] != string(payer) || d.LogIndex == nil || *d.LogIndex != 0 || *d.BlockNumber != 1 ||
 		d.Screening.Status != "NOT_CONFIGURED" || d.IsFlagged || d.ConfirmationsRequired != 3 || d.Source != "EXTERNAL" ||

@@ -22,9 +22,10 @@ import (
 // source of a deposit that came from outside; the others come with their features.
 const sourceExternal = "EXTERNAL"
 
-// objects selects customers' deposits with what their objects show
-// beside the row: the customer's e-mail, how far the chain is, the sweep that
-// took the credited money away. What reached a treasury is the operator's.
+// objects selects deposits of customers and of the organization with what their
+// objects show beside the row: the customer's e-mail, how far the chain is, the
+// sweep that took the credited money away. What reached a treasury is the
+// operator's.
 const objects = `
 	SELECT ` + columns + `, email, latest, sweep_hash
 	FROM (
@@ -35,9 +36,9 @@ const objects = `
 			 WHERE s.wallet_id = d.wallet_id AND s.mint_id = d.mint_id AND s.chain = d.chain
 			   AND s.status = 'DONE' AND s.created_at >= d.credited_at
 			 ORDER BY s.created_at, s.sweep_id LIMIT 1) AS sweep_hash
-		FROM deposits d JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
+		FROM deposits d LEFT JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
 	) shown
-	WHERE purpose = 'CUSTOMER_DEPOSIT'`
+	WHERE purpose <> 'TREASURY'`
 
 // shown is a deposit with what its object shows beside the row.
 type shown struct {
@@ -87,6 +88,7 @@ func byID(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit, 
 // Filter narrows a list; zero values let everything through.
 type Filter struct {
 	CustomerID    string
+	Product       string
 	Status        string
 	MintID        int
 	Chain         string
@@ -101,7 +103,7 @@ type Filter struct {
 func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[webhook.Deposit], error) {
 	q := page.Select(objects).And(`org_id = ?`, org)
 	for column, value := range map[string]string{
-		"customer_id": f.CustomerID, "status": f.Status, "chain": f.Chain, "tx_hash": f.TxHash, "address": f.Address,
+		"customer_id": f.CustomerID, "product": f.Product, "status": f.Status, "chain": f.Chain, "tx_hash": f.TxHash, "address": f.Address,
 	} {
 		if value != "" {
 			q.And(column+` = ?`, value)
@@ -119,6 +121,30 @@ func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (pag
 	found, err := render(ctx, tx, q, p)
 	if err != nil {
 		return page.Result[webhook.Deposit]{}, fmt.Errorf("list deposits: %w", err)
+	}
+	return found, nil
+}
+
+// Held is an amount of a mint of a product.
+type Held struct {
+	Product string
+	MintID  int
+	Amount  money.Amount
+}
+
+// PendingOfProducts is what was seen for the organization itself and is in no
+// balance yet, by product and mint.
+func PendingOfProducts(ctx context.Context, tx pg.Tx, org string) ([]Held, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT product, mint_id, sum(amount) FROM deposits
+		WHERE org_id = $1 AND product IS NOT NULL AND status IN ('DETECTED', 'CONFIRMING', 'SCREENING') AND mint_id IS NOT NULL
+		GROUP BY 1, 2 ORDER BY 1, 2`, org)
+	if err != nil {
+		return nil, fmt.Errorf("sum up the organization's pending deposits: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Held])
+	if err != nil {
+		return nil, fmt.Errorf("sum up the organization's pending deposits: %w", err)
 	}
 	return found, nil
 }
@@ -154,7 +180,7 @@ func render(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Res
 		return none, err
 	}
 	found, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (s shown, err error) {
-		err = r.Scan(&s.id, &s.orgID, &s.walletID, &s.purpose, &s.customerID, &s.mintID, &s.chain, &s.contract, &s.address, &s.from,
+		err = r.Scan(&s.id, &s.orgID, &s.walletID, &s.purpose, &s.customerID, &s.product, &s.mintID, &s.chain, &s.contract, &s.address, &s.from,
 			&s.amount, &s.tx, &s.kind, &s.position, &s.logIndex, &s.height, &s.blockHash, &s.proofID, &s.status, &s.chainStatus, &s.reason,
 			&s.usd, &s.screening, &s.createdAt, &s.confirmedAt, &s.creditedAt, &s.reversedAt, &s.takenBack, &s.claims, &s.email, &s.latest, &s.sweepHash)
 		return s, err
@@ -181,7 +207,7 @@ func render(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Res
 func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 	height := int64(s.height)
 	o := webhook.Deposit{
-		DepositID: s.id, CustomerID: s.customerID, CustomerEmail: s.email, MintID: s.mintID,
+		DepositID: s.id, CustomerID: null(s.customerID), Product: null(s.product), CustomerEmail: s.email, MintID: s.mintID,
 		Chain: string(s.chain), Amount: s.amount.String(), Address: string(s.address),
 		FromAddresses: webhook.List[string]{string(s.from)}, TxHash: string(s.tx), BlockNumber: &height,
 		Source: sourceExternal, Status: string(s.status), ChainStatus: s.chainStatus,

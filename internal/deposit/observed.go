@@ -18,13 +18,13 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Seen implements scan.Listener: a customer's deposit is shown as soon as a
-// block has it. What cannot be credited is shown once it is final; of dust, which
+// Seen implements scan.Listener: a customer's or an organization's deposit is
+// shown as soon as a block has it. What cannot be credited is shown once it is final; of dust, which
 // somebody may send by the thousand, nothing is written before that.
 func (d *Desk) Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Found) error {
 	var shown []scan.Found
 	for _, f := range found {
-		if f.Mint != nil && f.Wallet.Purpose == wallet.CustomerDeposit && !f.Amount.Less(f.Mint.MinDeposit) {
+		if f.Mint != nil && f.Wallet.Purpose != wallet.Treasury && !f.Amount.Less(f.Mint.MinDeposit) {
 			shown = append(shown, f)
 		}
 	}
@@ -263,8 +263,11 @@ func next(was row, f scan.Found, ch chain.Name, b chain.Block, proof *int64) (is
 	is = was
 	if was.status == "" {
 		is.orgID, is.walletID, is.purpose = f.Wallet.OrgID, f.Wallet.ID, f.Wallet.Purpose
-		if f.Wallet.Purpose == wallet.CustomerDeposit {
+		switch f.Wallet.Purpose {
+		case wallet.CustomerDeposit:
 			is.customerID = f.Wallet.Subject
+		case wallet.OrganizationDeposit:
+			is.product = f.Wallet.Subject
 		}
 		is.chain, is.contract, is.address = ch, f.Contract, f.To
 		is.tx, is.kind, is.position = f.Tx, f.Kind, f.Position
@@ -297,7 +300,7 @@ func verdict(f scan.Found) (Status, string) {
 		return Unsupported, UnknownToken
 	case f.Doubt != "":
 		return Unsupported, f.Doubt
-	case f.Wallet.Purpose == wallet.CustomerDeposit && f.Amount.Less(f.Mint.MinDeposit):
+	case f.Wallet.Purpose != wallet.Treasury && f.Amount.Less(f.Mint.MinDeposit):
 		return BelowMinimum, ""
 	default:
 		return Screening, ""

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -43,7 +44,7 @@ const (
 type transition struct {
 	from, to Status // from "": the deposit is new
 	when     string
-	event    webhook.Type
+	event    webhook.Type // of a customer's; an organization's has its own, see told
 }
 
 // transitions are all that may happen; become refuses the rest.
@@ -77,7 +78,8 @@ func allowed(from, to Status) bool {
 // row is a deposit as the table has it.
 type row struct {
 	id, orgID, walletID, purpose string
-	customerID                   string // "" for a treasury
+	customerID                   string // "" for a treasury and for an organization
+	product                      string // of an organization's own deposit, else ""
 	mintID                       *int
 	chain                        chain.Name
 	contract, address, from      chain.Address
@@ -101,15 +103,36 @@ type row struct {
 	claims                       int           // how often something of the loss was taken later
 }
 
-const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, ''), mint_id, chain, contract, address, from_address,
+const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, ''), coalesce(product, ''), mint_id, chain, contract, address, from_address,
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claims`
 
 func scanned(r pgx.CollectableRow) (d row, err error) {
-	err = r.Scan(&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.mintID, &d.chain, &d.contract, &d.address, &d.from,
+	err = r.Scan(&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.product, &d.mintID, &d.chain, &d.contract, &d.address, &d.from,
 		&d.amount, &d.tx, &d.kind, &d.position, &d.logIndex, &d.height, &d.blockHash, &d.proofID, &d.status, &d.chainStatus, &d.reason,
 		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claims)
 	return d, err
+}
+
+// subject is what the wallet that receives it is for.
+func (d row) subject() string { return d.customerID + d.product } // one of them is ""
+
+// told is the event that tells an organization of a deposit what t tells of a
+// customer's: the events of the interface are of customers alone. "" when nobody
+// is told, as of what reached a treasury.
+func (d row) told(t webhook.Type) webhook.Type {
+	switch d.purpose {
+	case wallet.CustomerDeposit:
+		return t
+	case wallet.OrganizationDeposit:
+		return organizations[t]
+	}
+	return ""
+}
+
+// organizations are the events of an organization's own deposits, by a customer's.
+var organizations = map[webhook.Type]webhook.Type{
+	webhook.CustomerDeposit: webhook.OrganizationDeposit, webhook.CustomerDepositReversed: webhook.OrganizationDepositReversed,
 }
 
 func null(s string) *string {
@@ -129,11 +152,11 @@ func become(ctx context.Context, tx pg.Tx, was, is row) error {
 	if was.status == "" {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, address, from_address,
-				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, screening, created_at, confirmed_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24)`,
+				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, screening, created_at, confirmed_at, product)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`,
 			is.id, is.orgID, is.walletID, is.purpose, null(is.customerID), is.mintID, is.chain, is.contract, is.address, is.from,
 			is.amount, is.tx, is.kind, is.position, is.logIndex, is.height, is.blockHash, is.proofID, is.status, is.chainStatus,
-			null(is.reason), is.screening, is.createdAt, is.confirmedAt)
+			null(is.reason), is.screening, is.createdAt, is.confirmedAt, null(is.product))
 		if err != nil {
 			return fmt.Errorf("insert deposit %s of %s: %w", is.id, is.tx, err)
 		}

@@ -5,15 +5,24 @@ import (
 
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/states"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 	t.Parallel()
 	var moves []states.Move
 	for _, m := range transitions {
-		moves = append(moves, states.Move{From: string(m.from), To: string(m.to), Cause: m.when, Event: string(m.event)})
+		moves = append(moves, states.Move{From: string(m.from), To: string(m.to), Cause: m.when, Event: drawn(m.event)})
 	}
 	states.Drawn(t, "states.md", "a deposit", moves)
+}
+
+// drawn is the event of a customer's deposit and that of an organization's.
+func drawn(t webhook.Type) string {
+	if t == "" {
+		return ""
+	}
+	return string(t) + "` or `" + string(organizations[t])
 }
 
 func TestEveryStateIsReachedAndEveryChangeIsAudited(t *testing.T) {

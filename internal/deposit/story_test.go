@@ -53,14 +53,14 @@ func play(t *testing.T, r *rand.Rand) {
 	var (
 		highest uint64 // tip that was ever shown
 		hashes  []chain.TxHash
-		people  = []chain.Address{alice, bob, treasury, sim.Address("stranger")}
+		people  = []chain.Address{alice, bob, treasury, checkout, sim.Address("stranger")}
 		tokens  = []chain.Address{"", usdcAt, sim.Address("unknown")}
 	)
 	w.c.Mint(payer, tokens[2], money.Units(1_000_000))
 	pay := func() []sim.Move {
 		var moves []sim.Move
 		for i := range 1 + r.IntN(3) {
-			m := sim.Move{Contract: tokens[r.IntN(3)], To: people[r.IntN(4)], Amount: money.Units(5 + r.Uint64N(100))}
+			m := sim.Move{Contract: tokens[r.IntN(3)], To: people[r.IntN(len(people))], Amount: money.Units(5 + r.Uint64N(100))}
 			if m.Contract == "" && (i > 0 || r.IntN(2) == 0) {
 				m.Kind = chain.Internal
 			}
@@ -153,9 +153,11 @@ func play(t *testing.T, r *rand.Rand) {
 	check("alice's tokens", ledger.Customer, "alice", usdc, credited(alice, usdcAt))
 	check("bob's coins", ledger.Customer, "bob", eth, credited(bob, ""))
 	check("bob's tokens", ledger.Customer, "bob", usdc, credited(bob, usdcAt))
+	check("checkout's coins", ledger.Product, "CHECKOUT", eth, credited(checkout, ""))
+	check("checkout's tokens", ledger.Product, "CHECKOUT", usdc, credited(checkout, usdcAt))
 	check("gas", ledger.Gas, "", eth, credited(treasury, ""))
 	check("suspense", ledger.Suspense, "", usdc, credited(treasury, usdcAt))
-	for walletID, address := range map[string]chain.Address{"adr_alice": alice, "adr_bob": bob, "adr_treasury": treasury} {
+	for walletID, address := range map[string]chain.Address{"adr_alice": alice, "adr_bob": bob, "adr_treasury": treasury, "adr_checkout": checkout} {
 		for mintID, contract := range map[int]chain.Address{eth: "", usdc: usdcAt} {
 			f := w.funds(t, walletID, mintID)
 			sum, err := f.Credited.Add(f.Gas)

@@ -54,6 +54,9 @@ const (
 	CustomerWithdrawFailed    = webhook.CustomerWithdrawFailed
 	CustomerWithdrawCompleted = webhook.CustomerWithdrawCompleted
 
+	OrganizationDeposit         = webhook.OrganizationDeposit
+	OrganizationDepositReversed = webhook.OrganizationDepositReversed
+
 	TransferCompleted = webhook.TransferCompleted
 )
 
@@ -66,6 +69,8 @@ var extension = map[Type]bool{
 	CustomerDepositReversed: true, CustomerWithdrawBlocked: true, CustomerWithdrawApproved: true,
 	CustomerWithdrawRejected: true, CustomerWithdrawCancelled: true, CustomerWithdrawFailed: true,
 	CustomerWithdrawCompleted: true,
+
+	OrganizationDeposit: true, OrganizationDepositReversed: true,
 
 	TransferCompleted: true,
 }

@@ -54,6 +54,9 @@ const (
 	Restored   Kind = "RESTORED"    // owed by a customer for a payment that a restored backup had forgotten; the subject is the customer's id
 )
 
+// Products are the subjects of the accounts of kind Product.
+var Products = []string{"CUSTODIAL", "CHECKOUT", "BATCH_PAYOUT"}
+
 // Floored tells whether accounts of the kind have a balance that cannot fall
 // below zero.
 func (k Kind) Floored() bool {

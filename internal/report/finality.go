@@ -20,7 +20,7 @@ type Standing struct {
 // StandingDeposit is a deposit whose block was proven final.
 type StandingDeposit struct {
 	DepositID string
-	Owner     string // the customer and organization, or the organization's treasury
+	Owner     string // the customer or product, and the organization, or the organization's treasury
 	MintID    int    // 0 for a token that is not in the catalogue
 	Amount    money.Amount
 	Height    uint64
@@ -39,7 +39,7 @@ type StandingOrder struct {
 // StandingAbove is what of a chain stands on live proofs above a height.
 func StandingAbove(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64) (s Standing, err error) {
 	rows, err := tx.Query(ctx, `
-		SELECT d.deposit_id, coalesce(d.customer_id, 'the treasury') || ' of ' || d.org_id, coalesce(d.mint_id, 0), d.amount, d.height, d.status
+		SELECT d.deposit_id, coalesce(d.customer_id, d.product, 'the treasury') || ' of ' || d.org_id, coalesce(d.mint_id, 0), d.amount, d.height, d.status
 		FROM deposits d JOIN finality_live p ON p.proof_id = d.proof_id
 		WHERE d.chain = $1 AND d.height > $2 ORDER BY d.height, d.deposit_id`, ch, height)
 	if err == nil {
@@ -75,7 +75,7 @@ type Reversal struct {
 // Reversed are the reversals on a chain, oldest first.
 func Reversed(ctx context.Context, tx pg.Tx, ch chain.Name) (Reversals, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT deposit_id, coalesce(customer_id, 'the treasury') || ' of ' || org_id, mint_id, amount, taken_back, amount - taken_back
+		SELECT deposit_id, coalesce(customer_id, product, 'the treasury') || ' of ' || org_id, mint_id, amount, taken_back, amount - taken_back
 		FROM deposits WHERE chain = $1 AND status = 'REVERSED' ORDER BY reversed_at, deposit_id`, ch)
 	if err != nil {
 		return nil, fmt.Errorf("read the reversals on %s: %w", ch, err)

@@ -95,7 +95,10 @@ type ProductBalance struct {
 	Product   string
 	Mint      mint.Mint
 	Available money.Amount // may be moved
-	Owed      money.Amount // CUSTODIAL: what customers have, available or being withdrawn; it is theirs, and no part of Available
+	// PendingDeposit is seen on its addresses and not credited yet; nothing of it is
+	// certain, and it is no part of Available.
+	PendingDeposit money.Amount
+	Owed           money.Amount // CUSTODIAL: what customers have, available or being withdrawn; it is theirs, and no part of Available
 }
 
 // custodial is the product beside which the customers' money is shown.
@@ -118,6 +121,17 @@ func Products(ctx context.Context, tx pg.Tx, org string) ([]ProductBalance, erro
 		product string
 	}
 	rows := map[place]*ProductBalance{}
+	open := func(at place) error {
+		if rows[at] != nil {
+			return nil
+		}
+		m, ok := mints.ByID(at.mint)
+		if !ok {
+			return fmt.Errorf("the books name mint %d, which is not in the catalogue", at.mint)
+		}
+		rows[at] = &ProductBalance{Product: at.product, Mint: m}
+		return nil
+	}
 	for _, t := range totals {
 		at := place{t.MintID, custodial}
 		switch t.Kind {
@@ -127,18 +141,25 @@ func Products(ctx context.Context, tx pg.Tx, org string) ([]ProductBalance, erro
 		default:
 			continue
 		}
-		if rows[at] == nil {
-			m, ok := mints.ByID(t.MintID)
-			if !ok {
-				return nil, fmt.Errorf("the books name mint %d, which is not in the catalogue", t.MintID)
-			}
-			rows[at] = &ProductBalance{Product: at.product, Mint: m}
+		if err := open(at); err != nil {
+			return nil, err
 		}
 		if t.Kind == ledger.Product {
 			rows[at].Available = t.Balance
 		} else if rows[at].Owed, err = rows[at].Owed.Add(t.Balance); err != nil {
 			return nil, fmt.Errorf("what customers have of mint %d: %w", t.MintID, err)
 		}
+	}
+	pending, err := deposit.PendingOfProducts(ctx, tx, org)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pending {
+		at := place{p.MintID, p.Product}
+		if err := open(at); err != nil {
+			return nil, err
+		}
+		rows[at].PendingDeposit = p.Amount
 	}
 	all := make([]ProductBalance, 0, len(rows))
 	for _, b := range rows {

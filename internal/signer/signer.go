@@ -26,8 +26,8 @@ import (
 type WalletRef struct {
 	OrgID   string       `json:"orgId"`
 	Family  chain.Family `json:"family"`
-	Purpose string       `json:"purpose"` // CUSTOMER_DEPOSIT, TREASURY, …
-	Subject string       `json:"subject"` // the customer's id; "" for a treasury
+	Purpose string       `json:"purpose"` // CUSTOMER_DEPOSIT, ORGANIZATION_DEPOSIT, TREASURY, …
+	Subject string       `json:"subject"` // the customer's id or the product; "" for a treasury
 }
 
 // Issued is an address with the proof that its key is ours.

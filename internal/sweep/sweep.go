@@ -176,7 +176,7 @@ type source struct {
 const selectSources = `
 	SELECT f.wallet_id, f.org_id, f.mint_id, f.credited - f.held - f.reserved - f.swept AS movable
 	FROM address_funds f
-	JOIN wallets w ON w.wallet_id = f.wallet_id AND w.purpose = 'CUSTOMER_DEPOSIT'
+	JOIN wallets w ON w.wallet_id = f.wallet_id AND w.purpose <> 'TREASURY'
 	JOIN mints m ON m.mint_id = f.mint_id AND m.chain = $1 AND m.quarantined_at IS NULL
 	WHERE f.credited - f.held - f.reserved - f.swept > 0
 	  AND NOT EXISTS (SELECT FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id AND s.status = 'OPEN')

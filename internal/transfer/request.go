@@ -27,7 +27,7 @@ const (
 )
 
 // Products are the balances that an organization has of its own.
-var Products = []string{"CUSTODIAL", "CHECKOUT", "BATCH_PAYOUT"}
+var Products = ledger.Products
 
 const unmoved = " Nothing was moved."
 

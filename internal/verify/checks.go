@@ -9,6 +9,9 @@ const (
 	slotless = `('QUEUED', 'REFUSED', 'WITHDRAWN')`
 	// A withdrawal in one of these holds its amount.
 	openWithdrawals = `('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`
+	// What kind of account a deposit is credited to.
+	creditedTo = `CASE purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+					ELSE CASE contract WHEN '' THEN 'GAS' ELSE 'SUSPENSE' END END`
 )
 
 // checks are all that Run looks at, in the order of the report.
@@ -274,8 +277,7 @@ var checks = []Check{
 			WHERE t.cause_kind = 'DEPOSIT' GROUP BY 1),
 		due AS (
 			SELECT deposit_id, org_id, mint_id, amount,
-				CASE WHEN purpose = 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN contract = '' THEN 'GAS' ELSE 'SUSPENSE' END AS to_kind,
-				coalesce(customer_id, '') AS to_subject
+				` + creditedTo + ` AS to_kind, coalesce(customer_id, product, '') AS to_subject
 			FROM deposits WHERE status IN ('CREDITED', 'REVERSED'))
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.cause_id),
 			CASE WHEN p.cause_id IS NULL THEN 'is credited and was not posted'
@@ -295,7 +297,7 @@ var checks = []Check{
 	{ID: "I-14-reversed", Promise: "what the chain took back was posted back whole, from whom it was credited to and as a loss", sql: `
 		WITH posted AS (
 			SELECT split_part(t.cause_id, '/', 1) AS deposit_id, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id, count(DISTINCT t.mint_id) AS mints,
-				coalesce(sum(t.amount) FILTER (WHERE d.kind IN ('CUSTOMER', 'GAS', 'SUSPENSE')), 0) AS taken,
+				coalesce(sum(t.amount) FILTER (WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE')), 0) AS taken,
 				coalesce(sum(t.amount) FILTER (WHERE c.kind = 'CUSTODY'), 0) AS back,
 				coalesce(sum(t.amount) FILTER (WHERE d.kind = 'REORG_LOSS'), 0) - coalesce(sum(t.amount) FILTER (WHERE c.kind = 'REORG_LOSS'), 0) AS lost,
 				array_agg(DISTINCT d.kind || ' ' || d.subject) FILTER (WHERE d.kind <> 'REORG_LOSS') AS owners,
@@ -306,7 +308,7 @@ var checks = []Check{
 			WHERE t.cause_kind = 'DEPOSIT_REVERSAL' GROUP BY 1),
 		due AS (
 			SELECT deposit_id, org_id, mint_id, amount, taken_back, claims,
-				CASE WHEN purpose = 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN contract = '' THEN 'GAS' ELSE 'SUSPENSE' END || ' ' || coalesce(customer_id, '') AS owner
+				` + creditedTo + ` || ' ' || coalesce(customer_id, product, '') AS owner
 			FROM deposits WHERE status = 'REVERSED')
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.deposit_id),
 			CASE WHEN p.deposit_id IS NULL THEN 'is reversed and was not posted back'
@@ -335,10 +337,10 @@ var checks = []Check{
 
 	{ID: "I-12", Promise: "every deposit is of the mint of its contract, on the wallet that received it", sql: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
-			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.customer_id, d.purpose))
+			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.customer_id, d.product, d.purpose))
 		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
 		WHERE d.mint_id IS NOT NULL AND (m.chain, m.contract) IS DISTINCT FROM (d.chain, d.contract)
-			OR (w.org_id, w.address, w.purpose, w.subject) IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.customer_id, ''))`},
+			OR (w.org_id, w.address, w.purpose, w.subject) IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.customer_id, d.product, ''))`},
 
 	{ID: "I-13", Promise: "every final block was walked, each one on top of the one before", sql: `
 		SELECT NULL::text, format('%s block %s', p.chain, p.height),
@@ -458,19 +460,23 @@ var checks = []Check{
 		SELECT q.org_id, 'order ' || q.order_id, 'is listed as in question, and its proof is alive'
 		FROM dispatch_in_question q JOIN dispatch_orders o USING (order_id) JOIN finality_live p ON p.proof_id = o.proof_id`},
 
-	{ID: "I-36-deposit", Promise: "every credit to a customer was told once, and nothing was told that was not credited", sql: `
+	// The names of the events are made of the purpose, so that an organization's own
+	// deposit is never told as a customer's.
+	{ID: "I-36-deposit", Promise: "every credit to a customer or product was told once, as such, and nothing was told that was not credited", sql: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
-			CASE WHEN d.deposit_id IS NULL THEN 'was told of and is not credited' ELSE format('was told of %s times', coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id FROM deposits WHERE status IN ('CREDITED', 'REVERSED') AND purpose = 'CUSTOMER_DEPOSIT') d
-		FULL JOIN (SELECT org_id, resource_id, count(*) AS times FROM events WHERE type = 'CUSTOMER_DEPOSIT' GROUP BY 1, 2) e
-			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id
+			CASE WHEN d.deposit_id IS NULL THEN format('was told of by %s and is not credited so', e.type) ELSE format('was told of by %s %s times', d.purpose, coalesce(e.times, 0)) END
+		FROM (SELECT org_id, deposit_id, purpose FROM deposits WHERE status IN ('CREDITED', 'REVERSED') AND purpose <> 'TREASURY') d
+		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events WHERE type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT') GROUP BY 1, 2, 3) e
+			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.purpose
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1
 		UNION ALL
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
-			CASE WHEN d.deposit_id IS NULL THEN 'its reversal was told of and it is not reversed' ELSE format('its reversal was told of %s times', coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id FROM deposits WHERE status = 'REVERSED' AND purpose = 'CUSTOMER_DEPOSIT') d
-		FULL JOIN (SELECT org_id, resource_id, count(*) AS times FROM events WHERE type = 'CUSTOMER_DEPOSIT_REVERSED' GROUP BY 1, 2) e
-			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id
+			CASE WHEN d.deposit_id IS NULL THEN format('its reversal was told of by %s and it is not reversed so', e.type)
+				ELSE format('its reversal was told of %s times', coalesce(e.times, 0)) END
+		FROM (SELECT org_id, deposit_id, purpose || '_REVERSED' AS type FROM deposits WHERE status = 'REVERSED' AND purpose <> 'TREASURY') d
+		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events
+			WHERE type IN ('CUSTOMER_DEPOSIT_REVERSED', 'ORGANIZATION_DEPOSIT_REVERSED') GROUP BY 1, 2, 3) e
+			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.type
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1`},
 
 	{ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal was told", sql: `

@@ -111,7 +111,7 @@ func build(t testing.TB) *house {
 		_, _, err := customer.Ensure(ctx, tx, h.org, "ann", "")
 		return err
 	})
-	for id, w := range map[string][2]string{"we_dep": {"CUSTOMER_DEPOSIT", "ann"}, "we_tre": {"TREASURY", ""}} {
+	for id, w := range map[string][2]string{"we_dep": {"CUSTOMER_DEPOSIT", "ann"}, "we_tre": {"TREASURY", ""}, "we_own": {"ORGANIZATION_DEPOSIT", "CHECKOUT"}} {
 		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'EVM', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
 		h.did("wallet.issued", id)
 	}
@@ -129,26 +129,29 @@ func build(t testing.TB) *house {
 	// What arrived.
 	arrived := func(id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus, action string) {
 		t.Helper()
-		var who *string
-		if purpose == "CUSTOMER_DEPOSIT" {
-			ann := "ann"
+		var who, product *string
+		switch ann, checkout := "ann", "CHECKOUT"; purpose {
+		case "CUSTOMER_DEPOSIT":
 			who = &ann
+		case "ORGANIZATION_DEPOSIT":
+			product = &checkout
 		}
 		kind := "NATIVE"
 		if contract != "" {
 			kind = "TOKEN"
 		}
 		h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
-				tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at)
+				tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at, product)
 			SELECT $1, $2, $3, $4, $5, $6, 'ETHEREUM', $7, $8, '0x' || $3, '0xsomebody', 'tx_' || $1, $9, '', 0, $10::int, 'h' || $10::int,
 				CASE WHEN $12 = 'FINALIZED' THEN (SELECT proof_id FROM finality_live WHERE height = $10::int) END, $11, $12, now(),
-				CASE WHEN $11 = 'CREDITED' THEN now() END`,
-			id, h.org, wallet, purpose, who, mintID, contract, amount, kind, height, status, chainStatus)
+				CASE WHEN $11 = 'CREDITED' THEN now() END, $13`,
+			id, h.org, wallet, purpose, who, mintID, contract, amount, kind, height, status, chainStatus, product)
 		h.did("deposit."+action, id)
 	}
 	one, two := 1, 2
 	arrived("dep_token", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1000, 11, "CREDITED", "FINALIZED", "credited")
 	arrived("dep_gas", "we_tre", "TREASURY", "", &two, 500, 10, "CREDITED", "FINALIZED", "credited")
+	arrived("dep_own", "we_own", "ORGANIZATION_DEPOSIT", tokenContract, &one, 70, 11, "CREDITED", "FINALIZED", "credited")
 	arrived("dep_dust", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1, 12, "BELOW_MINIMUM", "FINALIZED", "below_minimum")
 	arrived("dep_waits", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 300, 14, "SCREENING", "FINALIZED", "finalized")
 	arrived("dep_alien", "we_dep", "CUSTOMER_DEPOSIT", "0xalien", nil, 9, 14, "UNSUPPORTED", "FINALIZED", "unsupported")
@@ -158,6 +161,8 @@ func build(t testing.TB) *house {
 	h.post(ledger.Deposit, "dep_token", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Customer, "ann"), Amount: u(1000)})
 	h.post(ledger.Deposit, "dep_gas", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Gas, ""), Amount: u(500)})
 	h.told("CUSTOMER_DEPOSIT", "dep_token", 1, 1)
+	h.post(ledger.Deposit, "dep_own", ledger.Leg{Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Product, "CHECKOUT"), Amount: u(70)})
+	h.told("ORGANIZATION_DEPOSIT", "dep_own", 1, 0)
 	// Of what was taken back a part was spent before.
 	h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
 			tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at, reversed_at, taken_back)
@@ -266,7 +271,7 @@ func build(t testing.TB) *house {
 	}
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
 		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 0, 0, 0, 45, 0, 0),
-		('we_tre', 1, $1, 600, 100, 200, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 438, 66, 0)`, h.org)
+		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 200, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 438, 66, 0)`, h.org)
 	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 
 	// Events of withdrawals are numbered from 2 on; the last ones wait for their number.

@@ -133,6 +133,11 @@ var tamperings = []struct {
 	}},
 	{"I-14-short", "an address that lacks what nothing took", []string{`UPDATE address_funds SET short = 5 WHERE wallet_id = 'we_dep' AND mint_id = 1`}},
 	{"I-14-short", "a reversal that its address does not know", []string{`UPDATE address_funds SET reversed = 0 WHERE wallet_id = 'we_dep'`}},
+	{"I-10", "an organization's deposit posted to another product", []string{`UPDATE ledger_accounts SET subject = 'BATCH_PAYOUT' WHERE kind = 'PRODUCT' AND subject = 'CHECKOUT'`}},
+	{"I-12", "an organization's deposit of another product", []string{`UPDATE deposits SET product = 'BATCH_PAYOUT' WHERE deposit_id = 'dep_own'`}},
+	{"I-36-deposit", "an organization's deposit told as a customer's", []string{`UPDATE events SET type = 'CUSTOMER_DEPOSIT' WHERE resource_id = 'dep_own'`}},
+	{"I-36-deposit", "an organization's deposit that nobody heard of", []string{`DELETE FROM events WHERE resource_id = 'dep_own'`}},
+	{"I-36-deposit", "an organization's reversal told of what stands", []string{`UPDATE events SET type = 'ORGANIZATION_DEPOSIT_REVERSED' WHERE type = 'CUSTOMER_DEPOSIT_REVERSED'`}},
 	{"I-36-deposit", "a reversal that was not told", []string{`DELETE FROM events WHERE type = 'CUSTOMER_DEPOSIT_REVERSED'`}},
 	{"I-13", "a block skipped", []string{`DELETE FROM finality_proofs WHERE height = 12`}},
 	{"I-13", "a block on another one", []string{`UPDATE finality_proofs SET parent = 'other' WHERE height = 13`}},
@@ -293,16 +298,17 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	net := sim.New(sim.Config{})
-	token, dep, tre := sim.Address("token"), sim.Address("we_dep"), sim.Address("we_tre")
+	token, dep, tre, own := sim.Address("token"), sim.Address("we_dep"), sim.Address("we_tre"), sim.Address("we_own")
 	h.exec(`ALTER TABLE mints DISABLE TRIGGER USER`)
 	h.exec(`UPDATE mints SET contract = $1 WHERE mint_id = 1`, string(token))
-	h.exec(`UPDATE wallets SET address = CASE wallet_id WHEN 'we_dep' THEN $1 ELSE $2 END`, string(dep), string(tre))
+	h.exec(`UPDATE wallets SET address = CASE wallet_id WHEN 'we_dep' THEN $1 WHEN 'we_own' THEN $3 ELSE $2 END`, string(dep), string(tre), string(own))
 	// The deposit address holds 1000 - 600, a unit of dust and 300 that wait for
 	// their credit; its gas is 45. Of what the treasury holds,
 	// 100 and a fee of 20 may be gone: a payment is out.
 	net.Mint(dep, token, money.Units(701))
 	net.Mint(dep, "", money.Units(45))
 	net.Mint(tre, token, money.Units(400))
+	net.Mint(own, token, money.Units(70))
 	net.Mint(tre, "", money.Units(438))
 	net.MineEmpty(20)
 	heads, err := net.Heads(t.Context())
@@ -321,10 +327,10 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 			t.Errorf("%s: got %+v, want %d breaches and %q", name, r, breaches, note)
 		}
 	}
-	want("sound", 0, "4 balances in block 17, 2 within bounds")
+	want("sound", 0, "5 balances in block 17, 2 within bounds")
 	// The top-up that goes from the treasury to the other is signed.
 	h.exec(`UPDATE dispatch_attempts SET raw = 'r', tx_hash = 'hash_gas_open', signed_at = now() WHERE order_id = 'gas_open'`)
-	want("more under way", 0, "4 balances in block 17, 3 within bounds")
+	want("more under way", 0, "5 balances in block 17, 3 within bounds")
 	busy := func(name, sql string, breaches int) {
 		t.Helper()
 		h.exec(`UPDATE address_funds SET ` + sql)
@@ -348,7 +354,7 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	h.exec(`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
 		VALUES ('ETHEREUM', $1, $2, 'parent', now(), 1, 'test', now(), 1)`, heads.Final.Height, heads.Final.Hash)
 	h.exec(`UPDATE scan_cursors SET height = $1, hash = $2`, early.Height, early.Hash)
-	want("the walk set back", 0, "4 balances in block 17, 2 within bounds")
+	want("the walk set back", 0, "5 balances in block 17, 2 within bounds")
 
 	net.Mint(dep, token, money.Units(1))
 	want("a unit too many", 1, "")
@@ -363,7 +369,7 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	h.exec(`UPDATE address_funds SET dust = dust + 2 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 	want("a token missing", 1, "")
 	net.Silence(token, true)
-	want("a token that gives no balance", 0, "2 within bounds as orders are under way, 2 left out")
+	want("a token that gives no balance", 0, "2 within bounds as orders are under way, 3 left out")
 	if _, err := Watch(t.Context(), h.db, chains, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatalf("Watch: %v", err)
 	}

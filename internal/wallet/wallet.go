@@ -28,8 +28,9 @@ import (
 
 // The purposes of wallets.
 const (
-	CustomerDeposit = "CUSTOMER_DEPOSIT" // receives for one customer, the subject
-	Treasury        = "TREASURY"         // pays; one an organization and family, without a subject
+	CustomerDeposit     = "CUSTOMER_DEPOSIT"     // receives for one customer, the subject
+	OrganizationDeposit = "ORGANIZATION_DEPOSIT" // receives for one product of the organization, the subject
+	Treasury            = "TREASURY"             // pays; one an organization and family, without a subject
 )
 
 var (
@@ -44,7 +45,7 @@ type Wallet struct {
 	ID, OrgID string
 	Family    chain.Family
 	Purpose   string
-	Subject   string // the customer's id; "" for a treasury
+	Subject   string // the customer's id or the product; "" for a treasury
 	Path      string
 	Address   chain.Address
 	Proof     []byte

@@ -111,8 +111,8 @@ export interface CustomerPage {
 }
 
 /**
- * A transfer to one of your customers' addresses. Credit your user on CUSTOMER_DEPOSIT with
- * isFlagged false, or on CUSTOMER_DEPOSIT_APPROVED; never on both.
+ * A transfer to an address of one of your customers, or of a product of your own. Credit your user
+ * on CUSTOMER_DEPOSIT with isFlagged false, or on CUSTOMER_DEPOSIT_APPROVED; never on both.
  */
 export interface Deposit {
   /** The address, in the canonical spelling of its chain. */
@@ -139,13 +139,10 @@ export interface Deposit {
   createdAt: string;
   /** When it was credited. */
   creditedAt: string | null;
-  /** The customer's e-mail. It is written when none is known and never changed by this field. */
+  /** The customer's e-mail, where one is known. */
   customerEmail: string | null;
-  /**
-   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
-   * byte for byte.
-   */
-  customerId: string;
+  /** Whose address received it; null for a deposit of your own, which has a product. */
+  customerId: string | null;
   /** The deposit. The same transfer has the same id for ever. */
   depositId: string;
   /** The deposit swap that this credit completes, or null. */
@@ -169,6 +166,8 @@ export interface Deposit {
   mint: EmbeddedMint | null;
   /** The mint; null for a token that is not in the catalogue. */
   mintId: number | null;
+  /** The product of your own whose address received it. Only a deposit of your own has it. */
+  product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
   /** How it was decided; null until it is. */
   resolution: Resolution | null;
   /** Attempts that failed before anything reached the chain. */
@@ -296,7 +295,7 @@ export interface EndpointRequest {
    * Which events it receives. Leave it out, or empty, for the seven events of the interface and no
    * extension.
    */
-  events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "TRANSFER_COMPLETED")[] | null;
   /** Where events are posted: HTTPS, and no address inside a private network. */
   url: string;
 }
@@ -478,6 +477,27 @@ export interface Party {
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
 }
 
+/**
+ * Where your organization pays in for one of its products. The address belongs to the product and
+ * the chain.
+ */
+export interface ProductAddress {
+  /** The address, in the canonical spelling of its chain. */
+  address: string;
+  /** The chain. Chains are added without notice. */
+  chain: string;
+  /** A memo that belongs to the address; null where the chain has none. */
+  memo: string | null;
+  /** Less is recorded and not credited. In atomic units. */
+  minDepositAmount: string;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** A link that wallets open, for a QR code. */
+  paymentUri: string;
+  /** A balance of your own organization. */
+  product: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT";
+}
+
 /** What your organization has of one mint in one product. */
 export interface ProductBalance {
   /** May be moved. */
@@ -493,6 +513,8 @@ export interface ProductBalance {
   owedToCustomers?: string | null;
   /** Of the product, held for payments of its own that have not ended. */
   pending: string;
+  /** Seen on the chain and not credited yet; stands outside the total. */
+  pendingDeposit: string;
   /** A balance of your own organization. */
   product: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT";
   /** For people. It identifies nothing: two tokens may share it. */
@@ -507,6 +529,14 @@ export interface ProductBalance {
 export interface ProductBalances {
   /** The items, in order. */
   data: ProductBalance[];
+}
+
+/** Asks for a deposit address of your own. */
+export interface ProductDepositRequest {
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** A balance of your own organization. */
+  product: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT";
 }
 
 /** How a held deposit was decided, and the transfer that carried it out. */
@@ -848,6 +878,8 @@ export interface EventData {
   CUSTOMER_WITHDRAW_COMPLETED: Withdrawal;
   CUSTOMER_WITHDRAW_FAILED: Withdrawal;
   CUSTOMER_WITHDRAW_REJECTED: Withdrawal;
+  ORGANIZATION_DEPOSIT: Deposit;
+  ORGANIZATION_DEPOSIT_REVERSED: Deposit;
   TRANSFER_COMPLETED: Transfer;
 }
 
@@ -895,6 +927,8 @@ export interface ListCustomersParams {
 export interface ListDepositsParams {
   /** Only of this customer, compared byte for byte. */
   customerId?: string | undefined;
+  /** Only to this product of yours. */
+  product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | undefined;
   /** Only in this status. */
   status?: "DETECTED" | "CONFIRMING" | "SCREENING" | "CREDITED" | "FLAGGED" | "APPROVING" | "REJECTING" | "REDIRECTING" | "RESOLUTION_STUCK" | "REJECTED" | "REDIRECTED" | "ORPHANED" | "UNSUPPORTED" | "BELOW_MINIMUM" | "REVERSED" | undefined;
   /** Only of this mint. */
@@ -1090,6 +1124,18 @@ export class Coffer {
   }
 
   /**
+   * Get an address of your own. The address of one of your products on the mint's chain: the same
+   * one on every call, for every mint of that chain. What arrives there is your organization's own.
+   * It is credited to the product when its block is final, under the same guards as a customer's
+   * deposit, and told with ORGANIZATION_DEPOSIT to endpoints that name it.
+   *
+   * POST /organization-deposit. It is sent once.
+   */
+  createOrganizationDepositAddress(body: ProductDepositRequest, options: CallOptions = {}): Promise<ProductAddress> {
+    return this.#connection.call<ProductAddress>({ method: "POST", path: `/organization-deposit`, repeat: "NEVER", body }, options);
+  }
+
+  /**
    * Read a deposit. One deposit as it is now.
    *
    * GET /deposits/{depositId}. It is repeated when no answer comes.
@@ -1099,12 +1145,13 @@ export class Coffer {
   }
 
   /**
-   * List deposits. What arrived at the organization's addresses, also what is not final yet.
+   * List deposits. What arrived at the addresses of customers and of your own products, also what is
+   * not final yet. A deposit has one of customerId and product.
    *
    * GET /deposits. It is repeated when no answer comes.
    */
   listDeposits(params: ListDepositsParams = {}, options: CallOptions = {}): Promise<DepositPage> {
-    return this.#connection.call<DepositPage>({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.call<DepositPage>({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /** Every item of listDeposits, page after page. */

@@ -163,7 +163,7 @@ func (s *story) deposit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.Amount != amount.String() || d.IsFlagged || d.Status != "CREDITED" || d.CustomerID != s.customer {
+	if d.Amount != amount.String() || d.IsFlagged || d.Status != "CREDITED" || *d.CustomerID != s.customer {
 		return fmt.Errorf("CUSTOMER_DEPOSIT tells of another deposit: %+v", d)
 	}
 	s.step("CUSTOMER_DEPOSIT %s number %d, signature verified (HMAC), deposit %s", e.ID, e.Sequence, d.DepositID)

@@ -36,8 +36,8 @@ func (h *house) approve(ctx context.Context, p *payment) error {
 // lostHour is what happens after the backup.
 func (h *house) lostHour(ctx context.Context, held *payment) error {
 	return h.steps(
-		"after it: deposits are credited, one on a new customer's address", func() error {
-			return errors.Join(h.payIn(ctx, "ann", whole(700)), h.payIn(ctx, "cid", whole(4_000)))
+		"after it: deposits are credited, on a new customer's address and on the organization's own", func() error {
+			return errors.Join(h.payIn(ctx, "ann", whole(700)), h.payIn(ctx, "cid", whole(4_000)), h.payIn(ctx, own, whole(60)))
 		},
 		"after it: payments are done, one of them approved, one with money that the backup lacks", func() error {
 			return errors.Join(

@@ -26,7 +26,7 @@ type integrator struct {
 	secret   string
 	events   map[string]webhook.Type // by event id
 	deposits map[string]string       // deposit id -> transaction
-	credited map[string]*big.Int     // by customer
+	credited map[string]*big.Int     // by customer, and its own
 	ended    map[string]string       // withdrawal id -> status
 	wrong    []error
 }
@@ -50,7 +50,7 @@ func (i *integrator) close() { _ = i.server.Close() }
 // listen registers the integrator's webhook.
 func (h *house) listen(ctx context.Context) error {
 	var made struct{ Secret string }
-	types := []webhook.Type{webhook.CustomerDeposit, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted}
+	types := []webhook.Type{webhook.CustomerDeposit, webhook.OrganizationDeposit, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted}
 	err := h.call(ctx, http.StatusCreated, http.MethodPost, "/webhook-endpoints", map[string]any{"url": h.integrator.url, "events": types}, &made)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (i *integrator) take(body []byte, header http.Header) error {
 		return nil
 	}
 	i.events[e.ID] = e.Type
-	if e.Type != webhook.CustomerDeposit {
+	if e.Type != webhook.CustomerDeposit && e.Type != webhook.OrganizationDeposit {
 		var w webhook.Withdrawal
 		if err := json.Unmarshal(e.Data, &w); err != nil {
 			return err
@@ -110,10 +110,18 @@ func (i *integrator) take(body []byte, header http.Header) error {
 	if !ok {
 		return fmt.Errorf("deposit %s is of %q", d.DepositID, d.Amount)
 	}
-	if i.credited[d.CustomerID] == nil {
-		i.credited[d.CustomerID] = new(big.Int)
+	whose := d.CustomerID
+	if e.Type == webhook.OrganizationDeposit {
+		whose = d.Product
 	}
-	i.credited[d.CustomerID].Add(i.credited[d.CustomerID], amount)
+	if whose == nil || (d.CustomerID == nil) == (d.Product == nil) {
+		return fmt.Errorf("%s of %s is of customer %v and product %v", e.Type, d.DepositID, d.CustomerID, d.Product)
+	}
+	who := *whose
+	if i.credited[who] == nil {
+		i.credited[who] = new(big.Int)
+	}
+	i.credited[who].Add(i.credited[who], amount)
 	return nil
 }
 

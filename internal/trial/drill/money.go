@@ -26,9 +26,12 @@ type payment struct {
 	done          bool // the chain has to show it, once
 }
 
-// deposit is an amount that somebody pays a customer.
+// own is the product that the organization pays in to itself.
+const own = "CHECKOUT"
+
+// deposit is an amount that somebody pays a customer, or the organization itself.
 type deposit struct {
-	customer string
+	customer string // or own
 	units    *big.Int
 	tx       string
 	id       string
@@ -93,10 +96,14 @@ func (h *house) replayed(ctx context.Context) error {
 	return nil
 }
 
-// address is where a customer pays in.
+// address is where a customer, or the organization itself, pays in.
 func (h *house) address(ctx context.Context, customer string) (common.Address, error) {
 	var got struct{ Address string }
-	err := h.call(ctx, http.StatusOK, http.MethodPost, "/deposit", map[string]any{"mintId": h.usdc.ID, "customerId": customer}, &got)
+	path, body := "/deposit", map[string]any{"mintId": h.usdc.ID, "customerId": customer}
+	if customer == own {
+		path, body = "/organization-deposit", map[string]any{"mintId": h.usdc.ID, "product": own}
+	}
+	err := h.call(ctx, http.StatusOK, http.MethodPost, path, body, &got)
 	return common.HexToAddress(got.Address), err
 }
 
@@ -129,7 +136,11 @@ func (h *house) payIn(ctx context.Context, customer string, units *big.Int) erro
 func (h *house) stands(ctx context.Context, d *deposit, status string) error {
 	return until(ctx, "the deposit of "+d.customer+" is "+status, func(ctx context.Context) error {
 		var list struct{ Data []webhook.Deposit }
-		if err := h.call(ctx, http.StatusOK, http.MethodGet, "/deposits?customerId="+d.customer, nil, &list); err != nil {
+		whose := "?customerId="
+		if d.customer == own {
+			whose = "?product="
+		}
+		if err := h.call(ctx, http.StatusOK, http.MethodGet, "/deposits"+whose+d.customer, nil, &list); err != nil {
 			return err
 		}
 		said := []string{}
@@ -196,14 +207,19 @@ func (h *house) balances(ctx context.Context) error {
 			Data []struct {
 				MintID           int
 				Available, Total string
+				Product          string
 			}
 		}
-		if err := h.call(ctx, http.StatusOK, http.MethodGet, "/customers/"+customer+"/balances", nil, &list); err != nil {
+		path, product := "/customers/"+customer+"/balances", ""
+		if customer == own {
+			path, product = "/balances", own
+		}
+		if err := h.call(ctx, http.StatusOK, http.MethodGet, path, nil, &list); err != nil {
 			return err
 		}
 		got := "nothing"
 		for _, b := range list.Data {
-			if b.MintID == h.usdc.ID {
+			if b.MintID == h.usdc.ID && b.Product == product {
 				got = b.Total
 			}
 		}

@@ -26,7 +26,7 @@ func emptyMachine(ctx context.Context, h *house) error {
 	safe := common.BytesToAddress(crypto.Keccak256([]byte(h.dir + "safe")))
 	var before, said string
 	var cid common.Address
-	left := new(big.Int).Sub(whole(5_000+300+70), whole(100))
+	left := new(big.Int).Sub(whole(5_000+300+60+70), whole(100))
 	addresses := map[string]bool{}
 	command := func(more ...string) []string {
 		return append([]string{"rescue", "--config", conf, "--org", h.world.Info.OrganizationID, "--customers", list}, more...)
@@ -44,7 +44,7 @@ func emptyMachine(ctx context.Context, h *house) error {
 			return err
 		},
 		"customers pay in, are swept and paid", func() error {
-			return errors.Join(h.payIn(ctx, "ann", whole(5_000)), h.payIn(ctx, "bob", whole(300)), h.pay(ctx, "early", "ann", whole(100)), h.drained(ctx))
+			return errors.Join(h.payIn(ctx, "ann", whole(5_000)), h.payIn(ctx, "bob", whole(300)), h.payIn(ctx, own, whole(60)), h.pay(ctx, "early", "ann", whole(100)), h.drained(ctx))
 		},
 		"what is on paper: the organization and its customers", func() (err error) {
 			if cid, err = h.address(ctx, "cid"); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -89,7 +91,7 @@ func (w *world) amountOf(mintID int) money.Amount {
 
 // deposit pays something in, in one of the ways in which money arrives.
 func (w *world) deposit() {
-	who := draw(w, w.customers)
+	who := draw(w, w.payees())
 	to := w.addresses[who]
 	internal := func() sim.Move {
 		return sim.Move{Kind: chain.Internal, To: to, Amount: w.amountOf(coin)}
@@ -110,7 +112,7 @@ func (w *world) deposit() {
 		moves = append(moves, sim.Move{Contract: alien, To: to, Amount: w.amountOf(dollar)})
 	case kind < 82: // several in one
 		for range 2 + w.pick(4) {
-			other := w.addresses[draw(w, w.customers)]
+			other := w.addresses[draw(w, w.payees())]
 			m := draw(w, []int{dollar, limited, coin})
 			move := sim.Move{Contract: tokens[m], To: other, Amount: w.amountOf(m)}
 			if m == coin {
@@ -126,7 +128,7 @@ func (w *world) deposit() {
 		undone.Undone = true
 		moves = append(moves, undone, internal())
 	case kind < 95: // through another of ours, in one transaction
-		other := w.addresses[draw(w, w.customers)]
+		other := w.addresses[draw(w, w.payees())]
 		amount := w.amountOf(dollar)
 		middle := sim.Address("splitter")
 		moves = append(moves, sim.Move{Contract: tokens[dollar], To: middle, Amount: amount},
@@ -593,7 +595,7 @@ func (w *world) again(hash chain.TxHash) {
 				return
 			}
 			if w.chance(50) {
-				moves[j].To = w.addresses[draw(w, w.customers)]
+				moves[j].To = w.addresses[draw(w, w.payees())]
 			} else if half := w.half(moves[j].Amount); !half.IsZero() {
 				moves[j].Amount = half
 			}
@@ -653,11 +655,16 @@ func (w *world) column(sql string, args ...any) []string {
 	return found
 }
 
-func (w *world) balance(customer string, mintID int) money.Amount {
+// balance is what a customer, or a product of the organization, has.
+func (w *world) balance(who string, mintID int) money.Amount {
 	var a money.Amount
+	kind := ledger.Customer
+	if slices.Contains(ledger.Products, who) {
+		kind = ledger.Product
+	}
 	err := w.eye.QueryRow(w.ctx, `
 		SELECT b.balance FROM ledger_balances b JOIN ledger_accounts a USING (account_id)
-		WHERE a.kind = 'CUSTOMER' AND a.org_id = $1 AND a.subject = $2 AND a.mint_id = $3`, orgID, customer, mintID).Scan(&a)
+		WHERE a.kind = $4 AND a.org_id = $1 AND a.subject = $2 AND a.mint_id = $3`, orgID, who, mintID, kind).Scan(&a)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		w.must(err, "read a balance")
 	}

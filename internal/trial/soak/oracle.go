@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/verify"
 )
@@ -211,11 +213,12 @@ func (w *world) settled() {
 		}
 	}
 
-	// What every customer has is what arrived for good less what left, and what was
-	// handed over.
+	// What every customer and every product has is what arrived for good less what
+	// left, and what was handed over.
+	owners := append(slices.Clone(w.customers), ledger.Products...)
 	arrived := map[string]*big.Int{}
 	who := map[chain.Address]string{}
-	for _, c := range w.customers {
+	for _, c := range owners {
 		who[w.addresses[c]] = c
 	}
 	mintOf := map[chain.Address]int{}
@@ -231,7 +234,7 @@ func (w *world) settled() {
 		w.credited++
 	}
 	handed := w.handedOver(at)
-	for _, c := range w.customers {
+	for _, c := range owners {
 		for mintID := range tokens {
 			want := new(big.Int)
 			if n := handed[at(c, mintID)]; n != nil {

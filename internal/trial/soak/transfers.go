@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/transfer"
 )
 
-// handOver is a transfer between two customers as it was asked for.
+// handOver is a transfer between two customers, or a product of the organization
+// and a customer, as it was asked for.
 type handOver struct {
 	n        int
 	ask      transfer.Request
@@ -29,16 +32,16 @@ func (w *world) transfer() {
 		w.handOver(draw(w, w.handOvers))
 		return
 	}
-	h := &handOver{n: len(w.handOvers) + 1, to: draw(w, w.customers)}
+	h := &handOver{n: len(w.handOvers) + 1, to: draw(w, w.payees())}
 	var balance money.Amount
 	for range 4 { // from somebody who has something, if that is found
-		h.mint, h.from = draw(w, []int{dollar, dollar, coin, limited}), draw(w, w.customers)
+		h.mint, h.from = draw(w, []int{dollar, dollar, coin, limited}), draw(w, w.payees())
 		if balance = w.balance(h.from, h.mint); !balance.IsZero() {
 			break
 		}
 	}
 	for h.to == h.from { // there are two at least
-		h.to = draw(w, w.customers)
+		h.to = draw(w, w.payees())
 	}
 	if balance.IsZero() && w.chance(50) {
 		return
@@ -52,11 +55,18 @@ func (w *world) transfer() {
 		h.amount = w.amountOf(h.mint)
 	}
 	h.ask = transfer.Request{
-		MintID: h.mint, Amount: h.amount.String(), From: transfer.Party{CustomerID: &h.from}, To: transfer.Party{CustomerID: &h.to},
+		MintID: h.mint, Amount: h.amount.String(), From: party(h.from), To: party(h.to),
 		IdempotencyKey: fmt.Sprintf("transfer-%d", h.n), Actor: audit.APIKey(orgID),
 	}
 	w.handOvers = append(w.handOvers, h)
 	w.handOver(h)
+}
+
+func party(who string) transfer.Party {
+	if slices.Contains(ledger.Products, who) {
+		return transfer.Party{Product: &who}
+	}
+	return transfer.Party{CustomerID: &who}
 }
 
 func (w *world) handOver(h *handOver) {

@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
@@ -94,7 +95,7 @@ type world struct {
 	houses []*house // two processes of the service
 
 	customers []string
-	addresses map[string]chain.Address // by customer; "" is the treasury
+	addresses map[string]chain.Address // by customer, and by product; "" is the treasury
 	ours      map[chain.Address]bool
 	payers    int
 	requests  []*request
@@ -322,6 +323,9 @@ func (w *world) found() {
 	}), "make the webhook endpoint")
 	w.customers = []string{}
 	w.address("")
+	for _, product := range ledger.Products {
+		w.address(product)
+	}
 	for range 2 + w.pick(3) {
 		w.customer()
 	}
@@ -347,6 +351,15 @@ func (w *world) sync(off int) {
 	w.must(mint.Sync(w.ctx, w.db, all), "sync the mints")
 }
 
+// payees are whoever may be paid at an address of ours: customers, and now and
+// then the organization itself.
+func (w *world) payees() []string {
+	if w.chance(20) {
+		return ledger.Products
+	}
+	return w.customers
+}
+
 func (w *world) customer() {
 	name := fmt.Sprintf("customer %d", len(w.customers)+1)
 	w.must(w.db.InOrg(w.ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
@@ -359,8 +372,11 @@ func (w *world) customer() {
 
 func (w *world) address(name string) {
 	ref := signer.WalletRef{OrgID: orgID, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: name}
-	if name == "" {
+	switch {
+	case name == "":
 		ref.Purpose = wallet.Treasury
+	case slices.Contains(ledger.Products, name):
+		ref.Purpose = wallet.OrganizationDeposit
 	}
 	got, err := w.houses[0].Book.Address(w.ctx, ref)
 	w.must(err, "issue an address")

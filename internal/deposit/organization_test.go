@@ -1,0 +1,319 @@
+package deposit_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Rule DEP-24.
+func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	err := mint.Sync(t.Context(), db, []mint.Mint{
+		{ID: eth, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18, DepositEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED"},
+		{ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAt, Symbol: "USDC", Name: "USD Coin", Decimals: 6, DepositEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, attest := signertest.New(t)
+	book := wallet.New(db, s, attest)
+	if err := mirror.Import(t.Context(), db, s, book); err != nil {
+		t.Fatal(err)
+	}
+	counter := &deposit.Counter{DB: db, Wallets: book, Chains: chain.Chains{chain.Ethereum: {
+		Name: chain.Ethereum, Network: chain.Local, Grammar: evmtx.Grammar{ChainID: signertest.ChainID},
+	}}}
+	given := map[chain.Address]string{}
+	var first string
+	for range 2 {
+		o, _, err := org.Create(t.Context(), db, "Acme")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first = o.ID
+		for _, product := range ledger.Products {
+			token, err := counter.OfProduct(t.Context(), o.ID, usdc, product)
+			if err != nil {
+				t.Fatal(err)
+			}
+			coin, err := counter.OfProduct(t.Context(), o.ID, eth, product)
+			if err != nil || coin.Address != token.Address || coin.PaymentURI == token.PaymentURI {
+				t.Errorf("%s: got %+v and %+v %v, want one address", product, token, coin, err)
+			}
+			if whose := given[token.Address]; whose != "" {
+				t.Errorf("%s of %s has the address of %s", product, o.ID, whose)
+			}
+			given[token.Address] = product + " of " + o.ID
+		}
+		// A customer of that name is somebody else.
+		customers, err := counter.Address(t.Context(), o.ID, usdc, "CUSTODIAL", "")
+		if err != nil || given[customers.Address] != "" {
+			t.Errorf("customer CUSTODIAL: got %v %v, want an address of its own", customers.Address, err)
+		}
+	}
+	for _, wrong := range []string{"", "custodial", "SAVINGS", "CUSTODIAL ", "CHECKOUT\x00"} {
+		if _, err := counter.OfProduct(t.Context(), first, usdc, wrong); !fault.Is(err, fault.InvalidRequest) {
+			t.Errorf("%q: got %v, want it refused", wrong, err)
+		}
+	}
+	if _, err := counter.OfProduct(t.Context(), first, 99, "CHECKOUT"); !fault.Is(err, fault.MintNotFound) {
+		t.Errorf("got %v, want no such mint", err)
+	}
+	// Whoever can change rows cannot have money sent elsewhere.
+	if _, err := pgtest.Owner(t, db).Exec(t.Context(), `UPDATE wallets SET address = $1 WHERE purpose = 'ORGANIZATION_DEPOSIT' AND subject = 'CHECKOUT' AND org_id = $2`,
+		string(sim.Address("mallory")), first); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := counter.OfProduct(t.Context(), first, usdc, "CHECKOUT"); err == nil {
+		t.Errorf("got %v after its row was changed, want an error", got.Address)
+	}
+}
+
+// Rules DEP-24 and DEP-25.
+func TestWhatReachesAProductsAddressIsTheOrganizationsOwn(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Do(payer, moveTo(checkout, 300), moveTo(checkout, 3), moveTo(alice, 40))
+	w.c.Mine(1)
+	w.walk(t)
+	pending := func() (found []deposit.Held) {
+		t.Helper()
+		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) (err error) {
+			found, err = deposit.PendingOfProducts(ctx, tx, w.org)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if got, want := pending(), []deposit.Held{{Product: "CHECKOUT", MintID: usdc, Amount: money.Units(300)}}; !slices.Equal(got, want) {
+		t.Errorf("pending: got %v, want %v", got, want)
+	}
+	w.c.Mine(3)
+	w.walk(t)
+	if got := pending(); len(got) != 0 {
+		t.Errorf("pending: got %v, want nothing", got)
+	}
+	if got := w.balance(t, ledger.Product, "CHECKOUT", usdc); got != money.Units(300) {
+		t.Errorf("CHECKOUT: got %v, want 300", got)
+	}
+	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(40) {
+		t.Errorf("alice: got %v, want 40", got)
+	}
+	if f := w.funds(t, "adr_checkout", usdc); f.Credited != money.Units(300) || f.Dust != money.Units(3) {
+		t.Errorf("on the address: got %+v, want 300 and 3 of dust", f)
+	}
+	own := w.list(t, deposit.Filter{Product: "CHECKOUT", Status: "CREDITED"})
+	if len(own) != 1 || own[0].CustomerID != nil || own[0].CustomerEmail != nil || *own[0].Product != "CHECKOUT" || own[0].Amount != "300" {
+		t.Fatalf("got %+v, want the organization's deposit", own)
+	}
+	if n := len(w.list(t, deposit.Filter{CustomerID: "alice"})); n != 1 {
+		t.Errorf("got %d of alice's, want one", n)
+	}
+	if n := w.events(t, "CUSTOMER_DEPOSIT"); n != 1 {
+		t.Errorf("got %d events of customers, want alice's alone", n)
+	}
+	var data []byte
+	var customerID *string
+	err := pgtest.Owner(t, w.db).QueryRow(t.Context(), `SELECT data, customer_id FROM events WHERE type = 'ORGANIZATION_DEPOSIT'`).Scan(&data, &customerID)
+	if err != nil {
+		t.Fatalf("read the event: %v", err)
+	}
+	var told webhook.Deposit
+	if err := json.Unmarshal(data, &told); err != nil || told.DepositID != own[0].DepositID || told.CustomerID != nil || customerID != nil || *told.Product != "CHECKOUT" {
+		t.Errorf("event: got %s of customer %v, %v, want the deposit as it is shown", data, customerID, err)
+	}
+	w.sound(t)
+}
+
+// Rules DEP-4 and DEP-25, whatever the program does.
+func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, checkout, usdcAt, 100)
+	w.c.Mine(4)
+	w.final(t)
+	fresh := w.the(t).DepositID
+	for name, c := range map[string]struct{ sql, constraint string }{
+		"another product's":          {`UPDATE deposits SET product = 'BATCH_PAYOUT' WHERE deposit_id = $1`, "deposits_identity_fixed"},
+		"nobody's":                   {`UPDATE deposits SET product = NULL WHERE deposit_id = $1`, "deposits_identity_fixed"},
+		"a customer's as well":       {`UPDATE deposits SET customer_id = 'alice' WHERE deposit_id = $1`, "deposits_identity_fixed"},
+		"a customer's":               {`UPDATE deposits SET purpose = 'CUSTOMER_DEPOSIT' WHERE deposit_id = $1`, "deposits_final_fixed"},
+		"of a product there is not":  {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "product": "SAVINGS"}')).* FROM deposits d WHERE deposit_id = $1`, "deposits_product"},
+		"a product's with no name":   {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "product": null}')).* FROM deposits d WHERE deposit_id = $1`, "deposits_product"},
+		"a customer's and product's": {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "customer_id": "alice"}')).* FROM deposits d WHERE deposit_id = $1`, "deposits_subject"},
+	} {
+		if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), c.sql, fresh); !pg.Violates(err, c.constraint) {
+			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
+		}
+	}
+	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE wallets SET subject = 'SAVINGS' WHERE wallet_id = 'adr_checkout'`); !pg.Violates(err, "wallets_purpose_known") {
+		t.Errorf("got %v, want no wallet of a product that there is not", err)
+	}
+	// Credited, it may be posted to its product and to nothing else.
+	for kind, subject := range map[ledger.Kind]string{ledger.Customer: "alice", ledger.Product: "CUSTODIAL", ledger.Suspense: ""} {
+		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			if _, err := tx.Exec(ctx, `UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = $1`, fresh); err != nil {
+				return err
+			}
+			return ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.Deposit, ID: fresh}, Legs: []ledger.Leg{{
+				Debit:  ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Custody},
+				Credit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: kind, Subject: subject}, Amount: money.Units(100),
+			}}})
+		})
+		if !pg.Violates(err, "ledger_transfers_of_cause") {
+			t.Errorf("%s %s: got %v, want a violation of ledger_transfers_of_cause", kind, subject, err)
+		}
+	}
+	if n := w.credit(t); n != 1 {
+		t.Errorf("got %d credited, want it", n)
+	}
+}
+
+// A wallet's row that names another product is another wallet.
+// Rules DEP-2 and DEP-25.
+func TestAProductsRowThatWasChangedIsNotCredited(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.c.Pay(payer, checkout, usdcAt, 100)
+	w.c.Mine(4)
+	w.final(t)
+	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE wallets SET subject = 'BATCH_PAYOUT' WHERE wallet_id = 'adr_checkout'`); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.credit(t); n != 0 {
+		t.Errorf("got %d credited, want none", n)
+	}
+}
+
+// Rules DEP-20, DEP-22, DEP-23 and DEP-26.
+func TestAnOrganizationsDepositThatTheNewForkDoesNotHaveIsTakenBack(t *testing.T) {
+	t.Parallel()
+	w := breakable(t)
+	w.c.Pay(payer, checkout, usdcAt, 100)
+	w.c.Mine(9)
+	w.walk(t)
+	w.handOver(t, "CHECKOUT", "alice", 30)
+	w.c.Fork(9, w.c.At(1).Transfers[0].Tx)
+	w.c.MineEmpty(10)
+	w.part(t)
+	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY ORGANIZATION")
+	w.settle(t)
+	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY ORGANIZATION")
+	w.repoint(t)
+	w.final(t)
+	w.settle(t)
+	w.c.Pay(payer, checkout, usdcAt, 20)
+	w.c.Mine(1)
+	w.c.MineEmpty(12)
+	w.final(t)
+	w.settle(t)
+	d := w.list(t, deposit.Filter{Status: "REVERSED"})
+	if len(d) != 1 || d[0].Reversal.TakenBack != "70" || d[0].Reversal.Loss != "30" || *d[0].Product != "CHECKOUT" {
+		t.Fatalf("got %+v, want it reversed, 70 of it taken", d)
+	}
+	if n, m := w.events(t, "ORGANIZATION_DEPOSIT_REVERSED"), w.events(t, "CUSTOMER_DEPOSIT_REVERSED"); n != 1 || m != 0 {
+		t.Errorf("got %d events of the organization and %d of customers, want one and none", n, m)
+	}
+	w.loss(t, usdc, 30)
+	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(30) {
+		t.Errorf("alice: got %v, want 30 untouched", got)
+	}
+	w.letGo(t)
+	w.settle(t)
+	w.wantFrozen(t, "FINALITY ORGANIZATION")
+	// What arrives while nobody has lifted the freeze is taken for the loss.
+	w.credit(t)
+	w.settle(t)
+	w.settle(t)
+	if got := w.balance(t, ledger.Product, "CHECKOUT", usdc); !got.IsZero() {
+		t.Errorf("CHECKOUT: got %v, want nothing yet", got)
+	}
+	w.loss(t, usdc, 10)
+	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		all, err := freeze.List(ctx, tx)
+		for _, f := range all {
+			if err == nil && f.Scope == freeze.Organization {
+				err = freeze.Lift(ctx, tx, f.ID, audit.Operator("op"))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.c.Pay(payer, checkout, usdcAt, 50)
+	w.c.Mine(4)
+	w.walk(t)
+	w.settle(t)
+	if got := w.balance(t, ledger.Product, "CHECKOUT", usdc); got != money.Units(50) {
+		t.Errorf("CHECKOUT after the freeze was lifted: got %v, want 50", got)
+	}
+	w.loss(t, usdc, 10)
+}
+
+// Rules DEP-21 and DEP-26.
+func TestAnOrganizationIsReleasedWhenItsDepositIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	w := breakable(t)
+	w.c.Pay(payer, checkout, usdcAt, 100)
+	w.c.Mine(9)
+	w.walk(t)
+	w.c.Fork(9)
+	w.c.MineEmpty(2)
+	w.c.Mine(10)
+	w.part(t)
+	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM", "FINALITY ORGANIZATION")
+	w.repoint(t)
+	w.final(t)
+	w.settle(t)
+	w.wantFrozen(t, "FINALITY CHAIN ETHEREUM")
+	if got := w.balance(t, ledger.Product, "CHECKOUT", usdc); got != money.Units(100) {
+		t.Errorf("CHECKOUT: got %v, want 100", got)
+	}
+	if n := w.events(t, "ORGANIZATION_DEPOSIT"); n != 1 {
+		t.Errorf("got %d events, want one", n)
+	}
+	w.sound(t)
+}
+
+// handOver moves USDC from a product to a customer, as a transfer does.
+func (w *world) handOver(t *testing.T, product, customer string, units uint64) {
+	t.Helper()
+	err := w.db.InOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_product, to_customer, created_at)
+			VALUES ('tr_1', $1, 'k', '', $2, $3, $4, $5, now())`, w.org, usdc, money.Units(units), product, customer); err != nil {
+			return err
+		}
+		return ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.Transfer, ID: "tr_1"}, Legs: []ledger.Leg{{
+			Debit:  ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Product, Subject: product},
+			Credit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Customer, Subject: customer}, Amount: money.Units(units),
+		}}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
