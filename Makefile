@@ -22,7 +22,7 @@ run: build ## start the local world and stay in the foreground (ARGS="--keep DIR
 	@exec bin/coffer local $(ARGS)
 
 .PHONY: test
-test: setup ## format check, vet, generated code, every test with the race detector
+test: setup-test ## format check, vet, generated code, every test with the race detector
 	@scripts/check-format
 	@echo 'vet'
 	@go vet ./...
@@ -36,6 +36,10 @@ build: setup ## build bin/coffer
 .PHONY: setup
 setup: ## install what is missing
 	@scripts/setup
+
+.PHONY: setup-test
+setup-test:
+	@scripts/setup --test
 
 .PHONY: format
 format: ## rewrite the Go sources in the house format
@@ -51,6 +55,11 @@ generate: ## write generated files anew (the local chain's contracts, the drawin
 	@node localchain/compile.js
 	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/api
 	@$(TOOL) gofumpt -w .
+
+.PHONY: approve
+approve: ## take the API document as it is now for the one that clients are made for, breaking changes included
+	@COFFER_APPROVE=1 go test -count=1 -run '^TestNoClientIsBroken$$' ./internal/api
+	@git diff --stat -- internal/api/openapi.released.json
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)

@@ -63,6 +63,7 @@ var places = []place{
 	{"webhook", public, 0},
 	{"client", public, mayRand},
 
+	{"docs", words, 0},
 	{"internal/money", words, 0},
 	{"internal/fault", words, 0},
 	{"internal/id", words, 0},
@@ -129,6 +130,7 @@ var places = []place{
 	{"internal/localworld", world, mayFloat | mayKeys},
 	{"internal/cli", commands, mayFloat},
 	{"cmd/coffer", program, 0},
+	{"internal/trial/browser", foundations, testOnly},
 	{"internal/trial/works", world, testOnly},
 	{"internal/trial/forks", watch, testOnly | mayKeys | mayRand},
 	{"internal/trial/race", world, testOnly},
