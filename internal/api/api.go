@@ -115,6 +115,9 @@ func (a *api) routed() http.Handler {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
 		return fault.New(fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+untouched+" It takes %s.", clip(r.Method), strings.Join(methods, ", "))
 	}))
+	if a.face == &organizations {
+		a.serveDocs(mux)
+	}
 	return mux
 }
 

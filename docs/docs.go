@@ -1,0 +1,11 @@
+// Package docs holds the pages that the program itself shows. What never happens
+// here: code. What a crash leaves: nothing.
+package docs
+
+import _ "embed"
+
+// Integrate is the guide for integrators, in Markdown: /docs shows it above the
+// reference, and a test runs every command and every program in it.
+//
+//go:embed integrate.md
+var Integrate string

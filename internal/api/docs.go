@@ -1,0 +1,124 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"html/template"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/cofferpay/coffer/docs"
+)
+
+// renderer is Scalar's API reference, precompressed as it is served. NOTICE and
+// decision 0031 say where it comes from.
+const renderer = "scalar-1.72.1.js"
+
+//go:embed docs
+var docsFiles embed.FS
+
+var docsPage = template.Must(template.ParseFS(docsFiles, "docs/page.html"))
+
+// docsPolicy lets the page load from here alone, and run no script that is not a
+// file of ours. The renderer sets styles on what it draws, which is why styles
+// written on elements are allowed here and nowhere else.
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// serveDocs puts the pages for people on the public listener: the guide of
+// docs/integrate.md above the reference of every call, drawn in the browser from
+// the one document. They need no key, ask for none, and load nothing from elsewhere.
+func (a *api) serveDocs(mux *chi.Mux) {
+	guided := withGuide(a.document)
+	mux.Get("/docs", a.docs)
+	mux.Get("/docs/openapi.json", asset("application/json", guided))
+	mux.Get("/docs/start.js", asset("text/javascript; charset=utf-8", docsFile("start.js")))
+	mux.Get("/docs/"+renderer, asset("text/javascript; charset=utf-8", docsFile(renderer+".gz")))
+}
+
+func docsFile(name string) []byte {
+	raw, err := docsFiles.ReadFile("docs/" + name)
+	if err != nil {
+		panic("api: a page for people is missing: " + err.Error())
+	}
+	return raw
+}
+
+// withGuide is the document with the guide in place of its introduction.
+func withGuide(document []byte) []byte {
+	var d map[string]json.RawMessage
+	var info map[string]any
+	err := json.Unmarshal(document, &d)
+	if err == nil {
+		err = json.Unmarshal(d["info"], &info)
+	}
+	if err == nil {
+		_, info["description"], _ = strings.Cut(docs.Integrate, "\n") // the reference has its own title
+		d["info"], err = json.Marshal(info)
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(d)
+	}
+	if err != nil {
+		panic("api: the document cannot be read again: " + err.Error())
+	}
+	return raw
+}
+
+func (a *api) docs(w http.ResponseWriter, _ *http.Request) {
+	var page bytes.Buffer
+	nonce := make([]byte, 16)
+	_, _ = rand.Read(nonce) // It never fails: without randomness the program ends.
+	if err := docsPage.Execute(&page, map[string]string{"Renderer": renderer, "Nonce": base64.RawURLEncoding.EncodeToString(nonce)}); err != nil {
+		panic("api: the page cannot be drawn: " + err.Error())
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", docsPolicy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	_, _ = w.Write(page.Bytes())
+}
+
+// asset serves bytes that do not change while the process lives. What is
+// compressed already is opened again for the few who cannot.
+func asset(kind string, raw []byte) http.HandlerFunc {
+	sum := sha256.Sum256(raw)
+	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
+	packed := bytes.HasPrefix(raw, []byte{0x1f, 0x8b})
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", kind)
+		h.Set("Cache-Control", "public, max-age=300")
+		h.Set("ETag", tag)
+		h.Set("Vary", "Accept-Encoding")
+		if r.Header.Get("If-None-Match") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		if !packed {
+			_, _ = w.Write(raw)
+			return
+		}
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			h.Set("Content-Encoding", "gzip")
+			_, _ = w.Write(raw)
+			return
+		}
+		open, err := gzip.NewReader(bytes.NewReader(raw))
+		if err != nil {
+			panic("api: a file for people is damaged: " + err.Error())
+		}
+		_, _ = io.Copy(w, open)
+	}
+}

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/cofferpay/coffer/internal/trial/browser"
+)
+
+func docsServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	mux := chi.NewRouter()
+	(&api{document: document("http://127.0.0.1/v1")}).serveDocs(mux)
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// What a person sees at /docs, in a real browser: the guide and every call, from
+// this service alone, with nothing to complain of.
+func TestTheReferenceIsDrawnAndAsksNobodyElse(t *testing.T) {
+	t.Parallel()
+	s := docsServer(t)
+	p := browser.Open(t)
+	for name, look := range map[string]browser.Look{
+		"wide":        {Width: 1440, Height: 900},
+		"wide-dark":   {Width: 1440, Height: 900, Dark: true},
+		"narrow":      {Width: 390, Height: 844},
+		"narrow-dark": {Width: 390, Height: 844, Dark: true},
+	} {
+		p.Visit(s.URL+"/docs", look)
+		p.Until(`document.body.innerText.includes("A credited deposit in five minutes")`)
+		if wide := browser.Ask[bool](p, `document.documentElement.scrollWidth <= innerWidth`); !wide {
+			t.Errorf("%s: got a page that is wider than its window", name)
+		}
+		if dir := os.Getenv("COFFER_SHOTS"); dir != "" {
+			p.Shot(filepath.Join(dir, name+".png"))
+			browser.Ask[bool](p, `(location.hash = "#tag/withdrawals/POST/withdraw", true)`)
+			p.Until(`[...document.querySelectorAll("h2,h3")].some((h) => h.textContent.includes("Withdraw from"))`)
+			p.Shot(filepath.Join(dir, name+"-withdraw.png"))
+		}
+	}
+	for _, r := range p.Requests() {
+		if !strings.HasPrefix(r, s.URL+"/docs") && !strings.HasPrefix(r, "data:") && !strings.HasPrefix(r, "blob:"+s.URL) {
+			t.Errorf("got a request to %s, want none to elsewhere", r)
+		}
+	}
+	for _, c := range p.Complaints() {
+		t.Errorf("the page complains: %s", c)
+	}
+}
+
+func TestTheReferenceMayRunItsOwnFilesAlone(t *testing.T) {
+	t.Parallel()
+	s := docsServer(t)
+	get := func(path, accept string) (*http.Response, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept-Encoding", accept)
+		got, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer got.Body.Close()
+		from := io.Reader(got.Body)
+		if got.Header.Get("Content-Encoding") == "gzip" {
+			if from, err = gzip.NewReader(got.Body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := io.ReadAll(from)
+		if err != nil || got.StatusCode != http.StatusOK {
+			t.Fatalf("%s: got %d, %v", path, got.StatusCode, err)
+		}
+		return got, string(text)
+	}
+	page, text := get("/docs", "identity")
+	policy := page.Header.Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "script-src 'self';", "connect-src 'self'", "frame-ancestors 'none'"} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("got the policy %s, want %s in it", policy, want)
+		}
+	}
+	for _, bad := range []string{"unsafe-eval", "http:", "https:", "*"} {
+		if strings.Contains(policy, bad) {
+			t.Errorf("got the policy %s, want no %s in it", policy, bad)
+		}
+	}
+	if strings.Contains(text, "://") && !strings.Contains(text, "http://www.w3.org/2000/svg") {
+		t.Errorf("got a page that names another host: %s", text)
+	}
+	packed, one := get("/docs/"+renderer, "gzip")
+	_, two := get("/docs/"+renderer, "identity")
+	if packed.Header.Get("Content-Encoding") != "gzip" || one != two || !strings.Contains(one, "createApiReference") {
+		t.Errorf("got %s of %d and %d bytes, want the renderer both ways", packed.Header, len(one), len(two))
+	}
+	if _, d := get("/docs/openapi.json", "identity"); !strings.Contains(d, `"/withdraw"`) || !strings.Contains(d, fmt.Sprintf("%q", "Coffer")) || !strings.Contains(d, "Webhooks done right") {
+		t.Errorf("got %.300s, want the document with its guide", d)
+	}
+}

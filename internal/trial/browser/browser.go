@@ -1,0 +1,182 @@
+// Package browser opens pages of the service in a real Chromium, for tests that
+// say what a person sees and what the page asks of the network.
+//
+// What never happens here: a page that only seems to be fine. Every message that
+// the page writes to the console as an error, every exception and everything that
+// its policy refuses is kept, and every request that it makes. What a crash leaves:
+// nothing; the browser ends with the test.
+package browser
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is how long anything on a page may take, on a machine that is busy.
+const patience = 90 * time.Second
+
+// Page is a tab with what it did.
+type Page struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu         sync.Mutex
+	requests   []string
+	complaints []string
+}
+
+// program finds the browser. A machine without one is set up by scripts/setup
+// --test; a test that cannot run fails.
+func program(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{os.Getenv("COFFER_CHROMIUM"), "chromium", "chromium-browser", "google-chrome", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"} {
+		if name == "" {
+			continue
+		}
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("this test needs Chromium: run scripts/setup --test, or name one with COFFER_CHROMIUM")
+	return ""
+}
+
+// Open starts a browser with an empty tab, which the test ends.
+func Open(t testing.TB) *Page {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	t.Cleanup(cancel)
+	ctx, stop := chromedp.NewContext(ctx, chromedp.WithAllocatorOptions(
+		chromedp.ExecPath(program(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.WSURLReadTimeout(patience),
+	))
+	t.Cleanup(stop)
+	p := &Page{t: t, ctx: ctx}
+	// The tab has to be there before anything can be heard of it.
+	p.do(chromedp.Navigate("about:blank"))
+	if err := chromedp.Listen(ctx, p.hear); err != nil {
+		t.Fatalf("listen to the page: %v", err)
+	}
+	p.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
+		return chromedp.Void{}, err
+	}, func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, log.Enable, cdp.Empty{})
+		return chromedp.Void{}, err
+	})
+	return p
+}
+
+func (p *Page) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, steps...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *Page) hear(ev any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := ev.(type) {
+	case *network.EventRequestWillBeSent:
+		p.requests = append(p.requests, e.Request.URL)
+	case *network.EventLoadingFailed:
+		p.complaints = append(p.complaints, "a request failed: "+e.ErrorText)
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			p.complaints = append(p.complaints, string(e.Entry.Level)+": "+e.Entry.Text+" "+e.Entry.URL)
+		}
+	case *runtime.EventExceptionThrown:
+		text := "exception: " + e.ExceptionDetails.Text
+		if e.ExceptionDetails.Exception != nil {
+			text += " " + e.ExceptionDetails.Exception.Description
+		}
+		p.complaints = append(p.complaints, text)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			text := string(e.Type) + ":"
+			for _, a := range e.Args {
+				text += " " + string(a.Value) + a.Description
+			}
+			p.complaints = append(p.complaints, text)
+		}
+	}
+}
+
+// Look is how a page is looked at.
+type Look struct {
+	Width, Height int64
+	Dark          bool
+}
+
+// Visit opens a URL.
+func (p *Page) Visit(url string, look Look) {
+	p.t.Helper()
+	scheme := "light"
+	if look.Dark {
+		scheme = "dark"
+	}
+	p.do(chromedp.EmulateViewport(look.Width, look.Height), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return chromedp.Void{}, err
+	}, chromedp.Navigate(url))
+}
+
+// Until waits until an expression of the page is true.
+func (p *Page) Until(expression string) {
+	p.t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience))); err != nil {
+		p.t.Fatalf("wait until %s: %v; the page complained: %q", expression, err, p.Complaints())
+	}
+}
+
+// Ask evaluates an expression in the page.
+func Ask[T any](p *Page, expression string) T {
+	p.t.Helper()
+	got, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return got
+}
+
+// Shot writes what is to be seen into a file.
+func (p *Page) Shot(file string) {
+	p.t.Helper()
+	raw, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(file, raw, 0o600)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Requests are the URLs that the page asked for so far.
+func (p *Page) Requests() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.requests)
+}
+
+// Complaints are the errors and warnings of the page so far.
+func (p *Page) Complaints() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.complaints)
+}
