@@ -39,12 +39,12 @@ const (
 type Envelope struct {
 	ID             string          `json:"id"` // evt_…; the same over all attempts: a receiver drops what it has seen
 	Type           Type            `json:"type"`
-	Timestamp      Time            `json:"timestamp"`      // when the change happened, not when it was sent
-	APIVersion     string          `json:"apiVersion"`     // the date of the version that Data follows
-	Environment    string          `json:"environment"`    // LIVE or TEST
-	OrganizationID string          `json:"organizationId"` // org_…
-	Sequence       int64           `json:"sequence"`       // 1, 2, … within the organization, without gaps
-	Data           json.RawMessage `json:"data"`           // decode by Type
+	Timestamp      Time            `json:"timestamp"`          // when the change happened, not when it was sent
+	APIVersion     string          `json:"apiVersion"`         // the date of the version that Data follows
+	Environment    string          `json:"environment"`        // LIVE or TEST
+	OrganizationID string          `json:"organizationId"`     // org_…
+	Sequence       int64           `json:"sequence,omitempty"` // 1, 2, … within the organization, without gaps; absent from a sample that was asked for
+	Data           json.RawMessage `json:"data"`               // decode by Type
 }
 
 // The environments of an envelope. TEST is everything that moves no money of the main

@@ -330,7 +330,7 @@ func TestPathsAndMethodsAreExact(t *testing.T) {
 	for _, path := range []string{"/nothing", "/mints/", "/Mints", "/mints/1/2", "/withdraw/1", "/customers/alice/", "/customers/../mints", "//mints"} {
 		h.refused(path, h.call(h.one, "GET", path, nil), 404, "NOT_FOUND", "")
 	}
-	for path, allow := range map[string]string{"/mints": "GET", "/withdraw": "POST", "/webhook-endpoints": "GET, POST", "/webhook-endpoints/we_1": "DELETE, GET", "/openapi.json": "GET"} {
+	for path, allow := range map[string]string{"/mints": "GET", "/withdraw": "POST", "/webhook-endpoints": "GET, POST", "/webhook-endpoints/we_1/deliveries": "GET", "/openapi.json": "GET"} {
 		for _, method := range []string{"PUT", "PATCH"} {
 			got := h.call(h.one, method, path, nil)
 			h.refused(method+" "+path, got, 405, "METHOD_NOT_ALLOWED", "")

@@ -3,10 +3,13 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
@@ -15,21 +18,45 @@ import (
 
 // EndpointRequest is the body of POST /webhook-endpoints.
 type EndpointRequest struct {
-	URL         string    `json:"url"`
-	Events      *[]string `json:"events,omitempty"`
-	Description *string   `json:"description,omitempty"`
+	URL         string           `json:"url"`
+	Events      *[]string        `json:"events,omitempty"`
+	Description *string          `json:"description,omitempty"`
+	Filters     *EndpointFilters `json:"filters,omitempty"`
+}
+
+// EndpointChange is the body of PATCH /webhook-endpoints/{endpointId}.
+type EndpointChange struct {
+	URL         *string          `json:"url,omitempty"`
+	Events      *[]string        `json:"events,omitempty"`
+	Description *string          `json:"description,omitempty"`
+	Filters     *EndpointFilters `json:"filters,omitempty"`
+	Status      *string          `json:"status,omitempty"`
+}
+
+// EndpointFilters are what a caller says of an endpoint's filters.
+type EndpointFilters struct {
+	CustomerID *string `json:"customerId,omitempty"`
+	Chain      *string `json:"chain,omitempty"`
+}
+
+// Filters leave out events.
+type Filters struct {
+	CustomerID *string `json:"customerId"`
+	Chain      *string `json:"chain"`
 }
 
 // Endpoint is where events are sent.
 type Endpoint struct {
-	EndpointID  string       `json:"endpointId"`
-	URL         string       `json:"url"`
-	Events      []string     `json:"events"`
-	Description string       `json:"description"`
-	Status      string       `json:"status"`
-	APIVersion  string       `json:"apiVersion"`
-	CreatedAt   webhook.Time `json:"createdAt"`
-	UpdatedAt   webhook.Time `json:"updatedAt"`
+	EndpointID   string        `json:"endpointId"`
+	URL          string        `json:"url"`
+	Events       []string      `json:"events"`
+	Description  string        `json:"description"`
+	Filters      Filters       `json:"filters"`
+	Status       string        `json:"status"`
+	FailingSince *webhook.Time `json:"failingSince"`
+	APIVersion   string        `json:"apiVersion"`
+	CreatedAt    webhook.Time  `json:"createdAt"`
+	UpdatedAt    webhook.Time  `json:"updatedAt"`
 }
 
 // EndpointWithSecret is a new endpoint: the only time its secret is shown.
@@ -38,15 +65,67 @@ type EndpointWithSecret struct {
 	Secret string `json:"secret"`
 }
 
+// RotatedSecret is an endpoint with a new secret, which is shown this once.
+type RotatedSecret struct {
+	Endpoint
+	Secret            string       `json:"secret"`
+	FormerSecretUntil webhook.Time `json:"formerSecretUntil"`
+}
+
 func showEndpoint(e delivery.Endpoint) Endpoint {
 	out := Endpoint{
 		EndpointID: e.ID, URL: e.URL, Events: []string{}, Description: e.Description, Status: e.Status,
-		APIVersion: e.APIVersion, CreatedAt: webhook.At(e.CreatedAt), UpdatedAt: webhook.At(e.UpdatedAt),
+		FailingSince: at(e.FailingSince), APIVersion: e.APIVersion, CreatedAt: webhook.At(e.CreatedAt), UpdatedAt: webhook.At(e.UpdatedAt),
 	}
 	for _, t := range e.Events {
 		out.Events = append(out.Events, string(t))
 	}
+	if e.Filters.CustomerID != "" {
+		out.Filters.CustomerID = &e.Filters.CustomerID
+	}
+	if e.Filters.Chain != "" {
+		out.Filters.Chain = pointer(string(e.Filters.Chain))
+	}
 	return out
+}
+
+// at is a time that may be missing.
+func at(t *time.Time) *webhook.Time {
+	if t == nil {
+		return nil
+	}
+	return pointer(webhook.At(*t))
+}
+
+func (f *EndpointFilters) read() (delivery.Filters, error) {
+	var out delivery.Filters
+	if f == nil {
+		return out, nil
+	}
+	// An empty text would be taken for no filter, and whoever sent it meant something.
+	for name, value := range map[string]*string{"customerId": f.CustomerID, "chain": f.Chain} {
+		if value != nil && *value == "" {
+			return out, fault.New(fault.Invalid, fault.InvalidRequest,
+				"The filter %s is empty."+untouched+" Leave it out to receive every event.", name).On("filters." + name)
+		}
+	}
+	if f.CustomerID != nil {
+		out.CustomerID = *f.CustomerID
+	}
+	if f.Chain != nil {
+		out.Chain = chain.Name(*f.Chain)
+	}
+	return out, nil
+}
+
+func readEvents(names *[]string) []event.Type {
+	var types []event.Type
+	if names != nil {
+		for _, name := range *names {
+			types = append(types, event.Type(name))
+		}
+	}
+	return types
 }
 
 func (a *api) createEndpoint(c *call) (answer, error) {
@@ -54,18 +133,17 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 	if err := decode(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	wanted := delivery.New{URL: body.URL}
+	wanted := delivery.New{URL: body.URL, Events: readEvents(body.Events)}
 	if body.Description != nil {
 		wanted.Description = *body.Description
 	}
-	if body.Events != nil {
-		for _, name := range *body.Events {
-			wanted.Events = append(wanted.Events, event.Type(name))
-		}
+	var err error
+	if wanted.Filters, err = body.Filters.read(); err != nil {
+		return answer{}, err
 	}
 	var made delivery.Endpoint
 	var secret seal.Secret
-	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+	err = a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		made, secret, err = a.conf.Endpoints.Create(ctx, tx, c.org, audit.APIKey(c.org), wanted)
 		return err
 	})
@@ -73,6 +151,47 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return answer{status: http.StatusCreated, body: EndpointWithSecret{showEndpoint(made), secret.Reveal()}}, nil
+}
+
+func (a *api) changeEndpoint(c *call) (answer, error) {
+	var body EndpointChange
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	change := delivery.Change{URL: body.URL, Description: body.Description, Status: body.Status}
+	if body.Events != nil {
+		change.Events = pointer(readEvents(body.Events))
+	}
+	if body.Filters != nil {
+		filters, err := body.Filters.read()
+		if err != nil {
+			return answer{}, err
+		}
+		change.Filters = &filters
+	}
+	var changed delivery.Endpoint
+	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		changed, err = a.conf.Endpoints.Update(ctx, tx, c.org, audit.APIKey(c.org), c.param("endpointId"), change)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showEndpoint(changed)}, nil
+}
+
+func (a *api) rotateSecret(c *call) (answer, error) {
+	var e delivery.Endpoint
+	var secret seal.Secret
+	var until time.Time
+	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		e, secret, until, err = a.conf.Endpoints.Rotate(ctx, tx, c.org, audit.APIKey(c.org), c.param("endpointId"))
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: RotatedSecret{showEndpoint(e), secret.Reveal(), webhook.At(until)}}, nil
 }
 
 func (a *api) listEndpoints(c *call) (answer, error) {
@@ -108,4 +227,209 @@ func (a *api) deleteEndpoint(c *call) (answer, error) {
 		return a.conf.Endpoints.Delete(ctx, tx, c.org, audit.APIKey(c.org), c.param("endpointId"))
 	})
 	return answer{status: http.StatusNoContent}, err
+}
+
+// TestRequest is the body of POST /webhook-endpoints/{endpointId}/test.
+type TestRequest struct {
+	Type string `json:"type"`
+}
+
+// DeliveryAttempt is one post that was made to an endpoint.
+type DeliveryAttempt struct {
+	EventID        string            `json:"eventId"`
+	Type           string            `json:"type"`
+	Test           bool              `json:"test"`
+	Attempt        int               `json:"attempt"`
+	Status         string            `json:"status"`
+	DeliveryStatus string            `json:"deliveryStatus"`
+	NextAttemptAt  *webhook.Time     `json:"nextAttemptAt"`
+	Request        DeliveryRequest   `json:"request"`
+	Response       *DeliveryResponse `json:"response"`
+	Error          *string           `json:"error"`
+	DurationMs     int64             `json:"durationMs"`
+	CreatedAt      webhook.Time      `json:"createdAt"`
+}
+
+// DeliveryRequest is what was sent.
+type DeliveryRequest struct {
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
+	Body    *string           `json:"body"`
+}
+
+// DeliveryResponse is what came back.
+type DeliveryResponse struct {
+	StatusCode int    `json:"statusCode"`
+	Body       string `json:"body"`
+}
+
+func showAttempt(a delivery.Attempt) DeliveryAttempt {
+	out := DeliveryAttempt{
+		EventID: a.EventID, Type: string(a.Type), Test: a.Test, Attempt: a.Number, Status: a.Outcome(), DeliveryStatus: a.Delivery,
+		NextAttemptAt: at(a.NextAt), Request: DeliveryRequest{URL: a.URL, Headers: a.Headers},
+		DurationMs: a.Took.Milliseconds(), CreatedAt: webhook.At(a.At),
+	}
+	if a.Body != nil {
+		out.Request.Body = pointer(string(a.Body))
+	}
+	if a.Status != 0 {
+		out.Response = &DeliveryResponse{StatusCode: a.Status, Body: a.Response}
+	}
+	if a.Error != "" {
+		out.Error = &a.Error
+	}
+	return out
+}
+
+// testEndpoint answers 200 with what came back, and not 202: whoever presses the
+// button wants to see whether the receiver takes it.
+func (a *api) testEndpoint(c *call) (answer, error) {
+	var body TestRequest
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	made, err := a.conf.Endpoints.Test(c.Context(), a.conf.DB, c.org, audit.APIKey(c.org), c.param("endpointId"), event.Type(body.Type))
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showAttempt(made)}, nil
+}
+
+func (a *api) listAttempts(c *call) (answer, error) {
+	endpointID := c.param("endpointId")
+	list := "deliveries of " + endpointID
+	p, err := a.place(c, list)
+	if err != nil {
+		return answer{}, err
+	}
+	which := delivery.Which{Outcome: c.query["status"], EventID: c.query["eventId"], Type: event.Type(c.query["type"]), Since: c.query.time("since")}
+	var found page.Result[delivery.Attempt]
+	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = a.conf.Endpoints.Log(ctx, tx, c.org, endpointID, which, p)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, list, found, showAttempt)}, nil
+}
+
+// ResendRequest is the body of POST /events/{eventId}/resend.
+type ResendRequest struct {
+	EndpointID *string `json:"endpointId,omitempty"`
+}
+
+// RecoverRequest is the body of POST /webhook-endpoints/{endpointId}/recover.
+type RecoverRequest struct {
+	Since      string  `json:"since"`
+	Until      *string `json:"until,omitempty"`
+	OnlyFailed *bool   `json:"onlyFailed,omitempty"`
+}
+
+// WebhookJob is what was asked to be sent again, and how far it has come.
+type WebhookJob struct {
+	JobID       string        `json:"jobId"`
+	Kind        string        `json:"kind"`
+	Status      string        `json:"status"`
+	EndpointID  *string       `json:"endpointId"`
+	EventID     *string       `json:"eventId"`
+	Since       *webhook.Time `json:"since"`
+	Until       *webhook.Time `json:"until"`
+	OnlyFailed  bool          `json:"onlyFailed"`
+	Examined    int64         `json:"examined"`
+	Queued      int64         `json:"queued"`
+	Pending     int64         `json:"pending"`
+	Delivered   int64         `json:"delivered"`
+	Failed      int64         `json:"failed"`
+	CreatedAt   webhook.Time  `json:"createdAt"`
+	CompletedAt *webhook.Time `json:"completedAt"`
+}
+
+func showJob(j delivery.Job) WebhookJob {
+	out := WebhookJob{
+		JobID: j.ID, Kind: j.Kind, Status: j.Status, Since: at(j.Since), Until: at(j.Until), OnlyFailed: j.OnlyFailed,
+		Examined: j.Examined, Queued: j.Queued, Pending: j.Pending, Delivered: j.Delivered, Failed: j.Failed,
+		CreatedAt: webhook.At(j.CreatedAt), CompletedAt: at(j.EndedAt),
+	}
+	if j.EndpointID != "" {
+		out.EndpointID = &j.EndpointID
+	}
+	if j.EventID != "" {
+		out.EventID = &j.EventID
+	}
+	return out
+}
+
+func (a *api) resendEvent(c *call) (answer, error) {
+	var body ResendRequest
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	endpointID := ""
+	if body.EndpointID != nil {
+		if endpointID = *body.EndpointID; endpointID == "" {
+			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest,
+				"The endpointId is empty. Nothing was queued. Leave it out to send the event to every endpoint that wants it.").On("endpointId")
+		}
+	}
+	return a.asked(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
+		return a.conf.Endpoints.Resend(ctx, tx, c.org, audit.APIKey(c.org), c.param("eventId"), endpointID)
+	})
+}
+
+func (a *api) recoverEndpoint(c *call) (answer, error) {
+	var body RecoverRequest
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	since, err := readTime("since", body.Since)
+	if err != nil {
+		return answer{}, err
+	}
+	var until *time.Time
+	if body.Until != nil {
+		end, err := readTime("until", *body.Until)
+		if err != nil {
+			return answer{}, err
+		}
+		until = &end
+	}
+	onlyFailed := body.OnlyFailed == nil || *body.OnlyFailed
+	return a.asked(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
+		return a.conf.Endpoints.Recover(ctx, tx, c.org, audit.APIKey(c.org), c.param("endpointId"), since, until, onlyFailed)
+	})
+}
+
+// readTime reads a time of a body as strictly as one of a query.
+func readTime(name, text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.Year() < 1 || t.Year() > 9999 {
+		return t, fault.New(fault.Invalid, fault.InvalidRequest,
+			"The field %s has to be a time such as 2026-01-31T12:00:00.000Z."+untouched+" Correct it.", name).On(name)
+	}
+	return t, nil
+}
+
+func (a *api) asked(c *call, ask func(context.Context, pg.Tx) (delivery.Job, error)) (answer, error) {
+	var job delivery.Job
+	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		job, err = ask(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusAccepted, body: showJob(job)}, nil
+}
+
+func (a *api) getJob(c *call) (answer, error) {
+	var job delivery.Job
+	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		job, err = a.conf.Endpoints.JobByID(ctx, tx, c.org, c.param("jobId"))
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showJob(job)}, nil
 }

@@ -77,6 +77,23 @@ var (
 		EndpointID: "we_01J9ZW3M8Q4S5T6V7W8X9YZABC", URL: "https://example.com/hooks/coffer", Events: []string{},
 		Description: "production", Status: "ENABLED", APIVersion: "2026-01-31", CreatedAt: exampleAt, UpdatedAt: exampleAt,
 	}
+	exampleRotated = RotatedSecret{Endpoint: exampleEndpoint, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", FormerSecretUntil: webhook.At(exampleAt.AddDate(0, 0, 1))}
+	exampleAttempt = DeliveryAttempt{
+		EventID: "evt_01J9ZW3M8Q4S5T6V7W8X9YZABC", Type: "CUSTOMER_DEPOSIT", Attempt: 2, Status: "FAILED", DeliveryStatus: "PENDING", NextAttemptAt: &exampleAt,
+		Request: DeliveryRequest{
+			URL: "https://example.com/hooks/coffer", Body: pointer(`{"id":"evt_01J9ZW3M8Q4S5T6V7W8X9YZABC","type":"CUSTOMER_DEPOSIT"}`),
+			Headers: map[string]string{"webhook-id": "evt_01J9ZW3M8Q4S5T6V7W8X9YZABC", "webhook-timestamp": "1769860805", "webhook-attempt": "2"},
+		},
+		Response: &DeliveryResponse{StatusCode: 502, Body: "upstream is down"}, Error: pointer("the receiver answered 502 bad gateway: only 2xx is success"),
+		DurationMs: 41, CreatedAt: exampleAt,
+	}
+	exampleJob = WebhookJob{
+		JobID: "wj_01J9ZW3M8Q4S5T6V7W8X9YZABC", Kind: "RECOVER", Status: "RUNNING", EndpointID: pointer("we_01J9ZW3M8Q4S5T6V7W8X9YZABC"),
+		Since: &exampleAt, OnlyFailed: true, Examined: 1200, Queued: 311, Pending: 290, Delivered: 21, CreatedAt: exampleAt,
+	}
+	exampleResend = WebhookJob{
+		JobID: "wj_01J9ZW3M8Q4S5T6V7W8X9YZABC", Kind: "RESEND", Status: "RUNNING", EventID: pointer("evt_01J9ZW3M8Q4S5T6V7W8X9YZABC"), CreatedAt: exampleAt,
+	}
 	exampleEndpointSecret = EndpointWithSecret{Endpoint: exampleEndpoint, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 	exampleEnvelope       = webhook.Envelope{
 		ID: "evt_01J9ZW3M8Q4S5T6V7W8X9YZABC", Type: webhook.CustomerDeposit, Timestamp: exampleAt, APIVersion: "2026-01-31",
@@ -91,7 +108,11 @@ var (
 			MintID: 1, Amount: "5000000", From: TransferParty{CustomerID: pointer("user_42")}, To: TransferParty{Product: pointer("CUSTODIAL")},
 			IdempotencyKey: pointer("charge-991"),
 		},
-		"createWebhookEndpoint": EndpointRequest{URL: "https://example.com/hooks/coffer"},
+		"createWebhookEndpoint":  EndpointRequest{URL: "https://example.com/hooks/coffer"},
+		"testWebhookEndpoint":    TestRequest{Type: "CUSTOMER_DEPOSIT"},
+		"recoverWebhookEndpoint": RecoverRequest{Since: "2026-01-31T12:00:00.000Z"},
+		"resendEvent":            ResendRequest{EndpointID: pointer("we_01J9ZW3M8Q4S5T6V7W8X9YZABC")},
+		"updateWebhookEndpoint":  EndpointChange{Status: pointer("PAUSED")},
 	}
 )
 

@@ -159,6 +159,12 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"unknown event", `{"url":"https://example.com","events":["NOTHING"]}`, "INVALID_REQUEST", "events"},
 		{"events of nulls", `{"url":"https://example.com","events":[null]}`, "INVALID_REQUEST", "events"},
 		{"events of numbers", `{"url":"https://example.com","events":[1]}`, "INVALID_REQUEST", "events"},
+		{"filters that are a list", `{"url":"https://example.com","filters":[]}`, "INVALID_REQUEST", "filters"},
+		{"filter of a zero byte", `{"url":"https://example.com","filters":{"customerId":"\u0000"}}`, "INVALID_REQUEST", "filters.customerId"},
+		{"empty filter", `{"url":"https://example.com","filters":{"customerId":""}}`, "INVALID_REQUEST", "filters.customerId"},
+		{"filter by number", `{"url":"https://example.com","filters":{"chain":1}}`, "INVALID_REQUEST", "filters.chain"},
+		{"unknown chain", `{"url":"https://example.com","filters":{"chain":"ETHERIUM"}}`, "INVALID_REQUEST", "filters.chain"},
+		{"unknown filter", `{"url":"https://example.com","filters":{"customer":"a"}}`, "UNKNOWN_FIELD", "filters.customer"},
 	} {
 		h.refused("endpoint, "+c.name, h.call(h.one, "POST", "/webhook-endpoints", c.body), 400, c.code, c.param)
 	}

@@ -62,6 +62,7 @@ type house struct {
 	book   *wallet.Book
 	server *httptest.Server
 	logs   *logs
+	posts  *delivery.Dispatcher
 	one    tenant // has alice, who has money
 	two    tenant
 }
@@ -118,6 +119,12 @@ func newHouse(t testing.TB, limits ...Limits) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	key, err := delivery.OpenOrCreateKey(file + ".webhook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A dispatcher may reach this machine; no endpoint can be registered that leads here.
+	h.posts = &delivery.Dispatcher{DB: db, Seal: keyset, Key: key, Development: true, Log: newLogger(h.logs)}
 	chains := chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337", Grammar: evmtx.Grammar{ChainID: signertest.ChainID}}}
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
 	h.server = httptest.NewUnstartedServer(nil)
@@ -125,7 +132,7 @@ func newHouse(t testing.TB, limits ...Limits) *house {
 		DB: db, Chains: chains, Wallets: h.book, Prices: prices,
 		Withdrawals: &withdrawal.Service{DB: db, Chains: chains, Wallets: h.book, Prices: prices},
 		Transfers:   transfer.New(db),
-		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset},
+		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset, Posts: h.posts},
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",
 		Log: newLogger(h.logs), Limits: append(limits, Limits{})[0],
 	})

@@ -78,10 +78,14 @@ func (n note) onto(s *huma.Schema) {
 // noteOf finds the words for a field of a type: its own, or those that the
 // field has wherever it stands. Without a field, the words for the type.
 func noteOf(typeName, field string) note {
-	if n, ok := notes[typeName+"."+field]; ok {
-		return n
+	for _, name := range []string{typeName + "." + field, field} {
+		for _, words := range []map[string]note{notes, webhookNotes} {
+			if n, ok := words[name]; ok {
+				return n
+			}
+		}
 	}
-	return notes[field]
+	return note{}
 }
 
 const (
@@ -331,7 +335,7 @@ var notes = map[string]note{
 	"timestamp":      {text: "When the change happened."},
 	"environment":    {text: "LIVE, or TEST for everything that moves no money of a main network.", enum: []string{"LIVE", "TEST"}},
 	"organizationId": {text: "Your organization."},
-	"sequence":       {text: "1, 2, … within your organization, without gaps."},
+	"sequence":       {text: "1, 2, … within your organization, without gaps. Absent only from samples that were asked for."},
 	"Envelope.data":  {text: "The object that the event tells of: a deposit, a withdrawal, a transfer or a failed swap."},
 }
 
@@ -364,7 +368,7 @@ var problems = map[fault.Code]problemNote{
 	fault.BodyTooLarge:           {fault.Invalid, "the body is larger than 64 KB", "", "A body has at most 65536 bytes." + untouched + " Send a smaller one.", nil},
 	fault.UnsupportedMediaType:   {fault.Invalid, "the body is not sent as application/json", "", "The body has to be JSON, sent with Content-Type: application/json." + untouched + " Send it so.", nil},
 	fault.IdempotencyConflict:    {fault.Conflict, "the key belongs to a request with other parameters", "idempotencyKey", "This idempotencyKey belongs to another withdrawal." + nothing + " Use a new key for a new payment.", map[string]any{"existingId": exampleWithdrawalID}},
-	fault.InvalidState:           {fault.Conflict, "there are ten endpoints already", "", "An organization has at most 10 webhook endpoints. Delete one first. Nothing was created.", nil},
+	fault.InvalidState:           {fault.Conflict, "it is in a state that does not allow this; the sentence says which", "", "An organization has at most 10 webhook endpoints. Delete one first. Nothing was created.", nil},
 	fault.InsufficientBalance:    {fault.Unprocessable, "the customer has less than the amount, or is not known", "amount", "The customer's available balance is smaller than the amount." + nothing + " Ask for less, or wait for a deposit.", nil},
 	fault.DestinationNotAllowed:  {fault.Unprocessable, "the destination is ours, a token's contract, or nobody's", "toAddress", "Withdrawals to this address are not allowed: nobody holds its key, so the money would be lost." + nothing + " Give an address of your customer's own.", nil},
 	fault.DepositsSuspended:      {fault.Unprocessable, "no addresses are given out for this mint at the moment", "mintId", "Deposits of that mint are switched off. No address was given out and no money moved. Ask the operator of this service.", nil},
@@ -378,6 +382,6 @@ var problems = map[fault.Code]problemNote{
 var webhookHeaders = []header{
 	{"webhook-id", "The event: the same over all attempts. A receiver drops what it has seen."},
 	{"webhook-timestamp", "When this attempt was made, in seconds since 1970. A receiver refuses what is old."},
-	{"webhook-signature", "v1 with HMAC-SHA256 and v1a with ed25519 over webhook-id, webhook-timestamp and the raw body, joined by points."},
+	{"webhook-signature", "v1 with HMAC-SHA256 and v1a with ed25519 over webhook-id, webhook-timestamp and the raw body, joined by points. While a secret or key is being replaced there is one of each kind for the former, too: one that verifies is enough."},
 	{"webhook-attempt", "1, 2, …: how often this event was sent to this endpoint."},
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/webhook"
@@ -226,7 +227,7 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/webhook-endpoints", name: "createWebhookEndpoint", group: "Webhooks",
 		summary: "Register a webhook endpoint",
-		text:    "Events are sent to this URL from now on, signed with a secret that is shown in this answer and never again. Without events it receives the seven events of the interface; extension events are sent only where they are named. At most 10 endpoints.",
+		text:    "Events are sent to this URL from now on, signed with a secret that is shown in this answer and never again. Without events it receives the seven events of the interface; extension events are sent only where they are named. With filters only what concerns that customer, or happened on that chain, is sent. At most 10 endpoints.",
 		body:    EndpointRequest{},
 		answers: []success{{http.StatusCreated, "The endpoint with its secret.", EndpointWithSecret{}, exampleEndpointSecret, nil}},
 		faults:  []fault.Code{fault.InvalidState},
@@ -248,6 +249,72 @@ var routes = []route{
 		handle:  (*api).getEndpoint,
 	},
 	{
+		method: http.MethodPatch, path: "/webhook-endpoints/{endpointId}", name: "updateWebhookEndpoint", group: "Webhooks",
+		summary: "Change a webhook endpoint",
+		text:    "Changes what is given and nothing else; filters are replaced as a whole, and {} takes them away. While PAUSED its deliveries wait. With ENABLED, which also brings a disabled endpoint back, and with another url, everything that waits is due at once, in the order of each resource and with the whole schedule before it. Other events and filters decide about what happens from now on; what waits is still sent.",
+		body:    EndpointChange{},
+		answers: []success{{http.StatusOK, "The endpoint as it is now.", Endpoint{}, exampleEndpoint, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).changeEndpoint,
+	},
+	{
+		method: http.MethodPost, path: "/webhook-endpoints/{endpointId}/rotate-secret", name: "rotateWebhookSecret", group: "Webhooks",
+		summary: "Give a webhook endpoint a new secret",
+		text:    "The new secret is shown in this answer and never again. Every message carries a v1 signature by it from now on, and beside it one by the former secret for 24 hours: replace it at your receiver meanwhile. If the answer is lost, ask again: every secret signs on for 24 hours from its own replacement, at most 4 at once.",
+		answers: []success{{http.StatusOK, "The endpoint with its new secret.", RotatedSecret{}, exampleRotated, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
+		handle:  (*api).rotateSecret,
+	},
+	{
+		method: http.MethodPost, path: "/webhook-endpoints/{endpointId}/test", name: "testWebhookEndpoint", group: "Webhooks",
+		summary: "Send a sample to a webhook endpoint",
+		text:    "Posts a realistic sample of that type to this endpoint alone, also while it is paused or disabled, and answers what came back within 15 seconds. The sample has environment TEST, no sequence, and tells of nothing that happened. It is not tried again, does not count for or against the endpoint, and stands in the log.",
+		body:    TestRequest{},
+		answers: []success{{http.StatusOK, "What came back. Look at status: DELIVERED, or FAILED with the error.", DeliveryAttempt{}, exampleAttempt, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).testEndpoint,
+	},
+	{
+		method: http.MethodGet, path: "/webhook-endpoints/{endpointId}/deliveries", name: "listWebhookDeliveries", group: "Webhooks",
+		summary: "Read what was sent to a webhook endpoint",
+		text:    "Every attempt with its request, without the signature, and what came back: the status and the first 1024 bytes. Attempts are kept for 30 days.",
+		query: []parameter{
+			{name: "status", kind: wordParameter, enum: []string{delivery.Delivered, delivery.Failed}, text: "Only attempts with this outcome."},
+			{name: "eventId", kind: textParameter, max: 64, text: "Only attempts to send this event."},
+			{name: "type", kind: wordParameter, enum: eventTypes, text: "Only attempts to send events of this type."},
+			{name: "since", kind: timeParameter, text: "Only attempts made at this time or later."},
+			orderParameter, limitParameter, cursorParameter,
+		},
+		answers: []success{{http.StatusOK, "A page of attempts.", Page[DeliveryAttempt]{}, page1(exampleAttempt), nil}},
+		faults:  []fault.Code{fault.InvalidCursor, fault.CodeNotFound},
+		handle:  (*api).listAttempts,
+	},
+	{
+		method: http.MethodPost, path: "/webhook-endpoints/{endpointId}/recover", name: "recoverWebhookEndpoint", group: "Webhooks",
+		summary: "Send a webhook endpoint what it missed",
+		text:    "Makes the events since that time due again, in their order: with onlyFailed, which is the default, those that were never delivered there, also because the endpoint was disabled or did not exist; without it all of them once more. What the endpoint wants is decided by its events and filters as they are now. The job runs behind the answer; the same request within ten minutes answers the same job, and one recovery of an endpoint runs at a time.",
+		body:    RecoverRequest{},
+		answers: []success{{http.StatusAccepted, "The job.", WebhookJob{}, exampleJob, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
+		handle:  (*api).recoverEndpoint,
+	},
+	{
+		method: http.MethodPost, path: "/events/{eventId}/resend", name: "resendEvent", group: "Webhooks",
+		summary: "Send an event again",
+		text:    "Sends the same bytes under the same webhook-id again: to the endpoint that is named, or to every one that wants the event. The same request within five seconds answers the same job, and what is on its way is not sent twice.",
+		body:    ResendRequest{},
+		answers: []success{{http.StatusAccepted, "The job.", WebhookJob{}, exampleResend, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
+		handle:  (*api).resendEvent,
+	},
+	{
+		method: http.MethodGet, path: "/webhook-jobs/{jobId}", name: "getWebhookJob", group: "Webhooks",
+		summary: "Read how far a resend or recovery has come", text: "It is COMPLETED when everything has been made due; pending, delivered and failed tell what came of it since.",
+		answers: []success{{http.StatusOK, "The job.", WebhookJob{}, exampleJob, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).getJob,
+	},
+	{
 		method: http.MethodDelete, path: "/webhook-endpoints/{endpointId}", name: "deleteWebhookEndpoint", group: "Webhooks",
 		summary: "Delete a webhook endpoint", text: "Nothing more is sent there. What was not delivered stays readable with GET /events.",
 		answers: []success{{http.StatusNoContent, "It is gone.", nil, nil, nil}},
@@ -257,7 +324,7 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/events", name: "listEvents", group: "Webhooks",
 		summary: "Read the event feed",
-		text:    "The bodies that webhooks carry, byte for byte, in sequence from after on. Without types it has every event and the sequences have no gap, so that a consumer can prove that it missed nothing. Continue with the last sequence you have seen.",
+		text:    "The bodies that webhooks carry, byte for byte, in sequence from after on, for 90 days. Without types it has every event and the sequences have no gap, so that a consumer can prove that it missed nothing; a first sequence above after + 1 tells that something older has left the feed. Continue with the last sequence you have seen.",
 		query: []parameter{
 			{name: "after", kind: numberParameter, max: sequenceMax, text: "The last sequence that you have; 0, unless given, starts at the first."},
 			{name: "types", kind: wordsParameter, enum: eventTypes, text: "Only events of these types, separated by commas."},

@@ -223,6 +223,15 @@ type checkBooks struct{}
 // Kind names it for ever.
 func (checkBooks) Kind() string { return "verify" }
 
+// retireEvery is how often what is old leaves the feed and the log of webhooks.
+const retireEvery = time.Hour
+
+// retireWebhooks is the chore that takes it away.
+type retireWebhooks struct{}
+
+// Kind names it for ever.
+func (retireWebhooks) Kind() string { return "retire_webhooks" }
+
 // wireEdges wires what the outside meets: events, webhooks, the listeners.
 func (a *App) wireEdges() error {
 	sealed, err := seal.Open(a.conf.Keys.Seal)
@@ -241,8 +250,17 @@ func (a *App) wireEdges() error {
 	if a.conf.Network == chain.Mainnet {
 		environment = webhook.Live
 	}
+	keys := []string{key.Public()} // newest first
+	var former []webhook.Key
+	if a.conf.Keys.WebhookFormer != "" {
+		old, err := delivery.OpenKey(a.conf.Keys.WebhookFormer)
+		if err != nil {
+			return fmt.Errorf("keys.webhook_former: %w", err)
+		}
+		former, keys = append(former, old), append(keys, old.Public())
+	}
 	sequencer := &event.Sequencer{DB: a.db, Environment: environment, Listener: delivery.Fan{}, Log: a.log}
-	dispatcher := &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, Development: a.conf.Webhooks.Development, Log: a.log}
+	dispatcher := &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log}
 	a.loops = append(a.loops,
 		loop{"sequencer", sequencer.Run},
 		loop{"delivery", dispatcher.Run},
@@ -256,6 +274,7 @@ func (a *App) wireEdges() error {
 		_, err := verify.Watch(ctx, a.db, a.chains, a.log)
 		return err
 	})
+	jobs.Every(a.jobs, retireEvery, retireWebhooks{}, func(ctx context.Context) error { return delivery.Retire(ctx, a.db, a.log) })
 	a.loops = append(a.loops, loop{"jobs", a.jobs.Run})
 
 	limits := api.UsualLimits
@@ -264,8 +283,8 @@ func (a *App) wireEdges() error {
 	}
 	a.public = api.New(api.Config{
 		Limits: limits,
-		DB:     a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: []string{key.Public()},
-		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development},
+		DB:     a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: keys,
+		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: dispatcher},
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log,
 	})
 	a.ops = ops.New(map[string]ops.Check{"service": a.Ready, "database": a.db.Ping, "signer": a.signerAnswers})

@@ -65,10 +65,11 @@ type Ops struct {
 // Keys are the files that the service itself needs; coffer keys create makes
 // those that are missing.
 type Keys struct {
-	Seal    string `toml:"seal" comment:"keyset for secrets at rest"`
-	Attest  string `toml:"attest" comment:"public key of the signer's address proofs; not secret"`
-	Webhook string `toml:"webhook" comment:"key that signs webhooks beside each endpoint's secret"`
-	Cursor  string `toml:"cursor" comment:"key that keeps the cursors of lists from being made up"`
+	Seal          string `toml:"seal" comment:"keyset for secrets at rest"`
+	Attest        string `toml:"attest" comment:"public key of the signer's address proofs; not secret"`
+	Webhook       string `toml:"webhook" comment:"key that signs webhooks beside each endpoint's secret"`
+	WebhookFormer string `toml:"webhook_former,omitempty" comment:"the key before it: signs beside it until every receiver knows the new one"`
+	Cursor        string `toml:"cursor" comment:"key that keeps the cursors of lists from being made up"`
 }
 
 // Signer says where the signer is: at a socket of a process of its own, or in
@@ -256,7 +257,7 @@ func decode(path string) (Config, error) {
 
 // absolute makes the paths of files absolute, from the folder of the configuration.
 func (c *Config) absolute(dir string) {
-	for _, p := range []*string{&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.Cursor, &c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy} {
+	for _, p := range []*string{&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.WebhookFormer, &c.Keys.Cursor, &c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}

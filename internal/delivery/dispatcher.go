@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
@@ -37,6 +38,8 @@ type Dispatcher struct {
 	DB   *pg.DB
 	Seal *seal.Keyset
 	Key  webhook.Key // the installation's, for the asymmetric signature
+	// FormerKeys sign beside Key until every receiver knows that one.
+	FormerKeys []webhook.Key
 	// Development also allows http to this machine's loopback addresses.
 	Development bool
 	Log         *slog.Logger // nil means the default
@@ -50,7 +53,7 @@ type Dispatcher struct {
 	once    sync.Once
 	via     *transport
 	flows   flows
-	secrets sync.Map // endpoint -> opened
+	secrets sync.Map // secretName -> opened
 }
 
 func (d *Dispatcher) open() {
@@ -67,11 +70,11 @@ type claimed struct {
 	id       int64
 	orgID    string
 	endpoint string
-	url      string
-	sealed   []byte
+	target
 	eventID  string
 	body     []byte
 	attempts int        // made before this one
+	base     int        // of them, before the present run of the schedule
 	first    *time.Time // when the first was made
 	lease    [16]byte
 	until    time.Time
@@ -83,7 +86,8 @@ type outcome struct {
 	claimed
 	at        time.Time
 	abandoned bool
-	status    int // of the answer; 0 when there was none
+	ours      bool // it was not made because of something here
+	status    int  // of the answer; 0 when there was none
 	err       string
 	response  string
 	asked     time.Duration
@@ -99,8 +103,11 @@ func (o outcome) gone() bool { return o.status == 410 }
 // posts it made. Run does the same without waiting for the slowest post of each round.
 func (d *Dispatcher) Step(ctx context.Context) (int, error) {
 	d.open()
-	if err := d.tidy(ctx); err != nil {
-		return 0, err
+	for more := true; more; {
+		var err error
+		if more, err = d.keepHouse(ctx); err != nil {
+			return 0, err
+		}
 	}
 	batch, err := d.claim(ctx)
 	if err != nil {
@@ -139,14 +146,17 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var posts, recorder sync.WaitGroup
 	recorder.Go(func() { d.recordAll(context.WithoutCancel(ctx), outcomes, recorded) })
 
-	tidied := time.Time{}
+	kept := time.Time{}
 	for ctx.Err() == nil {
 		wait := idlePause
-		if time.Since(tidied) >= tidyPause {
-			if err := d.tidy(ctx); err != nil && ctx.Err() == nil {
-				d.Log.LogAttrs(ctx, slog.LevelError, "deliveries of endpoints that are gone could not be cancelled", slog.Any("error", err))
+		if time.Since(kept) >= tidyPause {
+			more, err := d.keepHouse(ctx)
+			if err != nil && ctx.Err() == nil {
+				d.Log.LogAttrs(ctx, slog.LevelError, "the queues of endpoints could not be kept", slog.Any("error", err))
 			}
-			tidied = time.Now()
+			if kept = time.Now(); more {
+				kept = time.Time{} // in turns with what is due
+			}
 		}
 		batch, err := d.claim(ctx)
 		switch {
@@ -232,12 +242,12 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 		until := tx.Now.Add(leaseLength)
 		rows, err := tx.Query(ctx, `
 			WITH RECURSIVE `+busy+`, open AS MATERIALIZED (
-				SELECT e.endpoint_id, e.url, e.secret_sealed, coalesce(r.room, $3) AS room
+				SELECT e.endpoint_id, coalesce(r.room, $3) AS room
 				FROM busy JOIN webhook_endpoints e USING (endpoint_id)
 				LEFT JOIN unnest($1::text[], $2::int[]) AS r (endpoint_id, room) USING (endpoint_id)
 				WHERE e.status = 'ENABLED' AND e.deleted_at IS NULL
 			), due AS MATERIALIZED (
-				SELECT o.endpoint_id, o.url, o.secret_sealed, d.delivery_id, d.turn
+				SELECT d.delivery_id, d.turn
 				FROM open o CROSS JOIN LATERAL (
 					SELECT l.delivery_id, row_number() OVER (ORDER BY l.attempt_after, l.delivery_id) AS turn
 					FROM (
@@ -257,18 +267,34 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 			SET lease = $7, leased_until = $8, attempt_after = $8
 			FROM due, events v
 			WHERE d.delivery_id = due.delivery_id AND v.event_id = d.event_id
-			RETURNING d.delivery_id, d.org_id, d.endpoint_id, due.url, due.secret_sealed, d.event_id, v.body, d.attempts, d.first_attempt_at`,
+			RETURNING d.delivery_id, d.org_id, d.endpoint_id, d.event_id, v.body, d.attempts, d.schedule_base, d.first_attempt_at`,
 			endpoints, rooms, flowStart, tx.Now, tx.Now.Add(-orderPatience), min(left, claimMax), lease, until)
 		if err != nil {
 			return fmt.Errorf("claim deliveries: %w", err)
 		}
 		batch, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (claimed, error) {
 			c := claimed{lease: lease, until: until}
-			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.url, &c.sealed, &c.eventID, &c.body, &c.attempts, &c.first)
+			err := row.Scan(&c.id, &c.orgID, &c.endpoint, &c.eventID, &c.body, &c.attempts, &c.base, &c.first)
 			return c, err
 		})
 		if err != nil {
 			return fmt.Errorf("claim deliveries: %w", err)
+		}
+		if len(batch) == 0 {
+			return nil
+		}
+		var names []string
+		for _, c := range batch {
+			if !slices.Contains(names, c.endpoint) {
+				names = append(names, c.endpoint)
+			}
+		}
+		of, err := targets(ctx, tx, names)
+		if err != nil {
+			return err
+		}
+		for i := range batch {
+			batch[i].target = of[batch[i].endpoint]
 		}
 		return nil
 	})
@@ -353,10 +379,10 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 	statuses, attempts, after := make([]string, n), make([]int32, n), make([]time.Time, n)
 	ended, made, at := make([]*time.Time, n), make([]bool, n), make([]time.Time, n)
 	codes, errs, responses, took := make([]*int32, n), make([]*string, n), make([]*string, n), make([]int32, n)
-	orgs, free := make([]string, n), make([]time.Time, n)
+	orgs, urls, free := make([]string, n), make([]string, n), make([]time.Time, n)
 	var goneEndpoints, goneURLs []string
 	for i, o := range batch {
-		ids[i], leases[i], orgs[i], at[i] = o.id, o.lease, o.orgID, o.at
+		ids[i], leases[i], orgs[i], urls[i], at[i] = o.id, o.lease, o.orgID, o.url, o.at
 		statuses[i], attempts[i], after[i] = "PENDING", int32(o.attempts), tx.Now
 		if o.abandoned {
 			continue
@@ -380,7 +406,7 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 		}
 		elapsed := o.at.Sub(first)
 		free[i] = first.Add(orderPatience)
-		wait, again := pause(int(attempts[i]), elapsed, o.asked)
+		wait, again := pause(int(attempts[i])-o.base, elapsed, o.asked)
 		switch {
 		case o.delivered():
 			statuses[i], ended[i] = "DELIVERED", &tx.Now
@@ -395,26 +421,21 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 			after[i] = o.at.Add(wait)
 		}
 	}
-	if len(goneEndpoints) > 0 {
-		// A 410 from a former URL says nothing about the present one.
-		tag, err := tx.Exec(ctx, `
-			UPDATE webhook_endpoints e SET status = 'DISABLED_GONE', updated_at = $3
-			FROM unnest($1::text[], $2::text[]) AS g (endpoint_id, url)
-			WHERE e.endpoint_id = g.endpoint_id AND e.url = g.url AND e.status IN ('ENABLED', 'PAUSED')`,
-			goneEndpoints, goneURLs, tx.Now)
-		if err != nil {
-			return fmt.Errorf("disable endpoints that are gone: %w", err)
-		}
-		if tag.RowsAffected() > 0 {
-			d.Log.LogAttrs(ctx, slog.LevelWarn, "endpoints answered 410 and are disabled", slog.Any("endpoints", goneEndpoints))
-		}
+	entries, err := d.disableGone(ctx, tx, goneEndpoints, goneURLs)
+	if err != nil {
+		return err
 	}
-	_, err := tx.Exec(ctx, `
+	failing, err := d.judge(ctx, tx, batch)
+	if err != nil {
+		return err
+	}
+	entries = append(entries, failing...)
+	_, err = tx.Exec(ctx, `
 		WITH outcome AS MATERIALIZED (
 			SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::int[], $5::timestamptz[], $6::timestamptz[], $7::boolean[],
-			                     $8::timestamptz[], $9::int[], $10::text[], $11::text[], $12::int[], $13::text[], $14::timestamptz[])
+			                     $8::timestamptz[], $9::int[], $10::text[], $11::text[], $12::int[], $13::text[], $14::timestamptz[], $15::text[])
 				AS o (delivery_id, lease, status, attempts, attempt_after, ended_at, made,
-				      at, code, error, response, took, org_id, free_at)
+				      at, code, error, response, took, org_id, free_at, url)
 		), done AS (
 			UPDATE deliveries d
 			SET status = o.status, attempts = o.attempts, attempt_after = o.attempt_after, ended_at = o.ended_at,
@@ -431,52 +452,20 @@ func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error
 				WHERE s.endpoint_id = done.endpoint_id AND s.resource_id = done.resource_id AND s.resource_seq > done.resource_seq
 				  AND s.status = 'PENDING' AND s.lease IS NULL AND s.attempts = 0
 				  AND s.attempt_after < least(done.attempt_after, done.free_at)
-				ORDER BY s.endpoint_id, s.resource_id, s.resource_seq LIMIT $15
+				ORDER BY s.endpoint_id, s.resource_id, s.resource_seq LIMIT $16
 			) w
 			WHERE done.status = 'PENDING' AND done.made AND f.delivery_id = w.delivery_id
 		)
-		INSERT INTO delivery_attempts (delivery_id, attempt, org_id, at, status_code, error, response, duration_ms)
-		SELECT delivery_id, attempts, org_id, at, code, error, response, took FROM done WHERE made`,
-		ids, leases, statuses, attempts, after, ended, made, at, codes, errs, responses, took, orgs, free, waitingMax)
+		INSERT INTO delivery_attempts (delivery_id, attempt, org_id, endpoint_id, url, at, status_code, error, response, duration_ms)
+		SELECT delivery_id, attempts, org_id, endpoint_id, url, at, code, error, response, took FROM done WHERE made`,
+		ids, leases, statuses, attempts, after, ended, made, at, codes, errs, responses, took, orgs, free, urls, waitingMax)
 	if err != nil {
 		return fmt.Errorf("record %d deliveries: %w", n, err)
 	}
-	return nil
-}
-
-// tidy cancels what waits for an endpoint that is deleted or gone, also what was
-// inserted at the very moment it went. What is in flight is left to its lease.
-func (d *Dispatcher) tidy(ctx context.Context) error {
-	return d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := plan(ctx, tx, onePlan); err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, `WITH RECURSIVE `+busy+`
-			SELECT e.endpoint_id FROM busy JOIN webhook_endpoints e USING (endpoint_id)
-			WHERE e.deleted_at IS NOT NULL OR e.status = 'DISABLED_GONE'`)
-		if err != nil {
-			return fmt.Errorf("look for endpoints that are gone: %w", err)
-		}
-		gone, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return fmt.Errorf("look for endpoints that are gone: %w", err)
-		}
-		if len(gone) == 0 {
-			return nil
-		}
-		_, err = tx.Exec(ctx, `
-			WITH over AS MATERIALIZED (
-				SELECT delivery_id FROM deliveries
-				WHERE endpoint_id = ANY ($1) AND status = 'PENDING' AND (leased_until IS NULL OR leased_until <= $2)
-				LIMIT $3 FOR UPDATE SKIP LOCKED
-			)
-			UPDATE deliveries d SET status = 'CANCELLED', ended_at = $2, lease = NULL, leased_until = NULL
-			FROM over WHERE d.delivery_id = over.delivery_id`, gone, tx.Now, tidyMax)
-		if err != nil {
-			return fmt.Errorf("cancel deliveries of endpoints that are gone: %w", err)
-		}
+	if len(entries) == 0 {
 		return nil
-	})
+	}
+	return audit.Record(ctx, tx, entries...)
 }
 
 // busy hops along the index from one endpoint with pending deliveries to the next.

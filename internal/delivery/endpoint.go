@@ -9,19 +9,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 const (
@@ -38,18 +40,31 @@ const (
 	DisabledByFailure = "DISABLED_BY_FAILURE" // nothing but failures for days; its deliveries wait
 )
 
-// Endpoint is where an organization wants its events. The secret is not in it: it is
-// shown once, by Create.
+// Endpoint is where an organization wants its events. Its secrets are not in it: each
+// is shown once, by Create or Rotate.
 type Endpoint struct {
-	ID          string
-	OrgID       string
-	URL         string
-	Description string
-	Events      []event.Type // none: the events of the interface, no extensions
-	Status      string
-	APIVersion  string
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	ID           string
+	OrgID        string
+	URL          string
+	Description  string
+	Events       []event.Type // none: the events of the interface, no extensions
+	Filters      Filters
+	Status       string
+	APIVersion   string
+	FailingSince *time.Time // the first of the failed attempts since one succeeded; nil: none failed
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+// Filters leave out events that an endpoint could have. An event that concerns no
+// customer, or happened on no chain, does not pass a filter that names one.
+type Filters struct {
+	CustomerID string     // "": whomever it concerns. Of a transfer it is who pays, where that is a customer.
+	Chain      chain.Name // "": wherever it happened
+}
+
+func (f Filters) pass(e event.Sequenced) bool {
+	return (f.CustomerID == "" || f.CustomerID == e.CustomerID) && (f.Chain == "" || string(f.Chain) == e.Chain)
 }
 
 // New is what a caller says of an endpoint that it wants.
@@ -57,6 +72,16 @@ type New struct {
 	URL         string
 	Description string
 	Events      []event.Type
+	Filters     Filters
+}
+
+// Change is what a caller wants otherwise; what is nil stays.
+type Change struct {
+	URL         *string
+	Description *string
+	Events      *[]event.Type
+	Filters     *Filters // both are replaced
+	Status      *string  // Enabled or Paused
 }
 
 // Endpoints keeps the endpoints of organizations.
@@ -65,32 +90,58 @@ type Endpoints struct {
 	// Development also allows http to this machine's loopback addresses. It belongs
 	// to the local world.
 	Development bool
+	// Posts sends samples; nil where nobody asks for one.
+	Posts *Dispatcher
+
+	once    sync.Once
+	posting chan struct{} // a place for each sample that is on its way
 }
 
-func secretPlace(org, endpoint string) seal.Place {
-	return seal.Place{Org: org, Kind: "webhook_secret", ID: endpoint, Version: 1}
+func checkDescription(description string) error {
+	if len(description) > descriptionBytesMax || !utf8.ValidString(description) || strings.ContainsRune(description, 0) {
+		return fault.New(fault.Invalid, fault.InvalidRequest,
+			"The description must be text of at most %d bytes. Nothing was written. Shorten it.", descriptionBytesMax).On("description")
+	}
+	return nil
 }
 
-// Create makes an endpoint and returns its secret, which cannot be had again. Errors
-// are faults INVALID_REQUEST for a URL or an event that cannot be, and INVALID_STATE for
-// an organization that has ten.
-func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, n New) (Endpoint, seal.Secret, error) {
-	none := seal.Secret{}
-	if err := checkURL(n.URL, s.Development); err != nil {
-		return Endpoint{}, none, err
-	}
-	if len(n.Description) > descriptionBytesMax || !utf8.ValidString(n.Description) || strings.ContainsRune(n.Description, 0) {
-		return Endpoint{}, none, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The description must be text of at most %d bytes. Nothing was created.", descriptionBytesMax).On("description")
-	}
-	events := slices.Clone(n.Events)
+// checkEvents sorts what an endpoint names, each once.
+func checkEvents(named []event.Type) ([]event.Type, error) {
+	events := slices.Clone(named)
 	slices.Sort(events)
 	events = slices.Compact(events)
 	for _, t := range events {
 		if !event.Known(t) {
-			return Endpoint{}, none, fault.New(fault.Invalid, fault.InvalidRequest,
-				"There is no event %.64q. Nothing was created. Leave events out to receive the seven of the interface, or name some of %s.", t, strings.Join(words(event.Types()), ", ")).On("events")
+			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
+				"There is no event %.64q. Nothing was written. Leave events out to receive the seven of the interface, or name some of %s.", t, strings.Join(words(event.Types()), ", ")).On("events")
 		}
+	}
+	return events, nil
+}
+
+// checkFilters refuses what no event could ever have. A customer that nobody has seen
+// yet is none of that: customers are made on first use.
+func checkFilters(f Filters) error {
+	if f.CustomerID != "" {
+		if err := customer.CheckID(f.CustomerID); err != nil {
+			return fault.Of(err).On("filters.customerId")
+		}
+	}
+	if f.Chain != "" && f.Chain.Family() == "" {
+		return fault.New(fault.Invalid, fault.InvalidRequest,
+			"There is no chain %.64q. Nothing was written. Give a chain such as ETHEREUM, or leave it out.", string(f.Chain)).On("filters.chain")
+	}
+	return nil
+}
+
+// Create makes an endpoint and returns its secret, which cannot be had again. Errors
+// are faults INVALID_REQUEST for what cannot be, with its parameter, and INVALID_STATE
+// for an organization that has ten.
+func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, n New) (Endpoint, seal.Secret, error) {
+	none := seal.Secret{}
+	events, err := checkEvents(n.Events)
+	if err := errors.Join(err, checkURL(n.URL, s.Development), checkDescription(n.Description), checkFilters(n.Filters)); err != nil {
+		return Endpoint{}, none, err
 	}
 
 	// Two requests that each see nine endpoints must not make eleven.
@@ -108,31 +159,110 @@ func (s *Endpoints) Create(ctx context.Context, tx pg.Tx, org string, actor audi
 
 	e := Endpoint{
 		ID: id.New("we", tx.Now), OrgID: org, URL: n.URL, Description: n.Description, Events: events,
-		Status: Enabled, APIVersion: event.APIVersion, CreatedAt: tx.Now, UpdatedAt: tx.Now,
-	}
-	secret := webhook.NewSecret()
-	sealed, err := s.Seal.Seal([]byte(secret), secretPlace(org, e.ID))
-	if err != nil {
-		return Endpoint{}, none, err
+		Filters: n.Filters, Status: Enabled, APIVersion: event.APIVersion, CreatedAt: tx.Now, UpdatedAt: tx.Now,
 	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO webhook_endpoints (endpoint_id, org_id, url, description, events, status, secret_sealed, api_version, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)`,
-		e.ID, org, e.URL, e.Description, words(events), e.Status, sealed, e.APIVersion, tx.Now)
+		INSERT INTO webhook_endpoints (endpoint_id, org_id, url, description, events, filter_customer_id, filter_chain, status, api_version, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), nullif($7, ''), $8, $9, $10, $10)`,
+		e.ID, org, e.URL, e.Description, words(events), n.Filters.CustomerID, string(n.Filters.Chain), e.Status, e.APIVersion, tx.Now)
 	if err != nil {
 		return Endpoint{}, none, fmt.Errorf("create endpoint %s: %w", e.ID, err)
 	}
+	secret, err := s.newSecret(ctx, tx, org, e.ID, 1)
+	if err != nil {
+		return Endpoint{}, none, err
+	}
 	err = audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: actor, Action: "webhook_endpoint.created",
-		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: e.ID, Detail: map[string]any{"url": e.URL, "events": words(events)},
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: e.ID, Detail: settings(e),
 	})
 	if err != nil {
 		return Endpoint{}, none, err
 	}
-	return e, seal.NewSecret(secret), nil
+	return e, secret, nil
 }
 
-const endpointColumns = `endpoint_id, org_id, url, description, events, status, api_version, created_at, updated_at`
+// settings are what the audit log keeps of an endpoint.
+func settings(e Endpoint) map[string]any {
+	return map[string]any{
+		"url": e.URL, "description": e.Description, "events": words(e.Events), "status": e.Status,
+		"customerId": e.Filters.CustomerID, "chain": string(e.Filters.Chain),
+	}
+}
+
+// Update changes an endpoint and returns it as it is from the commit on.
+//
+// What is in flight at that moment ends where it was sent. What waits goes to the URL
+// that the endpoint has when it is sent. Events and filters decide about what is
+// numbered from now on: what waits was wanted when it happened, and is still sent. A
+// paused endpoint's deliveries wait, and so do those of one that is enabled again: with
+// another URL, or when it is enabled, everything that waits is due at once, in the order
+// of each resource, with the whole schedule before it. Errors are the faults of Create and
+// NOT_FOUND.
+func (s *Endpoints) Update(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, c Change) (Endpoint, error) {
+	before, err := lockEndpoint(ctx, tx, org, endpointID)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	e := before
+	if c.URL != nil {
+		if e.URL = *c.URL; e.URL != before.URL {
+			if err := checkURL(e.URL, s.Development); err != nil {
+				return Endpoint{}, err
+			}
+		}
+	}
+	if c.Description != nil {
+		e.Description = *c.Description
+	}
+	if c.Events != nil {
+		if e.Events, err = checkEvents(*c.Events); err != nil {
+			return Endpoint{}, err
+		}
+	}
+	if c.Filters != nil {
+		e.Filters = *c.Filters
+	}
+	if c.Status != nil {
+		if e.Status = *c.Status; e.Status != Enabled && e.Status != Paused {
+			return Endpoint{}, fault.New(fault.Invalid, fault.InvalidRequest,
+				"An endpoint can be set to %s or %s. Nothing was written. Send one of them, or DELETE the endpoint.", Enabled, Paused).On("status")
+		}
+	}
+	if err := errors.Join(checkDescription(e.Description), checkFilters(e.Filters)); err != nil {
+		return Endpoint{}, err
+	}
+	if e.URL == before.URL && e.Description == before.Description && slices.Equal(e.Events, before.Events) && e.Filters == before.Filters && e.Status == before.Status {
+		return before, nil
+	}
+	restart := e.URL != before.URL || e.Status == Enabled && before.Status != Enabled
+	if restart {
+		e.FailingSince = nil // what the former address did says nothing
+	}
+	e.UpdatedAt = tx.Now
+	_, err = tx.Exec(ctx, `
+		UPDATE webhook_endpoints
+		SET url = $3, description = $4, events = $5, filter_customer_id = nullif($6, ''), filter_chain = nullif($7, ''), status = $8, updated_at = $9,
+		    failing_since = CASE WHEN $10 THEN NULL ELSE failing_since END, failed_at = CASE WHEN $10 THEN NULL ELSE failed_at END,
+		    restart_at = CASE WHEN $10 THEN $9 ELSE restart_at END, restart_after = CASE WHEN $10 THEN '-infinity' ELSE restart_after END,
+		    restart_id = CASE WHEN $10 THEN 0 ELSE restart_id END
+		WHERE org_id = $1 AND endpoint_id = $2`,
+		org, endpointID, e.URL, e.Description, words(e.Events), e.Filters.CustomerID, string(e.Filters.Chain), e.Status, tx.Now, restart)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("change endpoint %s: %w", endpointID, err)
+	}
+	err = audit.Record(ctx, tx, audit.Entry{
+		OrgID: org, Actor: actor, Action: "webhook_endpoint.changed",
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"from": settings(before), "to": settings(e)},
+	})
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return e, nil
+}
+
+const endpointColumns = `endpoint_id, org_id, url, description, events, coalesce(filter_customer_id, ''), coalesce(filter_chain, ''),
+	status, api_version, failing_since, created_at, updated_at`
 
 // List is a page of the endpoints that are not deleted.
 func (s *Endpoints) List(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Endpoint], error) {
@@ -151,11 +281,20 @@ func (s *Endpoints) List(ctx context.Context, tx pg.Tx, org string, p page.Page)
 
 // ByID is one endpoint, or the fault NOT_FOUND.
 func (s *Endpoints) ByID(ctx context.Context, tx pg.Tx, org, endpointID string) (Endpoint, error) {
+	return readOne(ctx, tx, org, endpointID, "")
+}
+
+// lockEndpoint is ByID with the row locked against changes by others.
+func lockEndpoint(ctx context.Context, tx pg.Tx, org, endpointID string) (Endpoint, error) {
+	return readOne(ctx, tx, org, endpointID, " FOR NO KEY UPDATE")
+}
+
+func readOne(ctx context.Context, tx pg.Tx, org, endpointID, lock string) (Endpoint, error) {
 	if !id.Is("we", endpointID) {
 		return Endpoint{}, notFound(endpointID)
 	}
 	rows, err := tx.Query(ctx, `SELECT `+endpointColumns+` FROM webhook_endpoints
-		WHERE org_id = $1 AND endpoint_id = $2 AND deleted_at IS NULL`, org, endpointID)
+		WHERE org_id = $1 AND endpoint_id = $2 AND deleted_at IS NULL`+lock, org, endpointID)
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("read endpoint %s: %w", endpointID, err)
 	}
@@ -197,7 +336,8 @@ func notFound(endpointID string) error {
 
 func readEndpoint(row pgx.CollectableRow) (Endpoint, error) {
 	var e Endpoint
-	err := row.Scan(&e.ID, &e.OrgID, &e.URL, &e.Description, &e.Events, &e.Status, &e.APIVersion, &e.CreatedAt, &e.UpdatedAt)
+	err := row.Scan(&e.ID, &e.OrgID, &e.URL, &e.Description, &e.Events, &e.Filters.CustomerID, &e.Filters.Chain,
+		&e.Status, &e.APIVersion, &e.FailingSince, &e.CreatedAt, &e.UpdatedAt)
 	return e, err
 }
 
@@ -214,7 +354,7 @@ func words(types []event.Type) []string {
 // what protects is the guard, which sees every address that is dialled.
 func checkURL(raw string, development bool) error {
 	refuse := func(why string) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "The URL %s. Nothing was created.", why).On("url")
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The URL %s. Nothing was written.", why).On("url")
 	}
 	if raw == "" || len(raw) > urlBytesMax || !utf8.ValidString(raw) {
 		return refuse(fmt.Sprintf("must have 1 to %d bytes", urlBytesMax))

@@ -87,13 +87,13 @@ func TestAnEndpointCanBeListedReadAndDeletedByItsOwnerAlone(t *testing.T) {
 
 	var sealed []byte
 	var acts int
-	if err := w.owner.QueryRow(t.Context(), `SELECT secret_sealed FROM webhook_endpoints WHERE endpoint_id = $1`, first.ID).Scan(&sealed); err != nil {
+	if err := w.owner.QueryRow(t.Context(), `SELECT sealed FROM webhook_secrets WHERE endpoint_id = $1`, first.ID).Scan(&sealed); err != nil {
 		t.Fatal(err)
 	}
 	if bytes.Contains(sealed, []byte("whsec_")) || bytes.Contains(sealed, []byte(strings.TrimPrefix(secret, "whsec_"))) {
 		t.Errorf("got the secret in the clear, want it sealed")
 	}
-	if _, err := w.keyset.Unseal(sealed, secretPlace(org, second.ID)); err == nil {
+	if _, err := w.keyset.Unseal(sealed, secretPlace(org, second.ID, 1)); err == nil {
 		t.Errorf("opened as another endpoint's: got %v, want an error", err)
 	}
 	if err := w.owner.QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE resource_kind = 'WEBHOOK_ENDPOINT'`).Scan(&acts); err != nil || acts != 3 {

@@ -17,6 +17,17 @@ type Fan struct{}
 
 var _ event.Listener = Fan{}
 
+// subscription is what an endpoint wants to hear of.
+type subscription struct {
+	endpoint string
+	named    []event.Type
+	filters  Filters
+}
+
+func (s subscription) wants(e event.Sequenced) bool {
+	return event.Wanted(s.named, e.Type) && s.filters.pass(e)
+}
+
 // Sequenced inserts the deliveries.
 func (Fan) Sequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) error {
 	orgs := map[string]bool{}
@@ -28,21 +39,17 @@ func (Fan) Sequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) er
 		}
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT org_id, endpoint_id, events FROM webhook_endpoints
+		SELECT org_id, endpoint_id, events, coalesce(filter_customer_id, ''), coalesce(filter_chain, '') FROM webhook_endpoints
 		WHERE org_id = ANY ($1) AND deleted_at IS NULL AND status IN ('ENABLED', 'PAUSED')
 		ORDER BY org_id, created_at, endpoint_id`, names)
 	if err != nil {
 		return fmt.Errorf("read the endpoints of sequenced events: %w", err)
 	}
-	type endpoint struct {
-		id     string
-		wanted []event.Type
-	}
-	of := map[string][]endpoint{}
+	of := map[string][]subscription{}
 	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 		var org string
-		var e endpoint
-		err := row.Scan(&org, &e.id, &e.wanted)
+		var e subscription
+		err := row.Scan(&org, &e.endpoint, &e.named, &e.filters.CustomerID, &e.filters.Chain)
 		of[org] = append(of[org], e)
 		return struct{}{}, err
 	})
@@ -54,8 +61,8 @@ func (Fan) Sequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) er
 	var places []int32
 	for _, e := range events {
 		for _, to := range of[e.OrgID] {
-			if event.Wanted(to.wanted, e.Type) {
-				orgIDs, endpoints, eventIDs = append(orgIDs, e.OrgID), append(endpoints, to.id), append(eventIDs, e.EventID)
+			if to.wants(e) {
+				orgIDs, endpoints, eventIDs = append(orgIDs, e.OrgID), append(endpoints, to.endpoint), append(eventIDs, e.EventID)
 				resources, places = append(resources, e.ResourceID), append(places, int32(e.ResourceSeq))
 			}
 		}

@@ -140,8 +140,8 @@ func TestNoPostReachesAForbiddenAddress(t *testing.T) {
 	w.endpoints.Development = false
 	// Past the check of the URL: what protects is the guard.
 	for range urls {
-		w.exec(`INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, secret_sealed, api_version, created_at, updated_at)
-			SELECT 'we_' || count(*), 'org_1', 'x', '{}', 'ENABLED', '\x00', '', now(), now() FROM webhook_endpoints`)
+		w.exec(`INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, api_version, created_at, updated_at)
+			SELECT 'we_' || count(*), 'org_1', 'x', '{}', 'ENABLED', '', now(), now() FROM webhook_endpoints`)
 	}
 	rows, err := w.owner.Query(t.Context(), `SELECT endpoint_id FROM webhook_endpoints`)
 	if err != nil {
@@ -159,11 +159,12 @@ func TestNoPostReachesAForbiddenAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, id := range ids {
-		sealed, err := w.keyset.Seal([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), secretPlace(org, id))
+		sealed, err := w.keyset.Seal([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), secretPlace(org, id, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.exec(`UPDATE webhook_endpoints SET url = $2, secret_sealed = $3 WHERE endpoint_id = $1`, id, urls[i], sealed)
+		w.exec(`UPDATE webhook_endpoints SET url = $2 WHERE endpoint_id = $1`, id, urls[i])
+		w.exec(`INSERT INTO webhook_secrets (endpoint_id, version, org_id, sealed, created_at) VALUES ($1, 1, 'org_1', $2, now())`, id, sealed)
 	}
 	w.events("dep_1", 1)
 	w.sequence()

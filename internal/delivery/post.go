@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -31,16 +30,15 @@ func (d *Dispatcher) post(ctx context.Context, c claimed) (o outcome) {
 		return o
 	}
 
-	key, err := d.secret(c)
+	keys, err := d.keys(c.orgID, c.endpoint, c.secrets)
+	o.err, o.ours = "the endpoint's secret could not be opened", true
 	if err == nil {
 		o.err = "the message could not be signed"
 		var signature string
-		if signature, err = webhook.Sign(c.eventID, now, c.body, key, d.Key); err == nil {
-			o.err = ""
+		if signature, err = webhook.Sign(c.eventID, now, c.body, keys...); err == nil {
+			o.err, o.ours = "", false
 			return d.send(ctx, o, signature)
 		}
-	} else {
-		o.err = "the endpoint's secret could not be opened"
 	}
 	d.Log.LogAttrs(ctx, slog.LevelError, o.err, slog.String("endpoint", c.endpoint), slog.Any("error", err))
 	return o
@@ -54,12 +52,10 @@ func (d *Dispatcher) send(ctx context.Context, o outcome, signature string) outc
 		o.err = "the URL cannot be posted to"
 		return o
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", userAgent)
-	r.Header.Set(webhook.HeaderID, o.eventID)
-	r.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(o.at.Unix(), 10))
+	for name, value := range headers(o.eventID, o.at, o.attempts+1) {
+		r.Header.Set(name, value)
+	}
 	r.Header.Set(webhook.HeaderSignature, signature)
-	r.Header.Set(webhook.HeaderAttempt, strconv.Itoa(o.attempts+1))
 
 	answer, err := d.via.client().Do(r)
 	if err != nil {
@@ -80,33 +76,14 @@ func (d *Dispatcher) send(ctx context.Context, o outcome, signature string) outc
 	return o
 }
 
-type opened struct {
-	sealed []byte
-	key    webhook.Key
-}
-
-// secret opens the endpoint's present secret: the one that the claim read.
-func (d *Dispatcher) secret(c claimed) (webhook.Key, error) {
-	if known, ok := d.secrets.Load(c.endpoint); ok && bytes.Equal(known.(opened).sealed, c.sealed) {
-		return known.(opened).key, nil
-	}
-	plain, err := d.Seal.Unseal(c.sealed, secretPlace(c.orgID, c.endpoint))
-	if err != nil {
-		return webhook.Key{}, err
-	}
-	key, err := webhook.ParseKey(string(plain))
-	if err != nil {
-		return webhook.Key{}, err
-	}
-	d.secrets.Store(c.endpoint, opened{c.sealed, key})
-	return key, nil
-}
-
 // text is the beginning of what a receiver said, as PostgreSQL can keep it.
 func text(b []byte, bytesMax int) string {
 	if len(b) > bytesMax {
 		b = b[:bytesMax]
-		for len(b) > 0 && !utf8.RuneStart(b[len(b)-1]) {
+		for range utf8.UTFMax - 1 { // what is left of a character that was cut
+			if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
+				break
+			}
 			b = b[:len(b)-1]
 		}
 	}

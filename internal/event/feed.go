@@ -22,7 +22,7 @@ type Page struct {
 
 // Feed reads the events of an organization after that sequence number, of these types
 // or of all when there are none. All includes the extensions: only so are the numbers
-// without gaps. Limit is between 1 and 200.
+// without gaps. It begins where the bytes are still kept. Limit is between 1 and 200.
 func Feed(ctx context.Context, tx pg.Tx, org string, after int64, types []Type, limit int) (Page, error) {
 	limit = min(max(limit, 1), feedMax)
 	names := make([]string, len(types))
@@ -31,7 +31,7 @@ func Feed(ctx context.Context, tx pg.Tx, org string, after int64, types []Type, 
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT sequence, body FROM events
-		WHERE org_id = $1 AND sequence > $2 AND (cardinality($3::text[]) = 0 OR type = ANY ($3))
+		WHERE org_id = $1 AND sequence > greatest($2, (SELECT expired FROM event_sequences WHERE org_id = $1)) AND (cardinality($3::text[]) = 0 OR type = ANY ($3))
 		ORDER BY sequence LIMIT $4`, org, after, names, limit+1)
 	if err != nil {
 		return Page{}, fmt.Errorf("read the events of %s: %w", org, err)

@@ -37,7 +37,7 @@ var figures = []figure{
 	{"alone", "POST /transfers, one caller alone", alone},
 	{"deposits", "deposits from block to committed credit", nil},
 	{"matching", "a block's recipients against ten million addresses", nil},
-	{"webhooks", "webhooks to a fast local receiver", nil},
+	{"webhooks", "webhooks to a fast local receiver", webhooks},
 	{"start", "cold start of coffer serve", nil},
 }
 

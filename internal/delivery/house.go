@@ -1,0 +1,122 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+const restartMax = 1000 // deliveries that get a new schedule in one transaction
+
+// keepHouse does a piece of everything that is neither a claim nor a record, each in a
+// transaction of its own, and tells whether there is more to do at once.
+func (d *Dispatcher) keepHouse(ctx context.Context) (more bool, err error) {
+	if err := d.tidy(ctx); err != nil {
+		return false, err
+	}
+	restarting, err := d.restart(ctx)
+	if err != nil {
+		return false, err
+	}
+	working, err := d.work(ctx)
+	return restarting || working, err
+}
+
+// tidy cancels what waits for an endpoint that is deleted or gone, also what was
+// inserted at the very moment it went. What is in flight is left to its lease.
+func (d *Dispatcher) tidy(ctx context.Context) error {
+	return d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := plan(ctx, tx, onePlan); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `WITH RECURSIVE `+busy+`
+			SELECT e.endpoint_id FROM busy JOIN webhook_endpoints e USING (endpoint_id)
+			WHERE e.deleted_at IS NOT NULL OR e.status = 'DISABLED_GONE'`)
+		if err != nil {
+			return fmt.Errorf("look for endpoints that are gone: %w", err)
+		}
+		gone, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return fmt.Errorf("look for endpoints that are gone: %w", err)
+		}
+		if len(gone) == 0 {
+			return nil
+		}
+		_, err = tx.Exec(ctx, `
+			WITH over AS MATERIALIZED (
+				SELECT delivery_id FROM deliveries
+				WHERE endpoint_id = ANY ($1) AND status = 'PENDING' AND (leased_until IS NULL OR leased_until <= $2)
+				LIMIT $3 FOR UPDATE SKIP LOCKED
+			)
+			UPDATE deliveries d SET status = 'CANCELLED', ended_at = $2, lease = NULL, leased_until = NULL
+			FROM over WHERE d.delivery_id = over.delivery_id`, gone, tx.Now, tidyMax)
+		if err != nil {
+			return fmt.Errorf("cancel deliveries of endpoints that are gone: %w", err)
+		}
+		return nil
+	})
+}
+
+// restart gives what waits for an endpoint a new schedule from the beginning, a piece
+// at a time: its owner has enabled it again or changed its URL, and what happened before
+// says nothing any more. The place it has come to is in the endpoint's row, moved in the
+// same transaction. What was first tried after the change is left as it is, so that the
+// walk ends however quickly deliveries fail.
+func (d *Dispatcher) restart(ctx context.Context) (more bool, err error) {
+	err = d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		more = false
+		if err := plan(ctx, tx, onePlan); err != nil {
+			return err
+		}
+		var endpoint string
+		var at time.Time
+		err := tx.QueryRow(ctx, `
+			SELECT endpoint_id, restart_at FROM webhook_endpoints WHERE restart_at IS NOT NULL
+			ORDER BY endpoint_id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED`).Scan(&endpoint, &at)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("look for endpoints to restart: %w", err)
+		}
+		more = true
+		_, err = tx.Exec(ctx, `
+			WITH place AS MATERIALIZED (
+				SELECT restart_after, restart_id FROM webhook_endpoints WHERE endpoint_id = $1
+			), walked AS MATERIALIZED (
+				SELECT d.delivery_id, d.attempt_after FROM place p CROSS JOIN LATERAL (
+					SELECT delivery_id, attempt_after FROM deliveries
+					WHERE endpoint_id = $1 AND status = 'PENDING' AND (attempt_after, delivery_id) > (p.restart_after, p.restart_id)
+					ORDER BY attempt_after, delivery_id LIMIT $4
+				) d
+			), locked AS MATERIALIZED (
+				SELECT d.delivery_id FROM walked w JOIN deliveries d USING (delivery_id)
+				WHERE d.status = 'PENDING' AND d.lease IS NULL AND (d.first_attempt_at <= $2 OR d.attempt_after > $3)
+				FOR UPDATE OF d SKIP LOCKED
+			), restarted AS (
+				UPDATE deliveries d
+				SET schedule_base = d.attempts, first_attempt_at = NULL, attempt_after = least(d.attempt_after, $3)
+				FROM locked l WHERE d.delivery_id = l.delivery_id
+			), last AS MATERIALIZED (
+				SELECT attempt_after, delivery_id FROM walked ORDER BY attempt_after DESC, delivery_id DESC LIMIT 1
+			), whole AS MATERIALIZED (
+				SELECT count(*) = $4 AS full FROM walked
+			)
+			UPDATE webhook_endpoints e
+			SET restart_at = CASE WHEN whole.full THEN e.restart_at END,
+			    restart_after = CASE WHEN whole.full THEN last.attempt_after END,
+			    restart_id = CASE WHEN whole.full THEN last.delivery_id END
+			FROM whole LEFT JOIN last ON true
+			WHERE e.endpoint_id = $1`, endpoint, at, tx.Now, restartMax)
+		if err != nil {
+			return fmt.Errorf("restart what waits for endpoint %s: %w", endpoint, err)
+		}
+		return nil
+	})
+	return more, err
+}

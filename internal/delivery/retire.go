@@ -1,0 +1,156 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+const (
+	attemptsKept = 30 * 24 * time.Hour // in the log that organizations read, samples too
+	jobsKept     = event.Kept
+	retireMax    = 1000 // rows in one transaction
+	retirePieces = 1000 // transactions of one kind in one run: the rest waits for the next
+)
+
+// Retire takes away what is old: attempts after 30 days, the bytes of events after 90
+// with their deliveries, jobs after 90, secrets once they have retired.
+//
+// An event stays, and with it everything that is younger in its organization's feed,
+// while a delivery of it waits for an endpoint that is enabled or paused. What waits for
+// one that is disabled or deleted goes with the event.
+//
+// It is a chore: it may run at any time and in several processes, and each piece is a
+// transaction of its own.
+func Retire(ctx context.Context, db *pg.DB, log *slog.Logger) error {
+	var orgs, endpoints []string
+	err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if orgs, err = names(ctx, tx, `SELECT org_id FROM event_sequences WHERE expired < last ORDER BY org_id`); err != nil {
+			return err
+		}
+		endpoints, err = names(ctx, tx, `SELECT endpoint_id FROM webhook_endpoints ORDER BY endpoint_id`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("look for what is old: %w", err)
+	}
+	var errs []error
+	for _, org := range orgs {
+		errs = append(errs, pieces(ctx, func(ctx context.Context) (bool, error) { return retireEvents(ctx, db, log, org) }))
+	}
+	for _, endpoint := range endpoints {
+		errs = append(errs, pieces(ctx, func(ctx context.Context) (bool, error) { return retireAttempts(ctx, db, endpoint) }))
+	}
+	errs = append(errs, db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		b := &pgx.Batch{}
+		b.Queue(`DELETE FROM webhook_tests WHERE at < $1`, tx.Now.Add(-attemptsKept))
+		b.Queue(`DELETE FROM webhook_jobs WHERE status = 'COMPLETED' AND ended_at < $1`, tx.Now.Add(-jobsKept))
+		// What is in flight was signed, or is read again, within the lease.
+		b.Queue(`
+			DELETE FROM webhook_secrets s USING webhook_endpoints e
+			WHERE e.endpoint_id = s.endpoint_id AND (s.retires_at < $1 OR e.deleted_at < $1)`, tx.Now.Add(-leaseLength))
+		return tx.SendBatch(ctx, b).Close()
+	}))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("retire what is old: %w", err)
+	}
+	return nil
+}
+
+func names(ctx context.Context, tx pg.Tx, sql string) ([]string, error) {
+	rows, err := tx.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// pieces repeats until there is nothing more, or enough for this run.
+func pieces(ctx context.Context, piece func(context.Context) (more bool, err error)) error {
+	for range retirePieces {
+		if more, err := piece(ctx); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+func retireEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) (more bool, err error) {
+	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		more = false
+		old, err := event.Expiring(ctx, tx, org, retireMax)
+		if err != nil || len(old) == 0 {
+			return err
+		}
+		full := len(old) == retireMax
+		ids := make([]string, len(old))
+		for i, e := range old {
+			ids[i] = e.ID
+		}
+		rows, err := tx.Query(ctx, `
+			SELECT endpoint_id, deleted_at IS NULL AND status IN ('ENABLED', 'PAUSED') FROM webhook_endpoints WHERE org_id = $1`, org)
+		if err != nil {
+			return fmt.Errorf("read the endpoints of %s: %w", org, err)
+		}
+		var all, live []string
+		var endpoint string
+		var lives bool
+		if _, err := pgx.ForEachRow(rows, []any{&endpoint, &lives}, func() error {
+			if all = append(all, endpoint); lives {
+				live = append(live, endpoint)
+			}
+			return nil
+		}); err != nil {
+			return fmt.Errorf("read the endpoints of %s: %w", org, err)
+		}
+		var hold *int64
+		err = tx.QueryRow(ctx, `
+			SELECT min(v.sequence) FROM deliveries d JOIN events v USING (event_id)
+			WHERE d.endpoint_id = ANY ($1) AND d.event_id = ANY ($2) AND d.status = 'PENDING'`, live, ids).Scan(&hold)
+		if err != nil {
+			return fmt.Errorf("look for old deliveries that wait: %w", err)
+		}
+		if hold != nil {
+			log.LogAttrs(ctx, slog.LevelWarn, "an event of more than 90 days waits for a webhook endpoint, and keeps what is younger: enable the endpoint or delete it",
+				slog.String("organization", org), slog.Int64("sequence", *hold))
+			for i, e := range old {
+				if e.Sequence >= *hold {
+					old, full = old[:i], false
+					break
+				}
+			}
+		}
+		ids = ids[:len(old)]
+		b := &pgx.Batch{}
+		b.Queue(`DELETE FROM delivery_attempts a USING deliveries d WHERE a.delivery_id = d.delivery_id AND d.endpoint_id = ANY ($1) AND d.event_id = ANY ($2)`, all, ids)
+		b.Queue(`DELETE FROM deliveries WHERE endpoint_id = ANY ($1) AND event_id = ANY ($2)`, all, ids)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return fmt.Errorf("delete the deliveries of %d events: %w", len(ids), err)
+		}
+		more = full
+		return event.Expire(ctx, tx, org, old)
+	})
+	return more, err
+}
+
+func retireAttempts(ctx context.Context, db *pg.DB, endpoint string) (more bool, err error) {
+	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			DELETE FROM delivery_attempts WHERE (delivery_id, attempt) IN (
+				SELECT delivery_id, attempt FROM delivery_attempts WHERE endpoint_id = $1 AND at < $2 ORDER BY at LIMIT $3)`,
+			endpoint, tx.Now.Add(-attemptsKept), retireMax)
+		if err != nil {
+			return fmt.Errorf("delete old attempts of endpoint %s: %w", endpoint, err)
+		}
+		more = tag.RowsAffected() == retireMax
+		return nil
+	})
+	return more, err
+}

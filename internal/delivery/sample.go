@@ -1,0 +1,105 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// samplesMax are how many samples are posted at once by this process: each holds a
+// caller for as long as its receiver takes.
+const samplesMax = 16
+
+// Test posts a realistic sample of an event to one endpoint, whatever its status, events
+// and filters are, and returns what came back. A sample is no event: its environment is
+// TEST, it has no sequence, it is not tried again, and it says nothing about the health of
+// the endpoint. It is posted by the rules of every attempt, and it is in the log.
+//
+// It owns its transactions, because it waits for the receiver between them. If the
+// process stops meanwhile, the sample may have arrived and is not in the log. Faults:
+// NOT_FOUND; INVALID_REQUEST for an unknown type; UNAVAILABLE when too many samples are
+// on their way.
+func (s *Endpoints) Test(ctx context.Context, db *pg.DB, org string, actor audit.Actor, endpointID string, t event.Type) (Attempt, error) {
+	if s.Posts == nil {
+		return Attempt{}, fmt.Errorf("test endpoint %s: nobody posts here", endpointID)
+	}
+	data, ok := webhook.Sample(t)
+	if !ok || !event.Known(t) {
+		return Attempt{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"There is no event %.64q. Nothing was sent. GET /openapi.json lists the types under webhooks.", string(t)).On("type")
+	}
+	c := claimed{orgID: org, endpoint: endpointID}
+	err := db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		e, err := s.ByID(ctx, tx, org, endpointID)
+		if err != nil {
+			return err
+		}
+		of, err := targets(ctx, tx, []string{e.ID})
+		if err != nil {
+			return err
+		}
+		c.target, c.eventID, c.until = of[e.ID], id.New("evt", tx.Now), tx.Now.Add(leaseLength)
+		c.body, err = sample(c.eventID, org, t, webhook.At(tx.Now), data)
+		return err
+	})
+	if err != nil {
+		return Attempt{}, err
+	}
+	select {
+	case s.places() <- struct{}{}:
+		defer func() { <-s.places() }()
+	default:
+		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable, "Too many samples are on their way. Nothing was sent. Try again shortly.")
+	}
+	s.Posts.open()
+	o := s.Posts.post(ctx, c)
+	if o.abandoned {
+		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable, "The sample could not be sent in time. Nothing more is sent of it. Try again.")
+	}
+	a := Attempt{
+		EventID: c.eventID, Type: t, Test: true, Number: 1, At: o.at, URL: c.url, Body: c.body,
+		Status: o.status, Response: o.response, Error: o.err,
+	}.whole(int(o.took.Milliseconds()))
+	a.Delivery = a.Outcome()
+	err = db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			INSERT INTO webhook_tests (event_id, org_id, endpoint_id, type, body, url, at, status_code, error, response, duration_ms)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, 0), nullif($9, ''), nullif($10, ''), $11)`,
+			c.eventID, org, endpointID, string(t), c.body, c.url, o.at, o.status, o.err, o.response, o.took.Milliseconds())
+		if err != nil {
+			return fmt.Errorf("log sample %s: %w", c.eventID, err)
+		}
+		return audit.Record(ctx, tx, audit.Entry{
+			OrgID: org, Actor: actor, Action: "webhook_endpoint.tested",
+			ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"eventId": c.eventID, "type": string(t)},
+		})
+	})
+	return a, err
+}
+
+func (s *Endpoints) places() chan struct{} {
+	s.once.Do(func() { s.posting = make(chan struct{}, samplesMax) })
+	return s.posting
+}
+
+// sample prints the body of a sample: an envelope without a sequence.
+func sample(eventID, org string, t event.Type, at webhook.Time, data any) ([]byte, error) {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return nil, fmt.Errorf("print a sample of %s: %w", t, err)
+	}
+	body, err := json.Marshal(webhook.Envelope{
+		ID: eventID, Type: t, Timestamp: at, APIVersion: event.APIVersion, Environment: webhook.Test, OrganizationID: org, Data: raw,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("print a sample of %s: %w", t, err)
+	}
+	return body, nil
+}

@@ -1,0 +1,153 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	rotationPeriod = 24 * time.Hour // how long a secret signs on after it was replaced
+	secretsMax     = 4              // that sign at once; with the installation's keys fewer than a verifier tries
+)
+
+// secretPlace binds a sealed secret to its endpoint and version.
+func secretPlace(org, endpoint string, version int) seal.Place {
+	return seal.Place{Org: org, Kind: "webhook_secret", ID: endpoint, Version: version}
+}
+
+func (s *Endpoints) newSecret(ctx context.Context, tx pg.Tx, org, endpointID string, version int) (seal.Secret, error) {
+	secret := webhook.NewSecret()
+	sealed, err := s.Seal.Seal([]byte(secret), secretPlace(org, endpointID, version))
+	if err != nil {
+		return seal.Secret{}, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO webhook_secrets (endpoint_id, version, org_id, sealed, created_at) VALUES ($1, $2, $3, $4, $5)`,
+		endpointID, version, org, sealed, tx.Now)
+	if err != nil {
+		return seal.Secret{}, fmt.Errorf("write secret %d of endpoint %s: %w", version, endpointID, err)
+	}
+	return seal.NewSecret(secret), nil
+}
+
+// Rotate gives an endpoint a new secret and returns it, once. The one that it replaces
+// signs every message beside it for 24 hours, until the time that is returned, so that a
+// receiver that knows either takes what is sent.
+//
+// A rotation whose answer was lost is repeated: every secret signs on for 24 hours from
+// its own replacement, up to four in all. A fifth within a day is the fault
+// INVALID_STATE, because a secret that a receiver may still rely on would have to go
+// early. NOT_FOUND when there is no such endpoint.
+func (s *Endpoints) Rotate(ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string) (e Endpoint, secret seal.Secret, until time.Time, err error) {
+	if e, err = lockEndpoint(ctx, tx, org, endpointID); err != nil {
+		return e, secret, until, err
+	}
+	var signing, version int
+	var next *time.Time
+	err = tx.QueryRow(ctx, `
+		SELECT count(*) FILTER (WHERE retires_at IS NULL OR retires_at > $3), coalesce(max(version), 0), min(retires_at) FILTER (WHERE retires_at > $3)
+		FROM webhook_secrets WHERE org_id = $1 AND endpoint_id = $2`, org, endpointID, tx.Now).Scan(&signing, &version, &next)
+	if err != nil {
+		return e, secret, until, fmt.Errorf("read the secrets of endpoint %s: %w", endpointID, err)
+	}
+	if signing >= secretsMax {
+		return e, secret, until, fault.New(fault.Conflict, fault.InvalidState,
+			"This endpoint was given %d secrets within a day and all of them still sign. Nothing was written. The next can be made after %s, when the oldest retires.",
+			secretsMax, next.UTC().Format(time.RFC3339)).Beside("currentStatus", e.Status)
+	}
+	until = tx.Now.Add(rotationPeriod)
+	_, err = tx.Exec(ctx, `UPDATE webhook_secrets SET retires_at = $3 WHERE org_id = $1 AND endpoint_id = $2 AND retires_at IS NULL`, org, endpointID, until)
+	if err != nil {
+		return e, secret, until, fmt.Errorf("retire secret %d of endpoint %s: %w", version, endpointID, err)
+	}
+	if secret, err = s.newSecret(ctx, tx, org, endpointID, version+1); err != nil {
+		return e, secret, until, err
+	}
+	err = audit.Record(ctx, tx, audit.Entry{
+		OrgID: org, Actor: actor, Action: "webhook_endpoint.secret_rotated",
+		ResourceKind: "WEBHOOK_ENDPOINT", ResourceID: endpointID, Detail: map[string]any{"version": version + 1, "formerUntil": until},
+	})
+	return e, secret, until, err
+}
+
+// sealedSecret is one that signs now.
+type sealedSecret struct {
+	version int
+	sealed  []byte
+}
+
+// target is where an endpoint's messages go, and what signs them.
+type target struct {
+	url     string
+	secrets []sealedSecret // the present one first
+}
+
+// targets reads, for each endpoint, its URL and the secrets that sign at this moment.
+func targets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]target, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT e.endpoint_id, e.url, coalesce(s.version, 0), s.sealed
+		FROM webhook_endpoints e
+		LEFT JOIN webhook_secrets s ON s.endpoint_id = e.endpoint_id AND (s.retires_at IS NULL OR s.retires_at > $2)
+		WHERE e.endpoint_id = ANY ($1)
+		ORDER BY e.endpoint_id, s.version DESC`, endpoints, tx.Now)
+	if err != nil {
+		return nil, fmt.Errorf("read where deliveries go: %w", err)
+	}
+	defer rows.Close()
+	of := map[string]target{}
+	for rows.Next() {
+		var endpoint string
+		var to target
+		var s sealedSecret
+		if err := rows.Scan(&endpoint, &to.url, &s.version, &s.sealed); err != nil {
+			return nil, fmt.Errorf("read where deliveries go: %w", err)
+		}
+		to.secrets = append(of[endpoint].secrets, s)
+		of[endpoint] = to
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read where deliveries go: %w", err)
+	}
+	return of, nil
+}
+
+type opened struct {
+	sealed []byte
+	key    webhook.Key
+}
+
+type secretName struct {
+	endpoint string
+	version  int
+}
+
+// keys opens what signs a message: the endpoint's secrets, newest first, then the
+// installation's keys.
+func (d *Dispatcher) keys(org, endpoint string, secrets []sealedSecret) ([]webhook.Key, error) {
+	keys := make([]webhook.Key, 0, len(secrets)+1+len(d.FormerKeys))
+	for _, s := range secrets {
+		name := secretName{endpoint, s.version}
+		if known, ok := d.secrets.Load(name); ok && bytes.Equal(known.(opened).sealed, s.sealed) {
+			keys = append(keys, known.(opened).key)
+			continue
+		}
+		plain, err := d.Seal.Unseal(s.sealed, secretPlace(org, endpoint, s.version))
+		if err != nil {
+			return nil, err
+		}
+		key, err := webhook.ParseKey(string(plain))
+		if err != nil {
+			return nil, err
+		}
+		d.secrets.Store(name, opened{s.sealed, key})
+		keys = append(keys, key)
+	}
+	return append(append(keys, d.Key), d.FormerKeys...), nil
+}

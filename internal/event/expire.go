@@ -1,0 +1,77 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Kept is how long the bytes of an event are kept at least. The table refuses less.
+const Kept = 90 * 24 * time.Hour
+
+// Old is an event whose time in the feed may be over.
+type Old struct {
+	ID       string
+	Sequence int64
+}
+
+// Expiring locks the beginning of an organization's feed and reads the events there that
+// are older than Kept, in their sequence and at most limit of them. It stops at the first
+// that is younger, so that a feed has everything behind the number it begins with.
+func Expiring(ctx context.Context, tx pg.Tx, org string, limit int) ([]Old, error) {
+	rows, err := tx.Query(ctx, `
+		WITH place AS MATERIALIZED (
+			SELECT expired FROM event_sequences WHERE org_id = $1 FOR NO KEY UPDATE
+		)
+		SELECT e.event_id, e.sequence, e.created_at
+		FROM place CROSS JOIN LATERAL (
+			SELECT event_id, sequence, created_at FROM events
+			WHERE org_id = $1 AND sequence > place.expired ORDER BY sequence LIMIT $2
+		) e
+		ORDER BY e.sequence`, org, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the oldest events of %s: %w", org, err)
+	}
+	defer rows.Close()
+	var old []Old
+	for rows.Next() {
+		var e Old
+		var at time.Time
+		if err := rows.Scan(&e.ID, &e.Sequence, &at); err != nil {
+			return nil, fmt.Errorf("read the oldest events of %s: %w", org, err)
+		}
+		if !at.Before(tx.Now.Add(-Kept)) {
+			break
+		}
+		old = append(old, e)
+	}
+	rows.Close()
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read the oldest events of %s: %w", org, err)
+	}
+	return old, nil
+}
+
+// Expire takes the bytes of events that Expiring gave, from the first of them on without
+// leaving one out. Their rows stay: that they happened, in which order and under which
+// number, is checked for ever.
+func Expire(ctx context.Context, tx pg.Tx, org string, old []Old) error {
+	if len(old) == 0 {
+		return nil
+	}
+	ids := make([]string, len(old))
+	for i, e := range old {
+		ids[i] = e.ID
+	}
+	b := &pgx.Batch{}
+	b.Queue(`UPDATE events SET data = '', body = '', expired_at = $2 WHERE event_id = ANY ($1)`, ids, tx.Now)
+	b.Queue(`UPDATE event_sequences SET expired = $2 WHERE org_id = $1 AND expired < $2`, org, old[len(old)-1].Sequence)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("take the bytes of %d events of %s: %w", len(old), org, err)
+	}
+	return nil
+}

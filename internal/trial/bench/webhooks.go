@@ -1,0 +1,310 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/textproto"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/local"
+	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	deliveriesTarget = 5000 // a second
+	deliveriesStock  = 9000 // events written ahead for each second that is measured
+	calmRate         = 200  // events a second while the way from commit to receiver is timed
+	calmLanes        = 8
+)
+
+// hooks is a receiver that does as little as one can, with an organization's endpoint
+// that leads to it and what carries events there, as the service wires it.
+type hooks struct {
+	w          *world
+	org        string
+	listener   net.Listener
+	sequencer  *event.Sequencer
+	dispatcher *delivery.Dispatcher
+	received   atomic.Int64
+	arrived    atomic.Pointer[func(eventID string)]
+	conns      sync.Map
+}
+
+// newHooks makes an organization of its own, so that figures do not share a feed.
+func newHooks(ctx context.Context, w *world) (h *hooks, err error) {
+	h = &hooks{w: w}
+	if h.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			conn, err := h.listener.Accept()
+			if err != nil {
+				return
+			}
+			h.conns.Store(conn, nil)
+			go h.receive(conn)
+		}
+	}()
+	made, _, err := org.Create(ctx, w.db, "webhooks")
+	if err != nil {
+		return nil, err
+	}
+	h.org = made.ID
+	file := filepath.Join(w.dir, h.org)
+	if err := seal.Create(file); err != nil {
+		return nil, err
+	}
+	sealed, err := seal.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	key, err := delivery.OpenOrCreateKey(file + ".key")
+	if err != nil {
+		return nil, err
+	}
+	silent := slog.New(slog.DiscardHandler)
+	h.dispatcher = &delivery.Dispatcher{DB: w.db, Seal: sealed, Key: key, Development: true, Log: silent}
+	h.sequencer = &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: delivery.Fan{}, Log: silent}
+	endpoints := &delivery.Endpoints{Seal: sealed, Development: true}
+	return h, w.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
+		_, _, err := endpoints.Create(ctx, tx, h.org, audit.APIKey(h.org), delivery.New{URL: "http://" + h.listener.Addr().String() + "/hooks"})
+		return err
+	})
+}
+
+func (h *hooks) close() {
+	_ = h.listener.Close()
+	h.conns.Range(func(conn, _ any) bool { _ = conn.(net.Conn).Close(); return true })
+}
+
+// receive answers 204 to whatever comes.
+func (h *hooks) receive(conn net.Conn) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	heads := textproto.NewReader(in)
+	for {
+		if _, err := heads.ReadLine(); err != nil {
+			return
+		}
+		length, id := 0, ""
+		for {
+			line, err := heads.ReadLine()
+			if err != nil {
+				return
+			}
+			if line == "" {
+				break
+			}
+			if value, ok := cutFold(line, "content-length: "); ok {
+				if length, err = strconv.Atoi(value); err != nil {
+					return
+				}
+			} else if value, ok := cutFold(line, "webhook-id: "); ok {
+				id = value
+			}
+		}
+		if _, err := in.Discard(length); err != nil {
+			return
+		}
+		h.received.Add(1)
+		if f := h.arrived.Load(); f != nil {
+			(*f)(id)
+		}
+		if _, err := conn.Write([]byte("HTTP/1.1 204 No Content\r\n\r\n")); err != nil {
+			return
+		}
+	}
+}
+
+// stock writes events as Record does, at once; a body has about 1.5 kB, as a deposit's.
+func (h *hooks) stock(ctx context.Context, n int) error {
+	for i := 0; i < n; i += 10_000 {
+		err := h.w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, `
+				INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at)
+				SELECT 'evt_' || right($1, 10) || lpad(n::text, 16, '0'), $1, 'CUSTOMER_DEPOSIT', 'deposit', 'dep_' || right($1, 10) || n, 1,
+				       convert_to('{"note":"' || repeat('x', 1300) || '"}', 'UTF8'), $4
+				FROM generate_series($2::int, $3::int) n`, h.org, i, min(i+10_000, n)-1, tx.Now)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return h.w.super(ctx, local.Database, `ANALYZE`)
+}
+
+// webhooks is the way of an event from its commit to a receiver on loopback.
+func webhooks(ctx context.Context, w *world) error {
+	if err := webhooksFast(ctx, w); err != nil {
+		return err
+	}
+	return webhooksCalm(ctx, w)
+}
+
+// webhooksFast has more events waiting than can be sent.
+func webhooksFast(ctx context.Context, w *world) error {
+	h, err := newHooks(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	stock := int((w.long + w.long/warmUp).Seconds() * deliveriesStock)
+	if err := h.stock(ctx, stock); err != nil {
+		return err
+	}
+
+	before, began := w.spentBy(), time.Now()
+	for n := 1; n > 0; {
+		if n, err = h.sequencer.Step(ctx); err != nil {
+			return err
+		}
+	}
+	took, work := time.Since(began), w.spentBy().since(before)
+	n := perSecond(stock, took)
+	w.table.add(row{
+		figure:   "Webhooks, events numbered, each with its delivery",
+		here:     fmt.Sprintf("%.0f/s", n),
+		compared: fmt.Sprintf("%s; CPU each: %s here, %s in the database", times(n, w.table.tpcb8, "pgbench at 8 clients"), short(work.ours/time.Duration(stock)), short(work.database/time.Duration(stock))),
+		target:   reached(n >= deliveriesTarget, "5,000/s"),
+	})
+
+	running, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- h.dispatcher.Run(running) }()
+	wait(ctx, w.long/warmUp)
+	before, began = w.spentBy(), time.Now()
+	first := h.received.Load()
+	wait(ctx, w.long)
+	sent := h.received.Load() - first
+	took, work = time.Since(began), w.spentBy().since(before)
+	stop()
+	if err := errors.Join(<-done, ctx.Err()); err != nil {
+		return err
+	}
+	var attempts int64
+	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SELECT count(*) FROM delivery_attempts WHERE org_id = $1`, h.org).Scan(&attempts)
+	})
+	if err != nil {
+		return err
+	}
+	if all := h.received.Load(); attempts != all {
+		return fmt.Errorf("%d posts arrived and %d attempts are recorded", all, attempts)
+	}
+	n = perSecond(int(sent), took)
+	each := time.Duration(max(1, sent))
+	w.table.add(row{
+		figure: "Webhooks, signed and posted to a receiver that answers at once, every attempt recorded",
+		here:   fmt.Sprintf("%.0f/s", n),
+		compared: fmt.Sprintf("%s; %s; CPU each: %s here, receiver included, %s in the database", times(n, w.table.tpcb8, "pgbench at 8 clients"),
+			times(n, w.table.bare, "the bare writer"), short(work.ours/each), short(work.database/each)),
+		target: reached(n >= deliveriesTarget, "5,000/s"),
+	})
+	return nil
+}
+
+// webhooksCalm times events that have nothing before them.
+func webhooksCalm(ctx context.Context, w *world) error {
+	h, err := newHooks(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	var mu sync.Mutex
+	committed, arrived := map[string]time.Time{}, map[string]time.Time{}
+	arrive := func(id string) {
+		now := time.Now()
+		mu.Lock()
+		defer mu.Unlock()
+		if _, again := arrived[id]; !again {
+			arrived[id] = now
+		}
+	}
+	h.arrived.Store(&arrive)
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 2)
+	go func() { done <- h.sequencer.Run(running) }()
+	go func() { done <- h.dispatcher.Run(running) }()
+
+	var lanes sync.WaitGroup
+	errs := make([]error, calmLanes)
+	for lane := range calmLanes {
+		lanes.Go(func() {
+			tick := time.NewTicker(time.Second * calmLanes / calmRate)
+			defer tick.Stop()
+			for end := time.Now().Add(w.long); time.Now().Before(end); {
+				select {
+				case <-ctx.Done():
+					errs[lane] = ctx.Err()
+					return
+				case <-tick.C:
+				}
+				var id string
+				errs[lane] = w.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) (err error) {
+					id, err = event.Record(ctx, tx, event.Event{
+						OrgID: h.org, Type: event.CustomerDeposit, ResourceKind: "deposit", ResourceID: fmt.Sprint("dep_calm_", lane, "_", tx.Now.UnixMicro()),
+						Data: webhook.Deposit{DepositID: "dep_calm", Amount: "5000000"},
+					})
+					return err
+				})
+				if errs[lane] != nil {
+					return
+				}
+				now := time.Now()
+				mu.Lock()
+				committed[id] = now
+				mu.Unlock()
+			}
+		})
+	}
+	lanes.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for range 100 { // ten seconds for the last of them
+		mu.Lock()
+		rest := len(committed) - len(arrived)
+		mu.Unlock()
+		if rest == 0 {
+			break
+		}
+		wait(ctx, 100*time.Millisecond)
+	}
+	stop()
+	if err := errors.Join(<-done, <-done); err != nil {
+		return err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	var took spent
+	for id, at := range committed {
+		there, ok := arrived[id]
+		if !ok {
+			return fmt.Errorf("event %s was committed and never arrived", id)
+		}
+		took = append(took, max(0, there.Sub(at))) // it may arrive before its writer is told of the commit
+	}
+	w.table.add(row{
+		figure: fmt.Sprintf("Webhooks, from the commit of an event to its arrival, %d events a second", calmRate),
+		here:   fmt.Sprintf("p50 %s, p99 %s", short(took.part(0.5)), short(took.part(0.99))),
+		target: reached(took.part(0.99) < time.Second, "p99 under 1 s"),
+	})
+	return nil
+}

@@ -1,0 +1,164 @@
+package webhook
+
+import "time"
+
+// Sample is the data of a realistic event of that type, as POST
+// /webhook-endpoints/{id}/test sends it: an object of this package, whose names and
+// amounts are made up and which tells of nothing that happened. ok is false for a type
+// that this version does not know. Use it to try a receiver without a service.
+func Sample(t Type) (data any, ok bool) {
+	switch t {
+	case CustomerDeposit:
+		return sampleDeposit(), true
+	case CustomerDepositApproved:
+		d := sampleDeposit()
+		d.IsFlagged, d.RiskOfFunds, d.FlagReason = true, text("HIGH"), sampleReason()
+		d.Resolution = sampleResolution("APPROVED", nil, nil)
+		return d, true
+	case CustomerDepositRejected:
+		d := sampleDeposit()
+		d.Status, d.CreditedAt, d.IsFlagged, d.RiskOfFunds, d.FlagReason = "REJECTED", nil, true, text("SEVERE"), sampleReason()
+		d.Resolution = sampleResolution("REJECTED", text(sampleStranger), text(sampleReturn))
+		return d, true
+	case CustomerDepositRedirected:
+		d := sampleDeposit()
+		d.Status, d.CreditedAt, d.IsFlagged, d.RiskOfFunds, d.FlagReason = "REDIRECTED", nil, true, text("SEVERE"), sampleReason()
+		d.Resolution = sampleResolution("REDIRECTED", text(sampleStranger), text(sampleReturn))
+		d.Resolution.DecidedBy.Type = "OPERATOR"
+		return d, true
+	case CustomerDepositReversed:
+		d := sampleDeposit()
+		d.Status, d.ChainStatus = "REVERSED", "REORGED"
+		d.Reversal = &Reversal{ReversedAt: later(3600), TakenBack: "4000000", Loss: "1000000"}
+		return d, true
+	case OrganizationDeposit:
+		return ownDeposit(sampleDeposit()), true
+	case OrganizationDepositReversed:
+		d := ownDeposit(sampleDeposit())
+		d.Status, d.ChainStatus = "REVERSED", "REORGED"
+		d.Reversal = &Reversal{ReversedAt: later(3600), TakenBack: "5000000", Loss: "0"}
+		return d, true
+	case CustomerWithdrawAwaitingApproval:
+		return sampleWithdrawal("AWAITING_APPROVAL"), true
+	case CustomerWithdrawBlocked:
+		w := sampleWithdrawal("BLOCKED")
+		w.Screening = WithdrawalScreening{Status: "BLOCKED", Severity: text("SEVERE"), Provider: text("TRM")}
+		return w, true
+	case CustomerWithdrawApproved:
+		return sampleWithdrawal("PROCESSING"), true
+	case CustomerWithdrawRejected:
+		w := sampleWithdrawal("REJECTED")
+		w.RejectedReason = text("The customer asked for another address.")
+		return w, true
+	case CustomerWithdrawCancelled:
+		return sampleWithdrawal("CANCELLED"), true
+	case CustomerWithdraw:
+		return sampleWithdrawal("BROADCAST"), true
+	case CustomerWithdrawFailed:
+		w := sampleWithdrawal("FAILED")
+		w.FailureReason = text("REVERTED")
+		return w, true
+	case CustomerWithdrawCompleted:
+		return sampleWithdrawal("COMPLETED"), true
+	case CustomerSwapFailed:
+		return sampleSwap(), true
+	case TransferCompleted:
+		return Transfer{
+			TransferID: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: "charge-991", MintID: 1, Mint: sampleUSDC(),
+			Amount: "5000000", AmountDecimal: "5", From: Party{CustomerID: text("user_42")}, To: Party{Product: text("CUSTODIAL")},
+			Reference: text("order-77"), Metadata: Metadata{"plan": "yearly"}, CreatedAt: later(0),
+		}, true
+	}
+	return nil, false
+}
+
+const (
+	sampleCustomer = "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"
+	sampleStranger = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	sampleHash     = "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b"
+	sampleReturn   = "0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"
+)
+
+func text(s string) *string { return &s }
+
+// later is a moment that long after the sample began, in seconds.
+func later(seconds int) Time {
+	return At(time.Date(2026, time.January, 31, 12, 0, seconds, 0, time.UTC))
+}
+
+func moment(seconds int) *Time {
+	t := later(seconds)
+	return &t
+}
+
+func sampleUSDC() Mint {
+	return Mint{ID: 1, Symbol: "USDC", Name: "USD Coin", Chain: "ETHEREUM", Decimals: 6, ContractAddress: text("0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48")}
+}
+
+func sampleDeposit() Deposit {
+	mint, mintID, index, block, score := sampleUSDC(), 1, int64(3), int64(24356789), 12
+	return Deposit{
+		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: text("user_42"), CustomerEmail: text("a@example.com"),
+		MintID: &mintID, Mint: &mint, Chain: "ETHEREUM", Amount: "5000000", AmountDecimal: text("5"), USDValue: text("5.00"),
+		Address: sampleCustomer, FromAddresses: List[string]{sampleStranger}, TxHash: sampleHash, LogIndex: &index, BlockNumber: &block,
+		Confirmations: 66, ConfirmationsRequired: 64, Source: "EXTERNAL", Status: "CREDITED", ChainStatus: "FINALIZED",
+		Screening:  Screening{Status: "PASSED", Provider: text("CHAINALYSIS"), Severity: text("LOW"), Score: &score, ScreenedAt: moment(901)},
+		DetectedAt: moment(0), ConfirmedAt: moment(900), CreditedAt: moment(902), CreatedAt: later(0),
+	}
+}
+
+// ownDeposit makes a customer's deposit one of the organization's own.
+func ownDeposit(d Deposit) Deposit {
+	d.CustomerID, d.CustomerEmail, d.Product = nil, nil, text("CUSTODIAL")
+	return d
+}
+
+func sampleReason() *FlagReason {
+	score := 98
+	return &FlagReason{Code: "SEVERITY_ABOVE_THRESHOLD", Score: &score, Severity: text("SEVERE"), Entity: text("a mixer"), Categories: List[string]{"MIXING"}, Provider: text("TRM")}
+}
+
+func sampleResolution(decision string, to, hash *string) *Resolution {
+	r := &Resolution{
+		Decision: decision, Note: text("Looked at by two people."), DecidedAt: later(5000), ToAddress: to, TxHash: hash, Amount: text("5000000"),
+		DecidedBy: Actor{Type: "USER", ID: "usr_01J9ZW3M8Q4S5T6V7W8X9YZABC", Name: text("Ada")},
+	}
+	if hash != nil {
+		r.NetworkFee = text("64702087361451")
+	}
+	return r
+}
+
+func sampleWithdrawal(status string) Withdrawal {
+	native := 7
+	w := Withdrawal{
+		WithdrawalID: "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: text("payout-991"), CustomerID: "user_42", MintID: 1, Mint: sampleUSDC(),
+		Amount: "5000000", AmountDecimal: "5", USDValue: text("5.00"), ToAddress: sampleStranger, NetworkFeeMintID: &native, FeeMode: "ORGANIZATION",
+		Status: status, ChainStatus: "NONE", RequiresApproval: true, ApprovalReasons: List[string]{"USD_THRESHOLD"}, Approvals: Approvals{Required: 1},
+		Screening: WithdrawalScreening{Status: "NOT_CONFIGURED"}, Reference: text("order-77"), Metadata: Metadata{"run": "2026-01"}, CreatedAt: later(0),
+	}
+	switch status {
+	case "PROCESSING":
+		w.Approvals.Received, w.ApprovedAt = 1, moment(60)
+	case "BROADCAST":
+		w.Approvals.Received, w.ApprovedAt, w.BroadcastAt, w.TxHash, w.ChainStatus = 1, moment(60), moment(62), text(sampleHash), "PENDING"
+	case "COMPLETED", "FAILED":
+		w.Approvals.Received, w.ApprovedAt, w.BroadcastAt, w.TxHash, w.ChainStatus = 1, moment(60), moment(62), text(sampleHash), "FINALIZED"
+		w.CompletedAt, w.NetworkFee = moment(960), text("64702087361451")
+	}
+	if status == "FAILED" {
+		w.ChainStatus = "REVERTED"
+	}
+	return w
+}
+
+func sampleSwap() SwapFailed {
+	from := Mint{ID: 7, Symbol: "ETH", Name: "Ether", Chain: "ETHEREUM", Decimals: 18}
+	return SwapFailed{
+		CustomerID: "user_42",
+		Swap: SwapSummary{
+			CustomerSwapID: "cs_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: "swap-7781", FromMint: from, ToMint: sampleUSDC(),
+			AmountIn: "1000000000000000", EstimatedAmountOut: "3149250", OriginTxHash: text(sampleHash), CreatedAt: later(0),
+		},
+	}
+}
