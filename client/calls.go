@@ -129,6 +129,78 @@ type CustomerPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
+// DeliveryAttempt: One attempt to deliver an event to an endpoint.
+type DeliveryAttempt struct {
+	// 1, 2, …: how often this event was sent to this endpoint.
+	Attempt int `json:"attempt"`
+	// When the attempt was made.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// What became of the event at this endpoint: PENDING while it is tried, DELIVERED,
+	// FAILED after the whole schedule, or CANCELLED with its endpoint.
+	DeliveryStatus string `json:"deliveryStatus"`
+	// How long it took, in milliseconds.
+	DurationMs int `json:"durationMs"`
+	// In plain words why it failed; null when it was delivered.
+	Error *string `json:"error"`
+	// The event.
+	EventID string `json:"eventId"`
+	// When it is tried again at the earliest; null when it is not, or when there was a
+	// later attempt.
+	NextAttemptAt *webhook.Time `json:"nextAttemptAt"`
+	// What was sent.
+	Request DeliveryRequest `json:"request"`
+	// What came back; null when nothing did.
+	Response *DeliveryResponse `json:"response"`
+	// DELIVERED, or FAILED with the error.
+	Status string `json:"status"`
+	// Whether it was a sample that was asked for.
+	Test bool `json:"test"`
+	// What the event tells.
+	Type string `json:"type"`
+}
+
+// The values of DeliveryAttempt.DeliveryStatus.
+const (
+	DeliveryAttemptDeliveryStatusPending   = "PENDING"
+	DeliveryAttemptDeliveryStatusDelivered = "DELIVERED"
+	DeliveryAttemptDeliveryStatusFailed    = "FAILED"
+	DeliveryAttemptDeliveryStatusCancelled = "CANCELLED"
+)
+
+// The values of DeliveryAttempt.Status.
+const (
+	DeliveryAttemptStatusDelivered = "DELIVERED"
+	DeliveryAttemptStatusFailed    = "FAILED"
+)
+
+// DeliveryAttemptPage: A page of attempts.
+type DeliveryAttemptPage struct {
+	// The items, in order.
+	Data []DeliveryAttempt `json:"data"`
+	// Whether something follows.
+	HasMore bool `json:"hasMore"`
+	// What to give as cursor for the next page; null at the end.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// DeliveryRequest: What was sent.
+type DeliveryRequest struct {
+	// The body, byte for byte; null once the event is older than 90 days.
+	Body *string `json:"body"`
+	// The headers, without webhook-signature.
+	Headers map[string]string `json:"headers"`
+	// Where it was sent.
+	URL string `json:"url"`
+}
+
+// DeliveryResponse: What came back.
+type DeliveryResponse struct {
+	// The first 1024 bytes, as text.
+	Body string `json:"body"`
+	// The HTTP status.
+	StatusCode int `json:"statusCode"`
+}
+
 // The values of Deposit.ChainStatus.
 const (
 	DepositChainStatusPending   = "PENDING"
@@ -218,6 +290,11 @@ type Endpoint struct {
 	// Which events it receives. Empty means the seven events of the interface and no
 	// extension.
 	Events []string `json:"events"`
+	// The first of the failed attempts since one succeeded; null when the last succeeded.
+	// After five days of nothing else the endpoint is DISABLED_BY_FAILURE.
+	FailingSince *webhook.Time `json:"failingSince"`
+	// What leaves out events.
+	Filters Filters `json:"filters"`
 	// ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE.
 	Status string `json:"status"`
 	// When it last changed.
@@ -233,6 +310,30 @@ const (
 	EndpointStatusDisabledGone      = "DISABLED_GONE"
 	EndpointStatusDisabledByFailure = "DISABLED_BY_FAILURE"
 )
+
+// EndpointChange: Changes a webhook endpoint; what is left out stays.
+type EndpointChange struct {
+	// For people.
+	Description *string `json:"description,omitzero"`
+	// Which events it receives. Empty for the seven events of the interface and no
+	// extension.
+	Events []string `json:"events,omitzero"`
+	// What leaves out events.
+	Filters *EndpointFilters `json:"filters,omitzero"`
+	// ENABLED or PAUSED.
+	Status *string `json:"status,omitzero"`
+	// Where events are posted from now on: HTTPS, and no address inside a private network.
+	URL *string `json:"url,omitzero"`
+}
+
+// EndpointFilters: Leaves out events. What is not given leaves out nothing.
+type EndpointFilters struct {
+	// Only events of this chain.
+	Chain *string `json:"chain,omitzero"`
+	// Only events that concern this customer, compared byte for byte; of a transfer those
+	// that the customer pays.
+	CustomerID *string `json:"customerId,omitzero"`
+}
 
 // EndpointPage: A page of webhook endpoints.
 type EndpointPage struct {
@@ -251,6 +352,8 @@ type EndpointRequest struct {
 	// Which events it receives. Leave it out, or empty, for the seven events of the
 	// interface and no extension.
 	Events []string `json:"events,omitzero"`
+	// What leaves out events.
+	Filters *EndpointFilters `json:"filters,omitzero"`
 	// Where events are posted: HTTPS, and no address inside a private network.
 	URL string `json:"url"`
 }
@@ -268,6 +371,11 @@ type EndpointWithSecret struct {
 	// Which events it receives. Empty means the seven events of the interface and no
 	// extension.
 	Events []string `json:"events"`
+	// The first of the failed attempts since one succeeded; null when the last succeeded.
+	// After five days of nothing else the endpoint is DISABLED_BY_FAILURE.
+	FailingSince *webhook.Time `json:"failingSince"`
+	// What leaves out events.
+	Filters Filters `json:"filters"`
 	// Verifies the v1 signatures. Shown this once; keep it.
 	Secret string `json:"secret"`
 	// ENABLED.
@@ -344,6 +452,15 @@ type EnvelopePage struct {
 	HasMore bool `json:"hasMore"`
 	// What to give as after for the next page; null at the end.
 	NextCursor *string `json:"nextCursor"`
+}
+
+// Filters: Leave out events.
+type Filters struct {
+	// Only events of this chain; null: all.
+	Chain *string `json:"chain"`
+	// Only events that concern this customer, of a transfer those that the customer pays;
+	// null: all.
+	CustomerID *string `json:"customerId"`
 }
 
 // Mint: A token on a chain.
@@ -492,6 +609,66 @@ type ProductDepositRequest struct {
 	Product string `json:"product"`
 }
 
+// RecoverRequest: Asks for what an endpoint missed.
+type RecoverRequest struct {
+	// true, the default: only what was never delivered there. false: everything once more.
+	OnlyFailed bool `json:"onlyFailed,omitzero"`
+	// Events of this time and later, by when the change happened.
+	Since webhook.Time `json:"since"`
+	// And before this time; up to now when it is left out.
+	Until webhook.Time `json:"until,omitzero"`
+}
+
+// ResendRequest: Asks for an event to be sent again.
+type ResendRequest struct {
+	// Only to this endpoint. Leave it out for every one that wants the event.
+	EndpointID string `json:"endpointId,omitzero"`
+}
+
+// RotatedSecret: An endpoint with a new secret, which is shown this once.
+type RotatedSecret struct {
+	// The date of the version that payloads follow.
+	APIVersion string `json:"apiVersion"`
+	// When it was made.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// For people.
+	Description string `json:"description"`
+	// The webhook endpoint.
+	EndpointID string `json:"endpointId"`
+	// Which events it receives. Empty means the seven events of the interface and no
+	// extension.
+	Events []string `json:"events"`
+	// The first of the failed attempts since one succeeded; null when the last succeeded.
+	// After five days of nothing else the endpoint is DISABLED_BY_FAILURE.
+	FailingSince *webhook.Time `json:"failingSince"`
+	// What leaves out events.
+	Filters Filters `json:"filters"`
+	// Until when the former secret signs beside the new one.
+	FormerSecretUntil webhook.Time `json:"formerSecretUntil"`
+	// Verifies the v1 signatures. Shown this once; keep it.
+	Secret string `json:"secret"`
+	// ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE.
+	Status string `json:"status"`
+	// When it last changed.
+	UpdatedAt webhook.Time `json:"updatedAt"`
+	// Where events are posted: HTTPS, and no address inside a private network.
+	URL string `json:"url"`
+}
+
+// The values of RotatedSecret.Status.
+const (
+	RotatedSecretStatusEnabled           = "ENABLED"
+	RotatedSecretStatusPaused            = "PAUSED"
+	RotatedSecretStatusDisabledGone      = "DISABLED_GONE"
+	RotatedSecretStatusDisabledByFailure = "DISABLED_BY_FAILURE"
+)
+
+// TestRequest: Asks for a sample.
+type TestRequest struct {
+	// Which event.
+	Type string `json:"type"`
+}
+
 // TransferPage: A page of transfers.
 type TransferPage struct {
 	// The items, in order.
@@ -534,6 +711,52 @@ type TransferRequest struct {
 	// Reads amount as whole tokens.
 	UseDecimal bool `json:"useDecimal,omitzero"`
 }
+
+// WebhookJob: What was asked to be sent again, and how far it has come.
+type WebhookJob struct {
+	// When everything had been made due.
+	CompletedAt *webhook.Time `json:"completedAt"`
+	// When it was made.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// Of those queued, delivered since.
+	Delivered int `json:"delivered"`
+	// The endpoint; null for every one that wants the event.
+	EndpointID *string `json:"endpointId"`
+	// Of a RESEND: the event.
+	EventID *string `json:"eventId"`
+	// Events that were looked at and that the endpoint wants.
+	Examined int `json:"examined"`
+	// Of those queued, failed after the whole schedule, or cancelled with their endpoint.
+	Failed int `json:"failed"`
+	// The job.
+	JobID string `json:"jobId"`
+	// RESEND or RECOVER.
+	Kind string `json:"kind"`
+	// Whether only what was never delivered is sent.
+	OnlyFailed bool `json:"onlyFailed"`
+	// Of those queued, not ended yet. One that a later job queued again is counted there.
+	Pending int `json:"pending"`
+	// Of them, made due. The others are on their way already, or were delivered.
+	Queued int `json:"queued"`
+	// Of a RECOVER: events of this time and later.
+	Since *webhook.Time `json:"since"`
+	// COMPLETED when everything has been made due.
+	Status string `json:"status"`
+	// Of a RECOVER: and before this time; null for no end.
+	Until *webhook.Time `json:"until"`
+}
+
+// The values of WebhookJob.Kind.
+const (
+	WebhookJobKindResend  = "RESEND"
+	WebhookJobKindRecover = "RECOVER"
+)
+
+// The values of WebhookJob.Status.
+const (
+	WebhookJobStatusRunning   = "RUNNING"
+	WebhookJobStatusCompleted = "COMPLETED"
+)
 
 // WebhookKeys: The public keys that sign webhooks.
 type WebhookKeys struct {
@@ -1098,7 +1321,8 @@ func (c *Client) Transfers(ctx context.Context, p ListTransfersParams, opts ...C
 // CreateWebhookEndpoint: Register a webhook endpoint. Events are sent to this URL from
 // now on, signed with a secret that is shown in this answer and never again. Without
 // events it receives the seven events of the interface; extension events are sent only
-// where they are named. At most 10 endpoints.
+// where they are named. With filters only what concerns that customer, or happened on
+// that chain, is sent. At most 10 endpoints.
 //
 // POST /webhook-endpoints. It is sent once.
 func (c *Client) CreateWebhookEndpoint(ctx context.Context, body EndpointRequest, opts ...CallOption) (out EndpointWithSecret, err error) {
@@ -1133,6 +1357,21 @@ func (c *Client) GetWebhookEndpoint(ctx context.Context, endpointID string, opts
 	return out, err
 }
 
+// GetWebhookJob: Read how far a resend or recovery has come. It is COMPLETED when
+// everything has been made due; pending, delivered and failed tell what came of it
+// since.
+//
+// GET /webhook-jobs/{jobId}. It is repeated when no answer comes.
+func (c *Client) GetWebhookJob(ctx context.Context, jobID string, opts ...CallOption) (out WebhookJob, err error) {
+	jobIDPart, err := segment("jobId", jobID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/webhook-jobs/" + jobIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
 // ListEventsParams are the parameters of ListEvents. What is zero is not sent.
 type ListEventsParams struct {
 	// The last sequence that you have; 0, unless given, starts at the first.
@@ -1146,9 +1385,10 @@ type ListEventsParams struct {
 }
 
 // ListEvents: Read the event feed. The bodies that webhooks carry, byte for byte, in
-// sequence from after on. Without types it has every event and the sequences have no
-// gap, so that a consumer can prove that it missed nothing. Continue with the last
-// sequence you have seen.
+// sequence from after on, for 90 days. Without types it has every event and the
+// sequences have no gap, so that a consumer can prove that it missed nothing; a first
+// sequence above after + 1 tells that something older has left the feed. Continue with
+// the last sequence you have seen.
 //
 // GET /events. It is repeated when no answer comes.
 func (c *Client) ListEvents(ctx context.Context, p ListEventsParams, opts ...CallOption) (out EnvelopePage, err error) {
@@ -1168,6 +1408,58 @@ func (c *Client) Events(ctx context.Context, p ListEventsParams, opts ...CallOpt
 	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Envelope, *string, error) {
 		p.Cursor = cursor
 		page, err := c.ListEvents(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListWebhookDeliveriesParams are the parameters of ListWebhookDeliveries. What is zero is not sent.
+type ListWebhookDeliveriesParams struct {
+	// Only attempts with this outcome.
+	Status string
+	// Only attempts to send this event.
+	EventID string
+	// Only attempts to send events of this type.
+	Type string
+	// Only attempts made at this time or later.
+	Since time.Time
+	// By time of creation: newest first (desc, unless given) or oldest first.
+	Order string
+	// How many items a page has; 50 unless given.
+	Limit int
+	// Where to continue: the nextCursor of the page before, with the same filters and
+	// order.
+	Cursor string
+}
+
+// ListWebhookDeliveries: Read what was sent to a webhook endpoint. Every attempt with
+// its request, without the signature, and what came back: the status and the first
+// 1024 bytes. Attempts are kept for 30 days.
+//
+// GET /webhook-endpoints/{endpointId}/deliveries. It is repeated when no answer comes.
+func (c *Client) ListWebhookDeliveries(ctx context.Context, endpointID string, p ListWebhookDeliveriesParams, opts ...CallOption) (out DeliveryAttemptPage, err error) {
+	endpointIDPart, err := segment("endpointId", endpointID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/webhook-endpoints/" + endpointIDPart + "/deliveries", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.text("eventId", p.EventID)
+	q.text("type", p.Type)
+	q.time("since", p.Since)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// WebhookDeliveries: every item of ListWebhookDeliveries, page after page.
+func (c *Client) WebhookDeliveries(ctx context.Context, endpointID string, p ListWebhookDeliveriesParams, opts ...CallOption) iter.Seq2[DeliveryAttempt, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]DeliveryAttempt, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListWebhookDeliveries(ctx, endpointID, p, opts...)
 		return page.Data, page.NextCursor, err
 	})
 }
@@ -1213,6 +1505,93 @@ func (c *Client) WebhookEndpoints(ctx context.Context, p ListWebhookEndpointsPar
 // GET /.well-known/webhook-keys. It is repeated when no answer comes.
 func (c *Client) ListWebhookKeys(ctx context.Context, opts ...CallOption) (out WebhookKeys, err error) {
 	k := call{method: "GET", path: "/.well-known/webhook-keys", repeat: always, open: true}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// RecoverWebhookEndpoint: Send a webhook endpoint what it missed. Makes the events
+// since that time due again, in their order: with onlyFailed, which is the default,
+// those that were never delivered there, also because the endpoint was disabled or did
+// not exist; without it all of them once more. What the endpoint wants is decided by
+// its events and filters as they are now. The job runs behind the answer; the same
+// request within ten minutes answers the same job, and one recovery of an endpoint
+// runs at a time.
+//
+// POST /webhook-endpoints/{endpointId}/recover. It is sent once.
+func (c *Client) RecoverWebhookEndpoint(ctx context.Context, endpointID string, body RecoverRequest, opts ...CallOption) (out WebhookJob, err error) {
+	endpointIDPart, err := segment("endpointId", endpointID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/webhook-endpoints/" + endpointIDPart + "/recover", repeat: never, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ResendEvent: Send an event again. Sends the same bytes under the same webhook-id
+// again: to the endpoint that is named, or to every one that wants the event. The same
+// request within five seconds answers the same job, and what is on its way is not sent
+// twice.
+//
+// POST /events/{eventId}/resend. It is sent once.
+func (c *Client) ResendEvent(ctx context.Context, eventID string, body ResendRequest, opts ...CallOption) (out WebhookJob, err error) {
+	eventIDPart, err := segment("eventId", eventID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/events/" + eventIDPart + "/resend", repeat: never, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// RotateWebhookSecret: Give a webhook endpoint a new secret. The new secret is shown
+// in this answer and never again. Every message carries a v1 signature by it from now
+// on, and beside it one by the former secret for 24 hours: replace it at your receiver
+// meanwhile. If the answer is lost, ask again: every secret signs on for 24 hours from
+// its own replacement, at most 4 at once.
+//
+// POST /webhook-endpoints/{endpointId}/rotate-secret. It is sent once.
+func (c *Client) RotateWebhookSecret(ctx context.Context, endpointID string, opts ...CallOption) (out RotatedSecret, err error) {
+	endpointIDPart, err := segment("endpointId", endpointID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/webhook-endpoints/" + endpointIDPart + "/rotate-secret", repeat: never}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// TestWebhookEndpoint: Send a sample to a webhook endpoint. Posts a realistic sample
+// of that type to this endpoint alone, also while it is paused or disabled, and
+// answers what came back within 15 seconds. The sample has environment TEST, no
+// sequence, and tells of nothing that happened. It is not tried again, does not count
+// for or against the endpoint, and stands in the log.
+//
+// POST /webhook-endpoints/{endpointId}/test. It is sent once.
+func (c *Client) TestWebhookEndpoint(ctx context.Context, endpointID string, body TestRequest, opts ...CallOption) (out DeliveryAttempt, err error) {
+	endpointIDPart, err := segment("endpointId", endpointID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/webhook-endpoints/" + endpointIDPart + "/test", repeat: never, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// UpdateWebhookEndpoint: Change a webhook endpoint. Changes what is given and nothing
+// else; filters are replaced as a whole, and {} takes them away. While PAUSED its
+// deliveries wait. With ENABLED, which also brings a disabled endpoint back, and with
+// another url, everything that waits is due at once, in the order of each resource and
+// with the whole schedule before it. Other events and filters decide about what
+// happens from now on; what waits is still sent.
+//
+// PATCH /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+func (c *Client) UpdateWebhookEndpoint(ctx context.Context, endpointID string, body EndpointChange, opts ...CallOption) (out Endpoint, err error) {
+	endpointIDPart, err := segment("endpointId", endpointID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "PATCH", path: "/webhook-endpoints/" + endpointIDPart, repeat: always, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }

@@ -110,6 +110,65 @@ export interface CustomerPage {
   nextCursor: string | null;
 }
 
+/** One attempt to deliver an event to an endpoint. */
+export interface DeliveryAttempt {
+  /** 1, 2, …: how often this event was sent to this endpoint. */
+  attempt: number;
+  /** When the attempt was made. */
+  createdAt: string;
+  /**
+   * What became of the event at this endpoint: PENDING while it is tried, DELIVERED, FAILED after
+   * the whole schedule, or CANCELLED with its endpoint.
+   */
+  deliveryStatus: "PENDING" | "DELIVERED" | "FAILED" | "CANCELLED";
+  /** How long it took, in milliseconds. */
+  durationMs: number;
+  /** In plain words why it failed; null when it was delivered. */
+  error: string | null;
+  /** The event. */
+  eventId: string;
+  /** When it is tried again at the earliest; null when it is not, or when there was a later attempt. */
+  nextAttemptAt: string | null;
+  /** What was sent. */
+  request: DeliveryRequest;
+  /** What came back; null when nothing did. */
+  response: DeliveryResponse | null;
+  /** DELIVERED, or FAILED with the error. */
+  status: "DELIVERED" | "FAILED";
+  /** Whether it was a sample that was asked for. */
+  test: boolean;
+  /** What the event tells. */
+  type: string;
+}
+
+/** A page of attempts. */
+export interface DeliveryAttemptPage {
+  /** The items, in order. */
+  data: DeliveryAttempt[];
+  /** Whether something follows. */
+  hasMore: boolean;
+  /** What to give as cursor for the next page; null at the end. */
+  nextCursor: string | null;
+}
+
+/** What was sent. */
+export interface DeliveryRequest {
+  /** The body, byte for byte; null once the event is older than 90 days. */
+  body: string | null;
+  /** The headers, without webhook-signature. */
+  headers: Record<string, string>;
+  /** Where it was sent. */
+  url: string;
+}
+
+/** What came back. */
+export interface DeliveryResponse {
+  /** The first 1024 bytes, as text. */
+  body: string;
+  /** The HTTP status. */
+  statusCode: number;
+}
+
 /**
  * A transfer to an address of one of your customers, or of a product of your own. Credit your user
  * on CUSTOMER_DEPOSIT with isFlagged false, or on CUSTOMER_DEPOSIT_APPROVED; never on both.
@@ -269,12 +328,44 @@ export interface Endpoint {
   endpointId: string;
   /** Which events it receives. Empty means the seven events of the interface and no extension. */
   events: string[];
+  /**
+   * The first of the failed attempts since one succeeded; null when the last succeeded. After five
+   * days of nothing else the endpoint is DISABLED_BY_FAILURE.
+   */
+  failingSince: string | null;
+  /** What leaves out events. */
+  filters: Filters;
   /** ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE. */
   status: "ENABLED" | "PAUSED" | "DISABLED_GONE" | "DISABLED_BY_FAILURE";
   /** When it last changed. */
   updatedAt: string;
   /** Where events are posted: HTTPS, and no address inside a private network. */
   url: string;
+}
+
+/** Changes a webhook endpoint; what is left out stays. */
+export interface EndpointChange {
+  /** For people. */
+  description?: string | null;
+  /** Which events it receives. Empty for the seven events of the interface and no extension. */
+  events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "TRANSFER_COMPLETED")[] | null;
+  /** What leaves out events. */
+  filters?: EndpointFilters | null;
+  /** ENABLED or PAUSED. */
+  status?: "ENABLED" | "PAUSED" | null;
+  /** Where events are posted from now on: HTTPS, and no address inside a private network. */
+  url?: string | null;
+}
+
+/** Leaves out events. What is not given leaves out nothing. */
+export interface EndpointFilters {
+  /** Only events of this chain. */
+  chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | null;
+  /**
+   * Only events that concern this customer, compared byte for byte; of a transfer those that the
+   * customer pays.
+   */
+  customerId?: string | null;
 }
 
 /** A page of webhook endpoints. */
@@ -296,6 +387,8 @@ export interface EndpointRequest {
    * extension.
    */
   events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "TRANSFER_COMPLETED")[] | null;
+  /** What leaves out events. */
+  filters?: EndpointFilters | null;
   /** Where events are posted: HTTPS, and no address inside a private network. */
   url: string;
 }
@@ -312,6 +405,13 @@ export interface EndpointWithSecret {
   endpointId: string;
   /** Which events it receives. Empty means the seven events of the interface and no extension. */
   events: string[];
+  /**
+   * The first of the failed attempts since one succeeded; null when the last succeeded. After five
+   * days of nothing else the endpoint is DISABLED_BY_FAILURE.
+   */
+  failingSince: string | null;
+  /** What leaves out events. */
+  filters: Filters;
   /** Verifies the v1 signatures. Shown this once; keep it. */
   secret: string;
   /** ENABLED. */
@@ -378,8 +478,8 @@ export interface Envelope {
   id: string;
   /** Your organization. */
   organizationId: string;
-  /** 1, 2, … within your organization, without gaps. */
-  sequence: number;
+  /** 1, 2, … within your organization, without gaps. Absent only from samples that were asked for. */
+  sequence?: number;
   /** When the change happened. */
   timestamp: string;
   /** What it tells. Types are added without notice. */
@@ -394,6 +494,14 @@ export interface EnvelopePage {
   hasMore: boolean;
   /** What to give as after for the next page; null at the end. */
   nextCursor: string | null;
+}
+
+/** Leave out events. */
+export interface Filters {
+  /** Only events of this chain; null: all. */
+  chain: string | null;
+  /** Only events that concern this customer, of a transfer those that the customer pays; null: all. */
+  customerId: string | null;
 }
 
 /** Why a deposit is held. */
@@ -539,6 +647,22 @@ export interface ProductDepositRequest {
   product: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT";
 }
 
+/** Asks for what an endpoint missed. */
+export interface RecoverRequest {
+  /** true, the default: only what was never delivered there. false: everything once more. */
+  onlyFailed?: boolean | null;
+  /** Events of this time and later, by when the change happened. */
+  since: string;
+  /** And before this time; up to now when it is left out. */
+  until?: string | null;
+}
+
+/** Asks for an event to be sent again. */
+export interface ResendRequest {
+  /** Only to this endpoint. Leave it out for every one that wants the event. */
+  endpointId?: string | null;
+}
+
 /** How a held deposit was decided, and the transfer that carried it out. */
 export interface Resolution {
   /** Atomic units. */
@@ -586,6 +710,37 @@ export interface Reversal {
   reversedAt: string;
   /** What was taken from the customer's balance, in atomic units. */
   takenBack: string;
+}
+
+/** An endpoint with a new secret, which is shown this once. */
+export interface RotatedSecret {
+  /** The date of the version that payloads follow. */
+  apiVersion: string;
+  /** When it was made. */
+  createdAt: string;
+  /** For people. */
+  description: string;
+  /** The webhook endpoint. */
+  endpointId: string;
+  /** Which events it receives. Empty means the seven events of the interface and no extension. */
+  events: string[];
+  /**
+   * The first of the failed attempts since one succeeded; null when the last succeeded. After five
+   * days of nothing else the endpoint is DISABLED_BY_FAILURE.
+   */
+  failingSince: string | null;
+  /** What leaves out events. */
+  filters: Filters;
+  /** Until when the former secret signs beside the new one. */
+  formerSecretUntil: string;
+  /** Verifies the v1 signatures. Shown this once; keep it. */
+  secret: string;
+  /** ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE. */
+  status: "ENABLED" | "PAUSED" | "DISABLED_GONE" | "DISABLED_BY_FAILURE";
+  /** When it last changed. */
+  updatedAt: string;
+  /** Where events are posted: HTTPS, and no address inside a private network. */
+  url: string;
 }
 
 /** What risk screening said of where a deposit came from. */
@@ -645,6 +800,12 @@ export interface SwapSummary {
   originTxHash: string | null;
   /** What was received. */
   toMint: EmbeddedMint;
+}
+
+/** Asks for a sample. */
+export interface TestRequest {
+  /** Which event. */
+  type: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "TRANSFER_COMPLETED";
 }
 
 /** Money that moved between two balances of your organization. It has no states: it is done. */
@@ -721,6 +882,40 @@ export interface TransferRequest {
   to: TransferParty;
   /** Reads amount as whole tokens. */
   useDecimal?: boolean;
+}
+
+/** What was asked to be sent again, and how far it has come. */
+export interface WebhookJob {
+  /** When everything had been made due. */
+  completedAt: string | null;
+  /** When it was made. */
+  createdAt: string;
+  /** Of those queued, delivered since. */
+  delivered: number;
+  /** The endpoint; null for every one that wants the event. */
+  endpointId: string | null;
+  /** Of a RESEND: the event. */
+  eventId: string | null;
+  /** Events that were looked at and that the endpoint wants. */
+  examined: number;
+  /** Of those queued, failed after the whole schedule, or cancelled with their endpoint. */
+  failed: number;
+  /** The job. */
+  jobId: string;
+  /** RESEND or RECOVER. */
+  kind: "RESEND" | "RECOVER";
+  /** Whether only what was never delivered is sent. */
+  onlyFailed: boolean;
+  /** Of those queued, not ended yet. One that a later job queued again is counted there. */
+  pending: number;
+  /** Of them, made due. The others are on their way already, or were delivered. */
+  queued: number;
+  /** Of a RECOVER: events of this time and later. */
+  since: string | null;
+  /** COMPLETED when everything has been made due. */
+  status: "RUNNING" | "COMPLETED";
+  /** Of a RECOVER: and before this time; null for no end. */
+  until: string | null;
 }
 
 /** The public keys that sign webhooks. */
@@ -1037,6 +1232,24 @@ export interface ListEventsParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listWebhookDeliveries. */
+export interface ListWebhookDeliveriesParams {
+  /** Only attempts with this outcome. */
+  status?: "DELIVERED" | "FAILED" | undefined;
+  /** Only attempts to send this event. */
+  eventId?: string | undefined;
+  /** Only attempts to send events of this type. */
+  type?: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "TRANSFER_COMPLETED" | undefined;
+  /** Only attempts made at this time or later. */
+  since?: string | Date | undefined;
+  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** How many items a page has; 50 unless given. */
+  limit?: number | undefined;
+  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listWebhookEndpoints. */
 export interface ListWebhookEndpointsParams {
   /** By time of creation: newest first (desc, unless given) or oldest first. */
@@ -1271,7 +1484,8 @@ export class Coffer {
   /**
    * Register a webhook endpoint. Events are sent to this URL from now on, signed with a secret that
    * is shown in this answer and never again. Without events it receives the seven events of the
-   * interface; extension events are sent only where they are named. At most 10 endpoints.
+   * interface; extension events are sent only where they are named. With filters only what concerns
+   * that customer, or happened on that chain, is sent. At most 10 endpoints.
    *
    * POST /webhook-endpoints. It is sent once.
    */
@@ -1299,9 +1513,20 @@ export class Coffer {
   }
 
   /**
-   * Read the event feed. The bodies that webhooks carry, byte for byte, in sequence from after on.
-   * Without types it has every event and the sequences have no gap, so that a consumer can prove
-   * that it missed nothing. Continue with the last sequence you have seen.
+   * Read how far a resend or recovery has come. It is COMPLETED when everything has been made due;
+   * pending, delivered and failed tell what came of it since.
+   *
+   * GET /webhook-jobs/{jobId}. It is repeated when no answer comes.
+   */
+  getWebhookJob(jobId: string, options: CallOptions = {}): Promise<WebhookJob> {
+    return this.#connection.call<WebhookJob>({ method: "GET", path: `/webhook-jobs/${segment("jobId", jobId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read the event feed. The bodies that webhooks carry, byte for byte, in sequence from after on,
+   * for 90 days. Without types it has every event and the sequences have no gap, so that a consumer
+   * can prove that it missed nothing; a first sequence above after + 1 tells that something older
+   * has left the feed. Continue with the last sequence you have seen.
    *
    * GET /events. It is repeated when no answer comes.
    */
@@ -1312,6 +1537,21 @@ export class Coffer {
   /** Every item of listEvents, page after page. */
   events(params: ListEventsParams = {}, options: CallOptions = {}): AsyncGenerator<Envelope, void, undefined> {
     return each(params.cursor, (cursor) => this.listEvents({ ...params, cursor }, options));
+  }
+
+  /**
+   * Read what was sent to a webhook endpoint. Every attempt with its request, without the signature,
+   * and what came back: the status and the first 1024 bytes. Attempts are kept for 30 days.
+   *
+   * GET /webhook-endpoints/{endpointId}/deliveries. It is repeated when no answer comes.
+   */
+  listWebhookDeliveries(endpointId: string, params: ListWebhookDeliveriesParams = {}, options: CallOptions = {}): Promise<DeliveryAttemptPage> {
+    return this.#connection.call<DeliveryAttemptPage>({ method: "GET", path: `/webhook-endpoints/${segment("endpointId", endpointId)}/deliveries`, repeat: "ALWAYS", query: { status: params.status, eventId: params.eventId, type: params.type, since: params.since, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listWebhookDeliveries, page after page. */
+  webhookDeliveries(endpointId: string, params: ListWebhookDeliveriesParams = {}, options: CallOptions = {}): AsyncGenerator<DeliveryAttempt, void, undefined> {
+    return each(params.cursor, (cursor) => this.listWebhookDeliveries(endpointId, { ...params, cursor }, options));
   }
 
   /**
@@ -1336,6 +1576,68 @@ export class Coffer {
    */
   listWebhookKeys(options: CallOptions = {}): Promise<WebhookKeys> {
     return this.#connection.call<WebhookKeys>({ method: "GET", path: `/.well-known/webhook-keys`, repeat: "ALWAYS", open: true }, options);
+  }
+
+  /**
+   * Send a webhook endpoint what it missed. Makes the events since that time due again, in their
+   * order: with onlyFailed, which is the default, those that were never delivered there, also
+   * because the endpoint was disabled or did not exist; without it all of them once more. What the
+   * endpoint wants is decided by its events and filters as they are now. The job runs behind the
+   * answer; the same request within ten minutes answers the same job, and one recovery of an
+   * endpoint runs at a time.
+   *
+   * POST /webhook-endpoints/{endpointId}/recover. It is sent once.
+   */
+  recoverWebhookEndpoint(endpointId: string, body: RecoverRequest, options: CallOptions = {}): Promise<WebhookJob> {
+    return this.#connection.call<WebhookJob>({ method: "POST", path: `/webhook-endpoints/${segment("endpointId", endpointId)}/recover`, repeat: "NEVER", body }, options);
+  }
+
+  /**
+   * Send an event again. Sends the same bytes under the same webhook-id again: to the endpoint that
+   * is named, or to every one that wants the event. The same request within five seconds answers the
+   * same job, and what is on its way is not sent twice.
+   *
+   * POST /events/{eventId}/resend. It is sent once.
+   */
+  resendEvent(eventId: string, body: ResendRequest, options: CallOptions = {}): Promise<WebhookJob> {
+    return this.#connection.call<WebhookJob>({ method: "POST", path: `/events/${segment("eventId", eventId)}/resend`, repeat: "NEVER", body }, options);
+  }
+
+  /**
+   * Give a webhook endpoint a new secret. The new secret is shown in this answer and never again.
+   * Every message carries a v1 signature by it from now on, and beside it one by the former secret
+   * for 24 hours: replace it at your receiver meanwhile. If the answer is lost, ask again: every
+   * secret signs on for 24 hours from its own replacement, at most 4 at once.
+   *
+   * POST /webhook-endpoints/{endpointId}/rotate-secret. It is sent once.
+   */
+  rotateWebhookSecret(endpointId: string, options: CallOptions = {}): Promise<RotatedSecret> {
+    return this.#connection.call<RotatedSecret>({ method: "POST", path: `/webhook-endpoints/${segment("endpointId", endpointId)}/rotate-secret`, repeat: "NEVER" }, options);
+  }
+
+  /**
+   * Send a sample to a webhook endpoint. Posts a realistic sample of that type to this endpoint
+   * alone, also while it is paused or disabled, and answers what came back within 15 seconds. The
+   * sample has environment TEST, no sequence, and tells of nothing that happened. It is not tried
+   * again, does not count for or against the endpoint, and stands in the log.
+   *
+   * POST /webhook-endpoints/{endpointId}/test. It is sent once.
+   */
+  testWebhookEndpoint(endpointId: string, body: TestRequest, options: CallOptions = {}): Promise<DeliveryAttempt> {
+    return this.#connection.call<DeliveryAttempt>({ method: "POST", path: `/webhook-endpoints/${segment("endpointId", endpointId)}/test`, repeat: "NEVER", body }, options);
+  }
+
+  /**
+   * Change a webhook endpoint. Changes what is given and nothing else; filters are replaced as a
+   * whole, and {} takes them away. While PAUSED its deliveries wait. With ENABLED, which also brings
+   * a disabled endpoint back, and with another url, everything that waits is due at once, in the
+   * order of each resource and with the whole schedule before it. Other events and filters decide
+   * about what happens from now on; what waits is still sent.
+   *
+   * PATCH /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
+   */
+  updateWebhookEndpoint(endpointId: string, body: EndpointChange, options: CallOptions = {}): Promise<Endpoint> {
+    return this.#connection.call<Endpoint>({ method: "PATCH", path: `/webhook-endpoints/${segment("endpointId", endpointId)}`, repeat: "ALWAYS", body }, options);
   }
 
   /**
