@@ -99,6 +99,18 @@ func (q *Query) Sorted(p Page, at, id string) (sql string, args []any) {
 	return q.sql.String(), q.args
 }
 
+// Whole ends the query with the order alone: every row that its conditions
+// leave, for whoever hands them on one by one. The arguments after desc name the
+// two columns of the order.
+func (q *Query) Whole(desc bool, at, id string) (sql string, args []any) {
+	order := "ASC"
+	if desc {
+		order = "DESC"
+	}
+	q.add(" ORDER BY "+at+" "+order+", "+id+" "+order, nil)
+	return q.sql.String(), q.args
+}
+
 func (q *Query) add(sql string, args []any) {
 	parts := strings.Split(sql, "?")
 	if len(parts)-1 != len(args) {

@@ -75,6 +75,47 @@ func (db *DB) Snapshot(ctx context.Context, fn func(context.Context, Tx) error) 
 		"; set local statement_timeout = '"+milliseconds(db.conf.SnapshotTimeout)+"'", false, fn)
 }
 
+// SnapshotOrg reads an organization's rows as of one moment, with time for long
+// statements. What fn has handed on cannot be taken back, so it is never run again:
+// an error that would be a reason to is the caller's.
+func (db *DB) SnapshotOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
+	long := milliseconds(db.conf.SnapshotTimeout)
+	ran := false
+	return db.run(ctx, "begin isolation level repeatable read read only"+asOrg(org)+
+		"; set local statement_timeout = '"+long+"'; set local idle_in_transaction_session_timeout = '"+long+"'", false,
+		func(ctx context.Context, tx Tx) error {
+			if ran {
+				return errors.New("the snapshot was lost while it was read")
+			}
+			ran = true
+			return fn(ctx, tx)
+		})
+}
+
+// Each hands on the rows of a query one by one, so that a result of any length takes
+// the memory of one row. The first error of fn ends it and is returned; the
+// connection is given up then, rather than read to the end.
+func Each[T any](ctx context.Context, tx Tx, sql string, args []any, scan pgx.RowToFunc[T], fn func(T) error) error {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	rows, err := tx.Query(reading, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		v, err := scan(rows)
+		if err == nil {
+			err = fn(v)
+		}
+		if err != nil {
+			stop()
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 func asOrg(org string) string {
 	if !orgValid(org) {
 		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))

@@ -32,6 +32,7 @@ func TestEachKindOfTransactionActsAsItsRole(t *testing.T) {
 		{"ReadOrg", inOrg(db.ReadOrg), "coffer_app", "org_1", "on", "read committed"},
 		{"InSystem", db.InSystem, "coffer_system", "", "off", "read committed"},
 		{"ReadSystem", db.ReadSystem, "coffer_system", "", "on", "read committed"},
+		{"SnapshotOrg", inOrg(db.SnapshotOrg), "coffer_app", "org_1", "on", "repeatable read"},
 		{"Snapshot", db.Snapshot, "coffer_reader", "", "on", "repeatable read"},
 	} {
 		var role, org, readOnly, isolation string
@@ -538,4 +539,45 @@ func code(err error) string {
 		return refused.Code
 	}
 	return ""
+}
+
+// What was handed on cannot be taken back, so nothing is handed on twice.
+func TestASnapshotOfAnOrganizationIsReadOnce(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	times := 0
+	err := db.SnapshotOrg(t.Context(), "org_1", func(context.Context, pg.Tx) error {
+		times++
+		return &pgconn.PgError{Code: "40001"}
+	})
+	if err == nil || times != 1 {
+		t.Errorf("got %v after %d runs, want an error after one", err, times)
+	}
+}
+
+func TestRowsAreHandedOnUntilSomebodyHasEnough(t *testing.T) {
+	t.Parallel()
+	db, ctx := pgtest.New(t), t.Context()
+	enough := errors.New("enough")
+	sum, most := 0, 0
+	for _, stop := range []int{0, 1, 3} {
+		err := db.SnapshotOrg(ctx, "org_1", func(ctx context.Context, tx pg.Tx) error {
+			// Longer than anybody would read to its end.
+			return pg.Each(ctx, tx, `SELECT n FROM generate_series(1, CASE WHEN $1 = 0 THEN 1000 ELSE 1000000000 END) AS n`, []any{stop}, pgx.RowTo[int], func(n int) error {
+				if sum, most = sum+n, max(most, n); stop != 0 && n == stop {
+					return enough
+				}
+				return nil
+			})
+		})
+		if want := map[bool]error{true: nil, false: enough}[stop == 0]; !errors.Is(err, want) {
+			t.Errorf("until %d: got %v, want %v", stop, err, want)
+		}
+	}
+	if sum != 500_500+1+6 || most != 1000 {
+		t.Errorf("got the sum %d and no more than %d, want 500507 and 1000", sum, most)
+	}
+	if err := db.Ping(ctx); err != nil {
+		t.Errorf("afterwards: got %v, want a database", err)
+	}
 }
