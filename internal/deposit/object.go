@@ -98,9 +98,7 @@ type Filter struct {
 	Address       string
 }
 
-// List is one page of the organization's deposits, sorted by when they were
-// first seen.
-func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[webhook.Deposit], error) {
+func (f Filter) query(org string) *page.Query {
 	q := page.Select(objects).And(`org_id = ?`, org)
 	for column, value := range map[string]string{
 		"customer_id": f.CustomerID, "product": f.Product, "status": f.Status, "chain": f.Chain, "tx_hash": f.TxHash, "address": f.Address,
@@ -118,7 +116,13 @@ func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (pag
 	if !f.CreatedBefore.IsZero() {
 		q.And(`created_at < ?`, f.CreatedBefore)
 	}
-	found, err := render(ctx, tx, q, p)
+	return q
+}
+
+// List is one page of the organization's deposits, sorted by when they were
+// first seen.
+func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[webhook.Deposit], error) {
+	found, err := render(ctx, tx, f.query(org), p)
 	if err != nil {
 		return page.Result[webhook.Deposit]{}, fmt.Errorf("list deposits: %w", err)
 	}
@@ -149,6 +153,27 @@ func PendingOfProducts(ctx context.Context, tx pg.Tx, org string) ([]Held, error
 	return found, nil
 }
 
+// Each hands on all of the organization's deposits that the filter leaves, in
+// the order of a list. The first error of fn ends it.
+func Each(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(webhook.Deposit) error) error {
+	catalogue, err := mint.All(ctx, tx)
+	if err != nil {
+		return err
+	}
+	sql, args := f.query(org).Whole(desc, "created_at", "deposit_id")
+	err = pg.Each(ctx, tx, sql, args, scanShown, func(s shown) error {
+		object, err := s.object(catalogue)
+		if err != nil {
+			return fmt.Errorf("deposit %s: %w", s.id, err)
+		}
+		return fn(object)
+	})
+	if err != nil {
+		return fmt.Errorf("read the deposits of %s: %w", org, err)
+	}
+	return nil
+}
+
 // Pending is what of each mint was seen for a customer and is not in the
 // balance yet.
 func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]money.Amount, error) {
@@ -172,6 +197,13 @@ func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]mon
 	return sums, nil
 }
 
+func scanShown(r pgx.CollectableRow) (s shown, err error) {
+	err = r.Scan(&s.id, &s.orgID, &s.walletID, &s.purpose, &s.customerID, &s.product, &s.mintID, &s.chain, &s.contract, &s.address, &s.from,
+		&s.amount, &s.tx, &s.kind, &s.position, &s.logIndex, &s.height, &s.blockHash, &s.proofID, &s.status, &s.chainStatus, &s.reason,
+		&s.usd, &s.screening, &s.createdAt, &s.confirmedAt, &s.creditedAt, &s.reversedAt, &s.takenBack, &s.claims, &s.email, &s.latest, &s.sweepHash)
+	return s, err
+}
+
 func render(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Result[webhook.Deposit], error) {
 	var none page.Result[webhook.Deposit]
 	sql, args := q.Sorted(p, "created_at", "deposit_id")
@@ -179,12 +211,7 @@ func render(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Res
 	if err != nil {
 		return none, err
 	}
-	found, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (s shown, err error) {
-		err = r.Scan(&s.id, &s.orgID, &s.walletID, &s.purpose, &s.customerID, &s.product, &s.mintID, &s.chain, &s.contract, &s.address, &s.from,
-			&s.amount, &s.tx, &s.kind, &s.position, &s.logIndex, &s.height, &s.blockHash, &s.proofID, &s.status, &s.chainStatus, &s.reason,
-			&s.usd, &s.screening, &s.createdAt, &s.confirmedAt, &s.creditedAt, &s.reversedAt, &s.takenBack, &s.claims, &s.email, &s.latest, &s.sweepHash)
-		return s, err
-	})
+	found, err := pgx.CollectRows(rows, scanShown)
 	if err != nil {
 		return none, err
 	}

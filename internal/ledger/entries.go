@@ -27,16 +27,14 @@ type Entry struct {
 // Filter picks the accounts of a statement; zero members do not narrow it.
 type Filter struct {
 	MintID  int
+	Chain   string
 	Kinds   []Kind
 	Subject string
 	After   time.Time // exclusive
 	Before  time.Time // exclusive
 }
 
-// Entries are what moved the accounts of an organization that the filter picks,
-// each with its cause: a statement, one page in the order of (at, id). A
-// transfer between two picked accounts appears once for each.
-func Entries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Entry], error) {
+func (f Filter) query(org string) *page.Query {
 	q := page.Select(`
 		SELECT e.transfer_id, a.org_id, a.mint_id, a.kind, a.subject, o.org_id, o.mint_id, o.kind, o.subject,
 			e.credit, e.amount, e.cause_kind, e.cause_id, e.created_at
@@ -52,6 +50,9 @@ func Entries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (
 		WHERE a.org_id = ?`, org)
 	if f.MintID != 0 {
 		q.And(`a.mint_id = ?`, f.MintID)
+	}
+	if f.Chain != "" {
+		q.And(`EXISTS (SELECT FROM mints m WHERE m.mint_id = a.mint_id AND m.chain = ?)`, f.Chain)
 	}
 	if len(f.Kinds) > 0 {
 		kinds := make([]string, len(f.Kinds))
@@ -69,26 +70,47 @@ func Entries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (
 	if f.Subject != "" {
 		q.And(`a.subject = ?`, f.Subject)
 	}
-	sql, args := q.Sorted(p, "e.created_at", "(e.transfer_id * 2 + e.credit::int)")
+	return q
+}
+
+// Both sides of a transfer may be in one list: the debit comes first.
+const entryAt, entryID = "e.created_at", "(e.transfer_id * 2 + e.credit::int)"
+
+func readEntry(row pgx.CollectableRow) (e Entry, err error) {
+	err = row.Scan(&e.ID, &e.Account.OrgID, &e.Account.MintID, &e.Account.Kind, &e.Account.Subject,
+		&e.Other.OrgID, &e.Other.MintID, &e.Other.Kind, &e.Other.Subject,
+		&e.Credit, &e.Amount, &e.Cause.Kind, &e.Cause.ID, &e.At)
+	return e, err
+}
+
+// Entries are what moved the accounts of an organization that the filter picks,
+// each with its cause: a statement, one page in the order of (at, id). A
+// transfer between two picked accounts appears once for each.
+func Entries(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Entry], error) {
+	sql, args := f.query(org).Sorted(p, entryAt, entryID)
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return page.Result[Entry]{}, fmt.Errorf("list the entries of %s: %w", org, err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
-		err = row.Scan(&e.ID, &e.Account.OrgID, &e.Account.MintID, &e.Account.Kind, &e.Account.Subject,
-			&e.Other.OrgID, &e.Other.MintID, &e.Other.Kind, &e.Other.Subject,
-			&e.Credit, &e.Amount, &e.Cause.Kind, &e.Cause.ID, &e.At)
-		return e, err
-	})
+	found, err := pgx.CollectRows(rows, readEntry)
 	if err != nil {
 		return page.Result[Entry]{}, fmt.Errorf("list the entries of %s: %w", org, err)
 	}
 	return page.Cut(p, found, func(e Entry) page.Cursor {
-		// Both sides of a transfer may be in one list: the debit comes first.
 		n := e.ID * 2
 		if e.Credit {
 			n++
 		}
 		return page.Cursor{At: e.At, ID: strconv.FormatInt(n, 10)}
 	}), nil
+}
+
+// EachEntry hands on all the entries that the filter leaves, in the order of a
+// list. The first error of fn ends it.
+func EachEntry(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(Entry) error) error {
+	sql, args := f.query(org).Whole(desc, entryAt, entryID)
+	if err := pg.Each(ctx, tx, sql, args, readEntry, fn); err != nil {
+		return fmt.Errorf("read the entries of %s: %w", org, err)
+	}
+	return nil
 }

@@ -81,15 +81,14 @@ type Filter struct {
 	CustomerID     string // on either side
 	Product        string // on either side
 	MintID         *int
+	Chain          string
 	Reference      string
 	IdempotencyKey string
 	CreatedAfter   *time.Time // exclusive
 	CreatedBefore  *time.Time // exclusive
 }
 
-// List reads a page of an organization's transfers in the order of (created at,
-// id).
-func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Transfer], error) {
+func (f Filter) query(org string) *page.Query {
 	q := page.Select(selectTransfers+` WHERE t.org_id = ?`, org)
 	if f.CustomerID != "" {
 		q.And("t.from_customer = ? OR t.to_customer = ?", f.CustomerID, f.CustomerID)
@@ -99,6 +98,9 @@ func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (
 	}
 	if f.MintID != nil {
 		q.And("t.mint_id = ?", *f.MintID)
+	}
+	if f.Chain != "" {
+		q.And("m.chain = ?", f.Chain)
 	}
 	if f.Reference != "" {
 		q.And("t.reference = ?", f.Reference)
@@ -112,7 +114,13 @@ func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (
 	if f.CreatedBefore != nil {
 		q.And("t.created_at < ?", *f.CreatedBefore)
 	}
-	sql, args := q.Sorted(p, "t.created_at", "t.transfer_id")
+	return q
+}
+
+// List reads a page of an organization's transfers in the order of (created at,
+// id).
+func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Transfer], error) {
+	sql, args := f.query(org).Sorted(p, "t.created_at", "t.transfer_id")
 	var found page.Result[listed]
 	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, args...)
@@ -131,4 +139,17 @@ func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (
 		out.Items = append(out.Items, l.object)
 	}
 	return out, nil
+}
+
+// Each hands on all of an organization's transfers that the filter leaves, in
+// the order of a list and as of one moment. The first error of fn ends it.
+func (s *Service) Each(ctx context.Context, org string, f Filter, desc bool, fn func(webhook.Transfer) error) error {
+	sql, args := f.query(org).Whole(desc, "t.created_at", "t.transfer_id")
+	err := s.db.SnapshotOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		return pg.Each(ctx, tx, sql, args, render, func(l listed) error { return fn(l.object) })
+	})
+	if err != nil {
+		return fmt.Errorf("read the transfers of %s: %w", org, err)
+	}
+	return nil
 }

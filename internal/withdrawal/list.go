@@ -26,9 +26,8 @@ type Filter struct {
 	IdempotencyKey string
 }
 
-// List reads a page of an organization's withdrawals in the order of (created
-// at, id).
-func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Withdrawal], error) {
+// query is what the filter leaves of an organization's withdrawals.
+func (s *Service) query(org string, f Filter) *page.Query {
 	q := page.Select(selectObjects+` WHERE w.org_id = ?`, org)
 	equal := func(column, value string) {
 		if value != "" {
@@ -61,8 +60,13 @@ func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (
 		}
 		q.And("w.to_address = ANY (?)", addresses)
 	}
-	sql, args := q.Sorted(p, "w.created_at", "w.withdrawal_id")
+	return q
+}
 
+// List reads a page of an organization's withdrawals in the order of (created
+// at, id).
+func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Withdrawal], error) {
+	sql, args := s.query(org, f).Sorted(p, "w.created_at", "w.withdrawal_id")
 	var found page.Result[listed]
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, args...)
@@ -86,4 +90,17 @@ func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (
 		out.Items = append(out.Items, l.object)
 	}
 	return out, nil
+}
+
+// Each hands on all of an organization's withdrawals that the filter leaves, in
+// the order of a list and as of one moment. The first error of fn ends it.
+func (s *Service) Each(ctx context.Context, org string, f Filter, desc bool, fn func(webhook.Withdrawal) error) error {
+	sql, args := s.query(org, f).Whole(desc, "w.created_at", "w.withdrawal_id")
+	err := s.DB.SnapshotOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		return pg.Each(ctx, tx, sql, args, render, func(l listed) error { return fn(l.object) })
+	})
+	if err != nil {
+		return fmt.Errorf("read the withdrawals of %s: %w", org, err)
+	}
+	return nil
 }
