@@ -38,15 +38,25 @@ type Customer struct {
 // Status is ACTIVE or FROZEN.
 func (c Customer) Status() string {
 	if c.Frozen {
-		return "FROZEN"
+		return statusFrozen
 	}
-	return "ACTIVE"
+	return statusActive
 }
+
+const (
+	statusActive = "ACTIVE"
+	statusFrozen = "FROZEN"
+)
+
+// Statuses are what a customer can be.
+var Statuses = []string{statusActive, statusFrozen}
+
+const isFrozen = `EXISTS (SELECT FROM freezes f
+			WHERE f.scope = 'CUSTOMER' AND f.lifted_at IS NULL AND f.org_id = c.org_id AND f.customer_id = c.customer_id)`
 
 const selected = `
 	SELECT c.org_id, c.customer_id, coalesce(c.email, ''), c.email_changed_at, c.metadata,
-		EXISTS (SELECT FROM freezes f
-			WHERE f.scope = 'CUSTOMER' AND f.lifted_at IS NULL AND f.org_id = c.org_id AND f.customer_id = c.customer_id),
+		` + isFrozen + `,
 		c.created_at, c.updated_at
 	FROM customers c`
 
@@ -87,7 +97,8 @@ func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, e
 		err := tx.QueryRow(ctx, `
 			INSERT INTO customers AS c (org_id, customer_id, email, created_at, updated_at)
 			VALUES ($1, $2, $3, $4, $4)
-			ON CONFLICT ON CONSTRAINT customers_pkey DO UPDATE SET email = excluded.email, updated_at = excluded.updated_at
+			ON CONFLICT ON CONSTRAINT customers_pkey DO UPDATE SET email = excluded.email, updated_at = excluded.updated_at,
+				email_changed_at = CASE WHEN c.email_changed_at IS NOT NULL THEN excluded.updated_at END
 				WHERE c.email IS NULL AND excluded.email IS NOT NULL
 			RETURNING xmax = 0`, org, id, given, tx.Now).Scan(&made)
 		switch {
@@ -200,12 +211,12 @@ func ByID(ctx context.Context, tx pg.Tx, org, id string) (Customer, error) {
 // Filter narrows a list; zero members do not.
 type Filter struct {
 	CustomerID    string
+	Status        string    // ACTIVE or FROZEN
 	CreatedAfter  time.Time // exclusive
 	CreatedBefore time.Time // exclusive
 }
 
-// List reads an organization's customers, one page in the order of (created at, id).
-func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Customer], error) {
+func (f Filter) query(org string) *page.Query {
 	q := page.Select(selected+` WHERE c.org_id = ?`, org)
 	if f.CustomerID != "" {
 		q.And(`c.customer_id = ?`, f.CustomerID)
@@ -216,7 +227,19 @@ func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (pag
 	if !f.CreatedBefore.IsZero() {
 		q.And(`c.created_at < ?`, f.CreatedBefore)
 	}
-	sql, args := q.Sorted(p, "c.created_at", "c.customer_id")
+	switch f.Status {
+	case "":
+	case statusFrozen:
+		q.And(isFrozen)
+	default:
+		q.And(`NOT ` + isFrozen)
+	}
+	return q
+}
+
+// List reads an organization's customers, one page in the order of (created at, id).
+func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Customer], error) {
+	sql, args := f.query(org).Sorted(p, "c.created_at", "c.customer_id")
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {
 		return page.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
@@ -226,4 +249,14 @@ func List(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (pag
 		return page.Result[Customer]{}, fmt.Errorf("list the customers of %s: %w", org, err)
 	}
 	return page.Cut(p, found, func(c Customer) page.Cursor { return page.Cursor{At: c.CreatedAt, ID: c.ID} }), nil
+}
+
+// Each hands on all of an organization's customers that the filter leaves, in the
+// order of a list. The first error of fn ends it.
+func Each(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(Customer) error) error {
+	sql, args := f.query(org).Whole(desc, "c.created_at", "c.customer_id")
+	if err := pg.Each(ctx, tx, sql, args, read, fn); err != nil {
+		return fmt.Errorf("read the customers of %s: %w", org, err)
+	}
+	return nil
 }

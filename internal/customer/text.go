@@ -44,9 +44,10 @@ func CheckEmail(s string) error {
 }
 
 // SameEmail compares as people do: NFKC and lower case.
-func SameEmail(a, b string) bool { return foldEmail(a) == foldEmail(b) }
+func SameEmail(a, b string) bool { return FoldEmail(a) == FoldEmail(b) }
 
-func foldEmail(s string) string { return norm.NFKC.String(strings.ToLower(norm.NFKC.String(s))) }
+// FoldEmail is the form in which e-mails are compared.
+func FoldEmail(s string) string { return norm.NFKC.String(strings.ToLower(norm.NFKC.String(s))) }
 
 func wrongText(s string, bytesMax int) string {
 	switch {

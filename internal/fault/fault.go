@@ -49,6 +49,7 @@ const (
 	CustomerFrozen         Code = "CUSTOMER_FROZEN"
 	OrganizationFrozen     Code = "ORGANIZATION_FROZEN"
 	FeatureDisabled        Code = "FEATURE_DISABLED"
+	OperatorOnly           Code = "OPERATOR_ONLY"
 	CodeNotFound           Code = "NOT_FOUND"
 	MethodNotAllowed       Code = "METHOD_NOT_ALLOWED"
 	BodyTooLarge           Code = "BODY_TOO_LARGE"

@@ -222,8 +222,8 @@ func Put(ctx context.Context, tx pg.Tx, f Freeze) error {
 	})
 }
 
-// Lift ends a freeze, in a transaction of the system. Who may lift which is the
-// caller's to check. Errors: NOT_FOUND when it never was, INVALID_STATE when it
+// Lift ends a freeze, in a transaction of the system or, its own freeze of a
+// customer, of an organization. Who may lift which is the caller's to check. Errors: NOT_FOUND when it never was, INVALID_STATE when it
 // was lifted before, or is that of a chain whose broken finality is not settled:
 // the transaction is over then.
 func Lift(ctx context.Context, tx pg.Tx, freezeID string, by audit.Actor) error {
@@ -253,4 +253,41 @@ func Lift(ctx context.Context, tx pg.Tx, freezeID string, by audit.Actor) error 
 	return audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: by, Action: "freeze.lifted", ResourceKind: "FREEZE", ResourceID: freezeID,
 	})
+}
+
+// OfCustomer are the freezes of one customer that stand, oldest first.
+func OfCustomer(ctx context.Context, tx pg.Tx, org, customerID string) ([]Freeze, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT `+columns+` FROM freezes
+		WHERE scope = 'CUSTOMER' AND org_id = $1 AND customer_id = $2 AND lifted_at IS NULL
+		ORDER BY created_at, freeze_id`, org, customerID)
+	if err != nil {
+		return nil, fmt.Errorf("look for freezes of customer %q: %w", customerID, err)
+	}
+	found, err := pgx.CollectRows(rows, read)
+	if err != nil {
+		return nil, fmt.Errorf("look for freezes of customer %q: %w", customerID, err)
+	}
+	return found, nil
+}
+
+// LiftOwn ends the freeze that an organization put on its customer, in a
+// transaction of that organization. What anybody else stopped stays stopped: the
+// tables let an organization lift nothing else. It changes nothing when there is
+// none.
+func LiftOwn(ctx context.Context, tx pg.Tx, org, customerID string, by audit.Actor) error {
+	standing, err := OfCustomer(ctx, tx, org, customerID)
+	if err != nil {
+		return err
+	}
+	for _, f := range standing {
+		if f.Source != ByOrganization {
+			continue
+		}
+		// Whoever lifted it at this moment wanted the same.
+		if err := Lift(ctx, tx, f.ID, by); err != nil && !fault.Is(err, fault.InvalidState) {
+			return err
+		}
+	}
+	return nil
 }

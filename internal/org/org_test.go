@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,20 +30,20 @@ func TestOnlyTheLiveKeyOpens(t *testing.T) {
 	if len(key.Reveal()) != 46 || !strings.HasPrefix(key.Reveal(), "ck_") || o.Name != "Acme" {
 		t.Errorf("got %q of %q, want ck_ and 43 characters", key.Reveal(), o.Name)
 	}
-	if got, err := org.NewDoor(db).Authenticate(ctx, key.Reveal()); err != nil || got != o.ID {
+	if got, err := org.NewDoor(db).Admit(ctx, key.Reveal(), netip.Addr{}); err != nil || got != o.ID {
 		t.Errorf("got %v %v, want %v", got, err, o.ID)
 	}
 	rolled, err := org.RollKey(ctx, db, audit.Operator("op"), o.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := org.NewDoor(db).Authenticate(ctx, rolled.Reveal()); err != nil || got != o.ID {
+	if got, err := org.NewDoor(db).Admit(ctx, rolled.Reveal(), netip.Addr{}); err != nil || got != o.ID {
 		t.Errorf("got %v %v, want %v", got, err, o.ID)
 	}
 	// Missing, malformed, unknown and rolled are one refusal, word for word.
 	var first *fault.Fault
 	for _, presented := range []string{"", "ck_", key.Reveal(), rolled.Reveal() + "\n", " " + rolled.Reveal(), rolled.Reveal()[:45], "ck_" + strings.Repeat("A", 43), strings.Repeat("x", 1<<20), "\x00\xff"} {
-		got, err := org.NewDoor(db).Authenticate(ctx, presented)
+		got, err := org.NewDoor(db).Admit(ctx, presented, netip.Addr{})
 		f := fault.Of(err)
 		if got != "" || f == nil || f.Code != fault.CodeUnauthorized {
 			t.Errorf("%.50q: got %v %v, want %v", presented, got, err, fault.CodeUnauthorized)
@@ -107,7 +108,7 @@ func TestRollsAtOnceLeaveOneKey(t *testing.T) {
 	wg.Wait()
 	live := 0
 	for key := range keys.Range {
-		if _, err := org.NewDoor(db).Authenticate(ctx, key.(string)); err == nil {
+		if _, err := org.NewDoor(db).Admit(ctx, key.(string), netip.Addr{}); err == nil {
 			live++
 		}
 	}
@@ -181,7 +182,7 @@ func TestNoRequestThatStartsAfterARollIsLetIn(t *testing.T) {
 	for range 1000 {
 		wg.Go(func() {
 			started := rolled.Load()
-			_, err := door.Authenticate(ctx, old.Reveal())
+			_, err := door.Admit(ctx, old.Reveal(), netip.Addr{})
 			switch {
 			case err == nil && started:
 				t.Error("a request that started after the roll was let in")
@@ -207,7 +208,7 @@ func TestNoRequestThatStartsAfterARollIsLetIn(t *testing.T) {
 		rolled.Store(true)
 	}
 	wg.Wait()
-	if _, err := door.Authenticate(ctx, old.Reveal()); !fault.Is(err, fault.CodeUnauthorized) {
+	if _, err := door.Admit(ctx, old.Reveal(), netip.Addr{}); !fault.Is(err, fault.CodeUnauthorized) {
 		t.Errorf("got %v, want %v (%d were let in before, %d refused)", err, fault.CodeUnauthorized, before.Load(), after.Load())
 	}
 }

@@ -1,0 +1,338 @@
+package customer_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+// desk is an organization with the customer ann, and a clock that tests move.
+type desk struct {
+	t   *testing.T
+	db  *pg.DB
+	org string
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{t: t, now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}
+	d.db = pgtest.NewWithClock(t, func() time.Time {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.now
+	})
+	o, _, err := org.Create(t.Context(), d.db, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.org = o.ID
+	d.ensure("ann", "ann@example.com")
+	return d
+}
+
+func (d *desk) later(by time.Duration) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = d.now.Add(by)
+	return d.now
+}
+
+func (d *desk) do(fn func(context.Context, pg.Tx) (customer.Customer, error)) (c customer.Customer, err error) {
+	d.t.Helper()
+	err = d.db.InOrg(d.t.Context(), d.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		c, err = fn(ctx, tx)
+		return err
+	})
+	return c, err
+}
+
+func (d *desk) ensure(id, email string) customer.Customer {
+	d.t.Helper()
+	c, err := d.do(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		c, _, err := customer.Ensure(ctx, tx, d.org, id, email)
+		return c, err
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return c
+}
+
+func (d *desk) edit(id string, ch customer.Change) (customer.Customer, error) {
+	d.t.Helper()
+	return d.do(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		return customer.Edit(ctx, tx, d.org, id, audit.APIKey(d.org), ch)
+	})
+}
+
+func (d *desk) acts() map[string]int {
+	d.t.Helper()
+	rows, err := pgtest.Owner(d.t, d.db).Query(d.t.Context(), `SELECT action, count(*) FROM audit_log GROUP BY action`)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	acts := map[string]int{}
+	var action string
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&action, &n}, func() error { acts[action] = n; return nil }); err != nil {
+		d.t.Fatal(err)
+	}
+	return acts
+}
+
+func is(s string) *string { return &s }
+
+// Rule CUS-4.
+func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ann := d.ensure("ann", "")
+	if got := ann.TrustedEmail(d.later(0), customer.CoolingOff); got != "ann@example.com" {
+		t.Errorf("the first e-mail: got %q, want it trusted", got)
+	}
+	// The same in other letters is no change, and leaves everything as it was.
+	same, err := d.edit("ann", customer.Change{Email: is("ＡＮＮ@Example.COM")})
+	if err != nil || same.Email != "ann@example.com" || same.EmailChangedAt != nil {
+		t.Errorf("the same in other letters: got %+v %v, want no change", same, err)
+	}
+	at := d.later(time.Hour)
+	changed, err := d.edit("ann", customer.Change{Email: is("CFO@Example.com")})
+	if err != nil || changed.EmailChangedAt == nil || !changed.EmailChangedAt.Equal(at) || !changed.UpdatedAt.Equal(at) {
+		t.Fatalf("got %+v %v, want the moment of the change", changed, err)
+	}
+	// As it is read again, by whoever decides later.
+	ann = d.ensure("ann", "")
+	for after, want := range map[time.Duration]string{
+		-time.Hour: "", 0: "", time.Minute: "", customer.CoolingOff - time.Microsecond: "",
+		customer.CoolingOff: "cfo@example.com", 48 * time.Hour: "cfo@example.com",
+	} {
+		if got := ann.TrustedEmail(at.Add(after), customer.CoolingOff); got != want {
+			t.Errorf("%v after the change: got %q, want %q", after, got, want)
+		}
+	}
+	if got := ann.TrustedEmail(at, 0); got != "cfo@example.com" {
+		t.Errorf("without cooling-off: got %q, want it trusted", got)
+	}
+	// Back to the old one is another change.
+	at = d.later(time.Hour)
+	if back, err := d.edit("ann", customer.Change{Email: is("ann@example.com")}); err != nil || back.TrustedEmail(at.Add(23*time.Hour), customer.CoolingOff) != "" {
+		t.Errorf("back again: got %+v %v, want it not trusted", back, err)
+	}
+	if got := (customer.Customer{}).TrustedEmail(at, customer.CoolingOff); got != "" {
+		t.Errorf("no e-mail: got %q, want none", got)
+	}
+	if got := d.acts(); got["customer.email_changed"] != 2 || got["customer.email_added"] != 0 {
+		t.Errorf("audit log: got %v, want two changes", got)
+	}
+}
+
+// An e-mail that is taken away and supplied again would be new without having been
+// changed. The program takes none away; the table holds for whoever does.
+func TestAnEmailThatWasTakenAwayIsNoFirstOne(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := pgtest.Owner(t, d.db)
+	for name, c := range map[string]struct{ sql, constraint string }{
+		"changed without its moment":  {`UPDATE customers SET email = 'm@example.com', updated_at = now()`, "customers_email_change_dated"},
+		"removed without its moment":  {`UPDATE customers SET email = NULL`, "customers_email_change_dated"},
+		"changed with an older one":   {`UPDATE customers SET email = 'm@example.com', email_changed_at = created_at - interval '1 day', updated_at = now()`, "customers_email_change_dated"},
+		"given to another":            {`UPDATE customers SET customer_id = 'bob'`, "customers_identity_fixed"},
+		"made of another day":         {`UPDATE customers SET created_at = now()`, "customers_identity_fixed"},
+		"moved to another house":      {`UPDATE customers SET org_id = 'org_b'`, "customers_identity_fixed"},
+		"forgetting when it changed ": {`UPDATE customers SET email_changed_at = NULL`, "customers_email_change_kept"},
+	} {
+		if strings.HasPrefix(name, "forgetting") {
+			if _, err := d.edit("ann", customer.Change{Email: is("b@example.com")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := owner.Exec(t.Context(), c.sql+` WHERE customer_id = 'ann'`)
+		if !pg.Violates(err, c.constraint) && !(c.constraint == "customers_email_change_dated" && pg.Violates(err, "customers_email_change_kept")) {
+			t.Errorf("%s: got %v, want %v", name, err, c.constraint)
+		}
+	}
+	if _, err := owner.Exec(t.Context(), `UPDATE customers SET email = NULL, email_changed_at = $1, updated_at = $1 WHERE customer_id = 'ann'`, d.later(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	at := d.later(48 * time.Hour)
+	again := d.ensure("ann", "mallory@example.com")
+	if again.Email != "mallory@example.com" || again.EmailChangedAt == nil || again.TrustedEmail(at, customer.CoolingOff) != "" {
+		t.Errorf("got %+v, want an e-mail that is not trusted yet", again)
+	}
+	if got := again.TrustedEmail(at.Add(customer.CoolingOff), customer.CoolingOff); got != "mallory@example.com" {
+		t.Errorf("later: got %q, want it trusted", got)
+	}
+}
+
+// Rule CUS-5.
+func TestMetadataIsReplacedWholeWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	at := d.later(time.Minute)
+	got, err := d.edit("ann", customer.Change{Metadata: map[string]string{"tier": "gold", "ключ": strings.Repeat("ü", 500)}})
+	if err != nil || got.Metadata["tier"] != "gold" || len(got.Metadata) != 2 || !got.UpdatedAt.Equal(at) || got.Email != "ann@example.com" || got.EmailChangedAt != nil {
+		t.Fatalf("got %+v %v, want the metadata and nothing else changed", got, err)
+	}
+	d.later(time.Minute)
+	if again, err := d.edit("ann", customer.Change{Metadata: got.Metadata}); err != nil || !again.UpdatedAt.Equal(at) {
+		t.Errorf("the same again: got %+v %v, want no change", again, err)
+	}
+	if again, err := d.edit("ann", customer.Change{}); err != nil || !again.UpdatedAt.Equal(at) {
+		t.Errorf("nothing: got %+v %v, want no change", again, err)
+	}
+	many := map[string]string{}
+	for range 21 {
+		many[strings.Repeat("k", len(many)+1)] = "v"
+	}
+	for name, bad := range map[string]map[string]string{
+		"many": many, "no key": {"": "v"}, "long key": {strings.Repeat("k", 41): "v"}, "long value": {"k": strings.Repeat("v", 501)},
+		"a zero byte": {"k": "\x00"}, "no text": {"k": "\xff"},
+	} {
+		if _, err := d.edit("ann", customer.Change{Metadata: bad, Email: is("b@example.com")}); !fault.Is(err, fault.InvalidRequest) || fault.Of(err).Param != "metadata" {
+			t.Errorf("%s: got %v, want %v on metadata", name, err, fault.InvalidRequest)
+		}
+	}
+	if got, err := d.edit("ann", customer.Change{Metadata: map[string]string{}}); err != nil || len(got.Metadata) != 0 || got.Email != "ann@example.com" {
+		t.Errorf("emptied: got %+v %v, want none", got, err)
+	}
+	if acts := d.acts(); acts["customer.metadata_changed"] != 2 || acts["customer.email_changed"] != 0 {
+		t.Errorf("audit log: got %v, want two changes of metadata", acts)
+	}
+	for _, id := range []string{"bob", "", "a\x00"} {
+		if _, err := d.edit(id, customer.Change{Email: is("b@example.com")}); !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("%q: got %v, want %v", id, err, fault.CodeNotFound)
+		}
+	}
+}
+
+// The first supply and a change at the same moment: whichever comes second sees
+// the first, so a change is never taken for a supply.
+func TestAChangeAndASupplyAtOnceAreOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.ensure("bob", "")
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			if i%2 == 0 {
+				d.ensure("bob", "first@example.com")
+				return
+			}
+			if _, err := d.edit("bob", customer.Change{Email: is("second@example.com")}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	bob := d.ensure("bob", "")
+	if bob.Email != "second@example.com" {
+		t.Errorf("got %q, want the one that was set on purpose", bob.Email)
+	}
+	// Either the supply came first, and then the change is one, or it found an e-mail.
+	acts := d.acts()
+	if (bob.EmailChangedAt == nil) != (acts["customer.email_changed"] == 0) || acts["customer.email_added"] != 1 {
+		t.Errorf("got %+v with %v, want the moment of every change", bob, acts)
+	}
+}
+
+// Rule CUS-6.
+func TestAnOrganizationLiftsItsOwnFreezeAlone(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	by := audit.APIKey(d.org)
+	freezeIt := func() (customer.Customer, error) {
+		return d.do(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+			return customer.Freeze(ctx, tx, d.org, "ann", by, "support called")
+		})
+	}
+	lift := func() (customer.Customer, error) {
+		return d.do(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+			return customer.Unfreeze(ctx, tx, d.org, "ann", by)
+		})
+	}
+	want := func(what string, c customer.Customer, err error, status string) {
+		t.Helper()
+		if err != nil || c.Status() != status {
+			t.Errorf("%s: got %v %v, want %v", what, c.Status(), err, status)
+		}
+	}
+	c, err := lift()
+	want("free already", c, err, "ACTIVE")
+	for range 2 {
+		c, err = freezeIt()
+		want("frozen", c, err, "FROZEN")
+	}
+	for range 2 {
+		c, err = lift()
+		want("lifted", c, err, "ACTIVE")
+	}
+	for _, source := range []freeze.Source{freeze.ByOperator, freeze.ByFinality} {
+		err := d.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Customer, OrgID: d.org, CustomerID: "ann", Source: source, Reason: "theirs", By: audit.Operator("op")})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := lift(); !fault.Is(err, fault.OperatorOnly) {
+		t.Errorf("another's: got %v, want %v", err, fault.OperatorOnly)
+	}
+	c, err = freezeIt()
+	want("frozen beside another's", c, err, "FROZEN")
+	c, err = lift()
+	want("lifted beside another's", c, err, "FROZEN")
+	if _, err := lift(); !fault.Is(err, fault.OperatorOnly) {
+		t.Errorf("another's again: got %v, want %v", err, fault.OperatorOnly)
+	}
+
+	// What the program does not try the tables refuse.
+	err = d.db.InOrg(t.Context(), d.org, func(ctx context.Context, tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE freezes SET lifted_at = now(), lifted_by = 'me' WHERE lifted_at IS NULL`)
+		if err == nil && tag.RowsAffected() != 0 {
+			t.Errorf("got %d freezes of others lifted, want none", tag.RowsAffected())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, sql := range map[string]string{
+		"another reason":  `UPDATE freezes SET reason = 'x'`,
+		"another's scope": `UPDATE freezes SET scope = 'ALL'`,
+		"the operator's":  `INSERT INTO freezes (freeze_id, scope, org_id, customer_id, source, reason, created_at) SELECT 'frz_x', 'CUSTOMER', org_id, 'bob', 'OPERATOR', 'x', now() FROM organizations`,
+		"deleting":        `DELETE FROM freezes`,
+	} {
+		err := d.db.InOrg(t.Context(), d.org, func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, sql)
+			return err
+		})
+		if err == nil {
+			t.Errorf("%s: got no refusal", name)
+		}
+	}
+	for _, id := range []string{"bob", ""} {
+		_, err := d.do(func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+			return customer.Freeze(ctx, tx, d.org, id, by, "")
+		})
+		if !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("%q: got %v, want %v", id, err, fault.CodeNotFound)
+		}
+	}
+	if acts := d.acts(); acts["freeze.put"] != 4 || acts["freeze.lifted"] != 2 {
+		t.Errorf("audit log: got %v, want four put and two lifted", acts)
+	}
+}

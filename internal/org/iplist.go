@@ -1,0 +1,113 @@
+package org
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// ipAllowlistMax is how many entries a list has.
+const ipAllowlistMax = 256
+
+// ParseIPAllowlist reads the addresses and networks of a list, such as
+// 203.0.113.7 or 2001:db8::/32, in the one form in which they are kept: sorted,
+// each once, a network without the bits behind its length, an IPv4 address that
+// is written as IPv6 as what it is. No entries mean every address. Error:
+// INVALID_REQUEST on ipAllowlist.
+func ParseIPAllowlist(texts []string) ([]netip.Prefix, error) {
+	refuse := func(format string, args ...any) error {
+		return fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was written and no money moved. Correct it and send the request again.", args...).On("ipAllowlist")
+	}
+	if len(texts) > ipAllowlistMax {
+		return nil, refuse("An IP list has at most %d entries.", ipAllowlistMax)
+	}
+	list := make([]netip.Prefix, 0, len(texts))
+	for i, text := range texts {
+		p, err := ParsePrefix(text)
+		if err != nil {
+			return nil, refuse("Entry %d of the IP list is no address and no network such as 203.0.113.7 or 2001:db8::/32.", i+1)
+		}
+		// It would look like a list and be none.
+		if p.Bits() == 0 {
+			return nil, refuse("Entry %d of the IP list is every address there is. An empty list lets every address in.", i+1)
+		}
+		list = append(list, p)
+	}
+	slices.SortFunc(list, comparePrefixes)
+	return slices.Compact(list), nil
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	if c := a.Addr().Compare(b.Addr()); c != 0 {
+		return c
+	}
+	return a.Bits() - b.Bits()
+}
+
+// ParsePrefix reads one address or network in the form that ParseIPAllowlist
+// describes. A zone belongs to one machine's network and is refused.
+func ParsePrefix(text string) (netip.Prefix, error) {
+	if !strings.Contains(text, "/") {
+		a, err := netip.ParseAddr(text)
+		if err != nil || a.Zone() != "" {
+			return netip.Prefix{}, fmt.Errorf("%q is no address", text)
+		}
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return p, fmt.Errorf("%q is no network: %w", text, err)
+	}
+	if p.Addr().Is4In6() {
+		const mapped = 96 // bits before the IPv4 address
+		if p.Bits() < mapped {
+			return p, fmt.Errorf("%q is neither an IPv4 network nor an IPv6 one", text)
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
+	return p.Masked(), nil
+}
+
+// IPAllowlist are the addresses from which an organization's key may be used;
+// none mean every one. Error: NOT_FOUND.
+func IPAllowlist(ctx context.Context, tx pg.Tx, org string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	err := tx.QueryRow(ctx, `SELECT ip_allowlist FROM organization_settings WHERE org_id = $1`, org).Scan(&list)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization.")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the IP list of %s: %w", org, err)
+	}
+	return list, nil
+}
+
+// SetIPAllowlist sets ipAllowlist, as ParseIPAllowlist reads it, in a transaction
+// of the system. Every request that is let in after the commit is looked at by the
+// new list. Error: NOT_FOUND.
+func SetIPAllowlist(ctx context.Context, tx pg.Tx, by audit.Actor, org string, list []netip.Prefix) error {
+	if list == nil {
+		list = []netip.Prefix{}
+	}
+	return set(ctx, tx, by, org, "ipAllowlist", list, `
+		UPDATE organization_settings s SET ip_allowlist = $2, updated_at = $3
+		FROM (SELECT org_id, ip_allowlist AS was FROM organization_settings WHERE org_id = $1 FOR UPDATE) o
+		WHERE s.org_id = o.org_id RETURNING o.was::text`)
+}
+
+// allows tells whether a list has an address. An address that nobody knows is on
+// no list.
+func allows(list []netip.Prefix, from netip.Addr) bool {
+	from = from.Unmap()
+	return len(list) == 0 || slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(from) })
+}
