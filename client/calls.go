@@ -32,8 +32,10 @@ const (
 	InvalidJSON            Code = "INVALID_JSON"
 	InvalidRequest         Code = "INVALID_REQUEST"
 	InvalidState           Code = "INVALID_STATE"
+	IPNotAllowed           Code = "IP_NOT_ALLOWED"
 	MintNotFound           Code = "MINT_NOT_FOUND"
 	NotFound               Code = "NOT_FOUND"
+	OperatorOnly           Code = "OPERATOR_ONLY"
 	OrganizationFrozen     Code = "ORGANIZATION_FROZEN"
 	RateLimited            Code = "RATE_LIMITED"
 	SameAccount            Code = "SAME_ACCOUNT"
@@ -118,6 +120,16 @@ const (
 	CustomerStatusActive = "ACTIVE"
 	CustomerStatusFrozen = "FROZEN"
 )
+
+// CustomerChange: Changes a customer. What is not named stays.
+type CustomerChange struct {
+	// The customer's e-mail from now on. One that is not the known one does not count for
+	// an allowlist for 24 hours.
+	CustomerEmail *string `json:"customerEmail,omitzero"`
+	// Your own keys and values from now on, in place of all there were: at most 20 keys of
+	// up to 40 characters, values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+}
 
 // CustomerPage: A page of customers.
 type CustomerPage struct {
@@ -450,7 +462,8 @@ type EnvelopePage struct {
 	Data []Envelope `json:"data"`
 	// Whether something follows.
 	HasMore bool `json:"hasMore"`
-	// What to give as after for the next page; null at the end.
+	// What to give as cursor for the next page, with the same types; null at the end. The
+	// last sequence as after leads to the same place.
 	NextCursor *string `json:"nextCursor"`
 }
 
@@ -461,6 +474,12 @@ type Filters struct {
 	// Only events that concern this customer, of a transfer those that the customer pays;
 	// null: all.
 	CustomerID *string `json:"customerId"`
+}
+
+// FreezeRequest: Says why a customer is frozen.
+type FreezeRequest struct {
+	// For your own records: who did it and why stands in the audit log.
+	Reason string `json:"reason,omitzero"`
 }
 
 // Mint: A token on a chain.
@@ -712,6 +731,9 @@ type TransferRequest struct {
 	UseDecimal bool `json:"useDecimal,omitzero"`
 }
 
+// UnfreezeRequest: Has no fields.
+type UnfreezeRequest struct{}
+
 // WebhookJob: What was asked to be sent again, and how far it has come.
 type WebhookJob struct {
 	// When everything had been made due.
@@ -889,6 +911,22 @@ func (c *Client) Mints(ctx context.Context, p ListMintsParams, opts ...CallOptio
 	})
 }
 
+// FreezeCustomer: Freeze a customer. Nothing leaves the customer's balances from now
+// on: withdrawals and transfers out are 403 CUSTOMER_FROZEN, and a payment that is not
+// on its way yet waits. What arrives is credited and told as usual. Again it changes
+// nothing. The body may be left out.
+//
+// POST /customers/{customerId}/freeze. It is repeated when no answer comes.
+func (c *Client) FreezeCustomer(ctx context.Context, customerID string, body FreezeRequest, opts ...CallOption) (out Customer, err error) {
+	customerIDPart, err := segment("customerId", customerID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/customers/" + customerIDPart + "/freeze", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
 // GetCustomer: Read a customer. One customer, by your own id of it, escaped for a URL.
 //
 // GET /customers/{customerId}. It is repeated when no answer comes.
@@ -921,6 +959,8 @@ func (c *Client) ListCustomerBalances(ctx context.Context, customerID string, op
 type ListCustomersParams struct {
 	// Only of this customer, compared byte for byte.
 	CustomerID string
+	// Only in this status.
+	Status string
 	// Only what was created after this time, which is excluded.
 	CreatedAfter time.Time
 	// Only what was created before this time, which is excluded.
@@ -935,13 +975,16 @@ type ListCustomersParams struct {
 }
 
 // ListCustomers: List customers. The organization's customers. They are made by their
-// first POST /deposit.
+// first POST /deposit, or by a transfer to them. With Accept: text/csv everything that
+// the filters leave comes as one table, as of one moment, without limit and cursor;
+// one that breaks off is cut, never ended.
 //
 // GET /customers. It is repeated when no answer comes.
 func (c *Client) ListCustomers(ctx context.Context, p ListCustomersParams, opts ...CallOption) (out CustomerPage, err error) {
 	k := call{method: "GET", path: "/customers", repeat: always}
 	q := params{}
 	q.text("customerId", p.CustomerID)
+	q.text("status", p.Status)
 	q.time("createdAfter", p.CreatedAfter)
 	q.time("createdBefore", p.CreatedBefore)
 	q.text("order", p.Order)
@@ -959,6 +1002,56 @@ func (c *Client) Customers(ctx context.Context, p ListCustomersParams, opts ...C
 		page, err := c.ListCustomers(ctx, p, opts...)
 		return page.Data, page.NextCursor, err
 	})
+}
+
+// ListCustomersCSV: what ListCustomers has as one table, without limit and cursor. It
+// is read while it arrives; the caller closes it. An error while reading means that
+// the table is not complete.
+func (c *Client) ListCustomersCSV(ctx context.Context, p ListCustomersParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/customers", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// UnfreezeCustomer: Lift your freeze of a customer. Lifts the freeze that your
+// organization put on the customer. A freeze of the operator's, or of the service
+// itself after the finality of a chain broke, is another one and stays: the customer
+// is then still FROZEN, and 403 OPERATOR_ONLY when there was none of yours. Again it
+// changes nothing. The body may be left out.
+//
+// POST /customers/{customerId}/unfreeze. It is repeated when no answer comes.
+func (c *Client) UnfreezeCustomer(ctx context.Context, customerID string, body UnfreezeRequest, opts ...CallOption) (out Customer, err error) {
+	customerIDPart, err := segment("customerId", customerID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/customers/" + customerIDPart + "/unfreeze", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// UpdateCustomer: Change a customer. Changes the e-mail, the metadata or both; what is
+// not named stays, and metadata is replaced whole. An e-mail decides whose withdrawals
+// an allowlist lets pass, so a changed one does not count there for 24 hours. The same
+// e-mail in other letters is no change.
+//
+// PATCH /customers/{customerId}. It is repeated when no answer comes.
+func (c *Client) UpdateCustomer(ctx context.Context, customerID string, body CustomerChange, opts ...CallOption) (out Customer, err error) {
+	customerIDPart, err := segment("customerId", customerID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "PATCH", path: "/customers/" + customerIDPart, repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
 }
 
 // CreateDepositAddress: Get a deposit address. The address for a customer on the
@@ -1030,7 +1123,8 @@ type ListDepositsParams struct {
 
 // ListDeposits: List deposits. What arrived at the addresses of customers and of your
 // own products, also what is not final yet. A deposit has one of customerId and
-// product.
+// product. With Accept: text/csv everything that the filters leave comes as one table,
+// as of one moment, without limit and cursor; one that breaks off is cut, never ended.
 //
 // GET /deposits. It is repeated when no answer comes.
 func (c *Client) ListDeposits(ctx context.Context, p ListDepositsParams, opts ...CallOption) (out DepositPage, err error) {
@@ -1060,6 +1154,28 @@ func (c *Client) Deposits(ctx context.Context, p ListDepositsParams, opts ...Cal
 		page, err := c.ListDeposits(ctx, p, opts...)
 		return page.Data, page.NextCursor, err
 	})
+}
+
+// ListDepositsCSV: what ListDeposits has as one table, without limit and cursor. It is
+// read while it arrives; the caller closes it. An error while reading means that the
+// table is not complete.
+func (c *Client) ListDepositsCSV(ctx context.Context, p ListDepositsParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/deposits", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("product", p.Product)
+	q.text("status", p.Status)
+	q.number("mintId", int64(p.MintID))
+	q.text("chain", p.Chain)
+	q.text("txHash", p.TxHash)
+	q.text("address", p.Address)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
 }
 
 // CreateWithdrawal: Withdraw from a customer's balance. Holds the amount and pays it
@@ -1120,7 +1236,9 @@ type ListWithdrawalsParams struct {
 }
 
 // ListWithdrawals: List withdrawals. The organization's withdrawals. With
-// idempotencyKey the one that has the key.
+// idempotencyKey the one that has the key. With Accept: text/csv everything that the
+// filters leave comes as one table, as of one moment, without limit and cursor; one
+// that breaks off is cut, never ended.
 //
 // GET /withdrawals. It is repeated when no answer comes.
 func (c *Client) ListWithdrawals(ctx context.Context, p ListWithdrawalsParams, opts ...CallOption) (out WithdrawalPage, err error) {
@@ -1151,6 +1269,29 @@ func (c *Client) Withdrawals(ctx context.Context, p ListWithdrawalsParams, opts 
 		page, err := c.ListWithdrawals(ctx, p, opts...)
 		return page.Data, page.NextCursor, err
 	})
+}
+
+// ListWithdrawalsCSV: what ListWithdrawals has as one table, without limit and cursor.
+// It is read while it arrives; the caller closes it. An error while reading means that
+// the table is not complete.
+func (c *Client) ListWithdrawalsCSV(ctx context.Context, p ListWithdrawalsParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/withdrawals", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("status", p.Status)
+	q.number("mintId", int64(p.MintID))
+	q.text("chain", p.Chain)
+	q.text("txHash", p.TxHash)
+	q.text("address", p.Address)
+	q.text("reference", p.Reference)
+	q.text("idempotencyKey", p.IdempotencyKey)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
 }
 
 // CreateTransfer: Move money between balances. Moves an amount between a customer and
@@ -1199,6 +1340,8 @@ type ListLedgerEntriesParams struct {
 	Product string
 	// Only of this mint.
 	MintID int
+	// Only on this chain.
+	Chain string
 	// Only what was created after this time, which is excluded.
 	CreatedAfter time.Time
 	// Only what was created before this time, which is excluded.
@@ -1216,7 +1359,8 @@ type ListLedgerEntriesParams struct {
 // product's balance with the resource that caused it: a statement. A transfer between
 // two of them is two entries, a withdrawal moves from AVAILABLE to PENDING_WITHDRAW
 // and then away. With Accept: text/csv everything that the filters leave comes as one
-// table, without limit and cursor.
+// table, as of one moment, without limit and cursor; one that breaks off is cut, never
+// ended.
 //
 // GET /ledger/entries. It is repeated when no answer comes.
 func (c *Client) ListLedgerEntries(ctx context.Context, p ListLedgerEntriesParams, opts ...CallOption) (out EntryPage, err error) {
@@ -1225,6 +1369,7 @@ func (c *Client) ListLedgerEntries(ctx context.Context, p ListLedgerEntriesParam
 	q.text("customerId", p.CustomerID)
 	q.text("product", p.Product)
 	q.number("mintId", int64(p.MintID))
+	q.text("chain", p.Chain)
 	q.time("createdAfter", p.CreatedAfter)
 	q.time("createdBefore", p.CreatedBefore)
 	q.text("order", p.Order)
@@ -1253,6 +1398,7 @@ func (c *Client) ListLedgerEntriesCSV(ctx context.Context, p ListLedgerEntriesPa
 	q.text("customerId", p.CustomerID)
 	q.text("product", p.Product)
 	q.number("mintId", int64(p.MintID))
+	q.text("chain", p.Chain)
 	q.time("createdAfter", p.CreatedAfter)
 	q.time("createdBefore", p.CreatedBefore)
 	q.text("order", p.Order)
@@ -1270,6 +1416,8 @@ type ListTransfersParams struct {
 	Product string
 	// Only of this mint.
 	MintID int
+	// Only on this chain.
+	Chain string
 	// Only with this reference of yours.
 	Reference string
 	// Only the one with this key.
@@ -1288,7 +1436,9 @@ type ListTransfersParams struct {
 }
 
 // ListTransfers: List transfers. The organization's transfers. With idempotencyKey the
-// one that has the key.
+// one that has the key. With Accept: text/csv everything that the filters leave comes
+// as one table, as of one moment, without limit and cursor; one that breaks off is
+// cut, never ended.
 //
 // GET /transfers. It is repeated when no answer comes.
 func (c *Client) ListTransfers(ctx context.Context, p ListTransfersParams, opts ...CallOption) (out TransferPage, err error) {
@@ -1297,6 +1447,7 @@ func (c *Client) ListTransfers(ctx context.Context, p ListTransfersParams, opts 
 	q.text("customerId", p.CustomerID)
 	q.text("product", p.Product)
 	q.number("mintId", int64(p.MintID))
+	q.text("chain", p.Chain)
 	q.text("reference", p.Reference)
 	q.text("idempotencyKey", p.IdempotencyKey)
 	q.time("createdAfter", p.CreatedAfter)
@@ -1316,6 +1467,27 @@ func (c *Client) Transfers(ctx context.Context, p ListTransfersParams, opts ...C
 		page, err := c.ListTransfers(ctx, p, opts...)
 		return page.Data, page.NextCursor, err
 	})
+}
+
+// ListTransfersCSV: what ListTransfers has as one table, without limit and cursor. It
+// is read while it arrives; the caller closes it. An error while reading means that
+// the table is not complete.
+func (c *Client) ListTransfersCSV(ctx context.Context, p ListTransfersParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/transfers", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("product", p.Product)
+	q.number("mintId", int64(p.MintID))
+	q.text("chain", p.Chain)
+	q.text("reference", p.Reference)
+	q.text("idempotencyKey", p.IdempotencyKey)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
 }
 
 // CreateWebhookEndpoint: Register a webhook endpoint. Events are sent to this URL from
@@ -1380,7 +1552,8 @@ type ListEventsParams struct {
 	Types string
 	// How many items a page has; 50 unless given.
 	Limit int
-	// Where to continue: the nextCursor of the page before. It goes before after.
+	// Where to continue: the nextCursor of the page before, with the same types. It goes
+	// before after.
 	Cursor string
 }
 

@@ -50,6 +50,10 @@ END $$;
 -- +goose StatementEnd
 CREATE OR REPLACE TRIGGER customers_keep BEFORE UPDATE ON customers FOR EACH ROW EXECUTE FUNCTION customers_keep();
 
+-- A build waits for every transaction that began before it, a report's among them.
+-- Nobody waits behind it meanwhile, so it may take its time.
+SET lock_timeout = '20min';
+
 DROP INDEX CONCURRENTLY IF EXISTS deposits_of_status;
 CREATE INDEX CONCURRENTLY deposits_of_status ON deposits (org_id, status, created_at, deposit_id);
 DROP INDEX CONCURRENTLY IF EXISTS deposits_of_mint;
@@ -74,3 +78,5 @@ CREATE INDEX CONCURRENTLY withdrawals_of_address ON withdrawals (org_id, to_addr
 -- reads, but this one: most have no reference.
 DROP INDEX CONCURRENTLY IF EXISTS transfers_of_reference;
 CREATE INDEX CONCURRENTLY transfers_of_reference ON transfers (org_id, reference, created_at, transfer_id) WHERE reference IS NOT NULL;
+
+RESET lock_timeout;

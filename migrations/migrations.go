@@ -3,12 +3,14 @@
 //
 // No step is edited once it has left a developer's machine, none goes backward, and
 // none deletes what a running older program still reads. A crash leaves the last
-// whole step: each SQL file is one transaction, and Up continues after it.
+// whole step: each SQL file is one transaction, and Up continues after it. A file that
+// builds indexes beside live writers is none; it may be run again from its beginning.
 package migrations
 
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"embed"
 	"encoding/hex"
 	"fmt"
@@ -34,18 +36,24 @@ func Up(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
-		goose.WithGoMigrations(river(pool)),
-		goose.WithDisableGlobalRegistry(true),
-		goose.WithSessionLocker(locker),
-	)
+	provider, err := steps(db, pool, goose.WithSessionLocker(locker))
 	if err != nil {
-		return fmt.Errorf("read the migrations: %w", err)
+		return err
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
+}
+
+func steps(db *sql.DB, pool *pgxpool.Pool, options ...goose.ProviderOption) (*goose.Provider, error) {
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, append(options,
+		goose.WithGoMigrations(river(pool)),
+		goose.WithDisableGlobalRegistry(true))...)
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	return provider, nil
 }
 
 // Latest is the version that Up leaves.

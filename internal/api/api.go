@@ -59,6 +59,7 @@ type Config struct {
 	// BaseURL is where callers reach this interface, /v1 included, for the document.
 	BaseURL string
 	Limits  Limits       // the zero value sets none; see UsualLimits
+	Proxies Proxies      // none: who connects is who calls
 	Log     *slog.Logger // nil: the default
 }
 
@@ -69,7 +70,8 @@ type api struct {
 	document []byte
 	door     *org.Door
 
-	reads, writes, failures *limiter
+	rates  limiters
+	tables tables
 }
 
 // New makes the handler of the public listener: the interface under /v1, the
@@ -90,8 +92,7 @@ func newAPI(face *surface, conf Config) *api {
 		a.log = slog.Default()
 	}
 	a.document = face.draw(conf.BaseURL)
-	clock := conf.DB.Clock()
-	a.reads, a.writes, a.failures = newLimiter(conf.Limits.Reads, clock), newLimiter(conf.Limits.Writes, clock), newLimiter(conf.Limits.Failures, clock)
+	a.rates = newLimiters(conf.Limits, conf.DB.Clock())
 	return a
 }
 
@@ -175,10 +176,14 @@ func (a *api) shell(next http.Handler) http.Handler {
 // call is a request that passed everything that is the same for all routes.
 type call struct {
 	*http.Request
+	route route
 	org   string // "" on an open route
+	table bool   // the caller asks for CSV, and the route has it
 	query query
-	body  []byte
-	warn  http.Header // headers of the answer, beside the usual ones
+	// counted: it was counted against its rate.
+	counted bool
+	body    []byte
+	warn    http.Header // headers of the answer, beside the usual ones
 }
 
 // answer is a success.
@@ -187,7 +192,8 @@ type answer struct {
 	body   any    // encoded as JSON; nil for none
 	raw    []byte // already encoded, instead of body
 	// stream writes the body, of the media type kind, instead of either. An error
-	// cuts the connection: whoever reads sees that something is missing.
+	// before its first byte is answered as any is; a later one cuts the connection,
+	// so that whoever reads sees that something is missing.
 	stream func(io.Writer) error
 	kind   string
 }
@@ -205,7 +211,7 @@ func (c *call) param(name string) string {
 // the query, then the body's type, size and syntax.
 func (a *api) serve(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Request: r, warn: w.Header()}
+		c := &call{Request: r, route: rt, warn: w.Header(), table: rt.csv && wantsCSV(r)}
 		got, err := func() (got answer, err error) {
 			if !rt.open {
 				if err = a.face.admit(a, w, c); err != nil {
@@ -226,19 +232,29 @@ func (a *api) serve(rt route) http.Handler {
 				return got, err
 			}
 			if rt.body != nil {
-				if c.body, err = readBody(w, r); err != nil {
+				if c.body, err = readBody(w, r, rt.optional); err != nil {
 					return got, err
 				}
 			}
 			return rt.handle(a, c)
 		}()
+		// A request that asks for its rate itself and is wrong before it can counts
+		// like any other. What a known key answers is free.
+		if f := fault.Of(err); rt.limits && c.org != "" && f != nil && f.Kind == fault.Invalid {
+			if many := a.limit(c); many != nil {
+				err = many
+			}
+		}
 		switch {
 		case err != nil:
 			a.refuse(w, r, err)
 		case got.stream != nil:
 			w.Header().Set("Content-Type", got.kind)
-			w.WriteHeader(got.status)
-			if err := got.stream(w); err != nil {
+			out := &streaming{ResponseWriter: w, status: got.status}
+			if err := got.stream(out); err != nil && !out.begun {
+				w.Header().Del("Content-Disposition")
+				a.refuse(w, r, err)
+			} else if err != nil {
 				a.log.LogAttrs(r.Context(), slog.LevelError, "answer ended early", slog.String("requestId", requestID(r)), slog.Any("error", err))
 				panic(http.ErrAbortHandler)
 			}
@@ -262,7 +278,12 @@ func (a *api) unrouted(why func(http.ResponseWriter, *http.Request) error) http.
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := why(w, r)
 		if strings.HasPrefix(r.URL.Path, base+"/") {
-			if refused := a.face.admit(a, w, &call{Request: r}); refused != nil {
+			c := &call{Request: r, warn: w.Header()}
+			refused := a.face.admit(a, w, c)
+			if refused == nil && c.org != "" {
+				refused = a.limit(c)
+			}
+			if refused != nil {
 				w.Header().Del("Allow")
 				err = refused
 			}
@@ -289,7 +310,7 @@ const keyHeader = "X-Api-Key"
 // authenticate finds the organization whose key was presented.
 func (a *api) authenticate(w http.ResponseWriter, c *call) (err error) {
 	// An absent key takes the same way, and the same time, as a wrong one.
-	c.org, err = a.door.Authenticate(c.Context(), presented(c.Request, keyHeader))
+	c.org, err = a.door.Admit(c.Context(), presented(c.Request, keyHeader), a.from(c.Request))
 	if fault.Is(err, fault.CodeUnauthorized) {
 		if many := a.failed(c.Request, w.Header()); many != nil {
 			return many

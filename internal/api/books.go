@@ -2,13 +2,10 @@ package api
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -112,7 +109,8 @@ func (a *api) ledgerEntries(c *call) (answer, error) {
 	if t := c.query.time("createdBefore"); t != nil {
 		f.Before = *t
 	}
-	if wantsCSV(c.Request) {
+	f.Chain = c.query["chain"]
+	if c.table {
 		return a.exportEntries(c, f)
 	}
 	p, err := a.place(c, "ledger entries")
@@ -159,69 +157,29 @@ func showEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
 	}
 }
 
-// wantsCSV tells whether a caller asks for a table in place of JSON. Only a
-// plain wish counts: a browser that takes anything gets JSON.
-func wantsCSV(r *http.Request) bool {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Accept"))
-	return err == nil && kind == "text/csv"
+var entryColumns = []column[Entry]{
+	{"entryId", func(e Entry) string { return e.EntryID }},
+	{"createdAt", func(e Entry) string { return e.CreatedAt.String() }},
+	{"customerId", func(e Entry) string { return text(e.Account.CustomerID) }},
+	{"product", func(e Entry) string { return text(e.Account.Product) }},
+	{"balance", func(e Entry) string { return e.Balance }},
+	{"mintId", func(e Entry) string { return strconv.Itoa(e.MintID) }},
+	{"symbol", func(e Entry) string { return e.Symbol }},
+	{"chain", func(e Entry) string { return e.Chain }},
+	{"direction", func(e Entry) string { return e.Direction }},
+	{"amount", func(e Entry) string { return e.Amount }},
+	{"amountDecimal", func(e Entry) string { return e.AmountDecimal }},
+	{"cause", func(e Entry) string { return e.Cause }},
+	{"resourceId", func(e Entry) string { return e.ResourceID }},
 }
 
-// exportEntries streams everything that the filter leaves.
 func (a *api) exportEntries(c *call, f ledger.Filter) (answer, error) {
-	for _, name := range []string{"limit", "cursor"} {
-		if _, given := c.query[name]; given {
-			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "A table has everything that the filters leave, in one piece."+untouched+" Leave %s out, or ask for JSON.", name).On(name)
-		}
-	}
-	p := page.Page{Limit: page.LimitMax, Desc: c.query["order"] != "asc"}
-	// The first page is read before anything is answered, so that what fails at
-	// once still has a status.
-	found, mints, err := a.entries(c, f, p)
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{status: http.StatusOK, kind: "text/csv; charset=utf-8", stream: func(w io.Writer) error {
-		out := csv.NewWriter(w)
-		if err := out.Write([]string{"entryId", "createdAt", "customerId", "product", "balance", "mintId", "symbol", "chain", "direction", "amount", "amountDecimal", "cause", "resourceId"}); err != nil {
+	return exported(a, c, "ledger-entries", entryColumns, inSnapshot(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Entry) error) error {
+		mints, err := mint.All(ctx, tx)
+		if err != nil {
 			return err
 		}
-		for {
-			for _, e := range found.Items {
-				row := showEntry(mints)(e)
-				line := []string{
-					row.EntryID, e.At.UTC().Format(time.RFC3339Nano), text(row.Account.CustomerID), text(row.Account.Product), row.Balance,
-					fmt.Sprint(row.MintID), row.Symbol, row.Chain, row.Direction, row.Amount, row.AmountDecimal, row.Cause, row.ResourceID,
-				}
-				for i := range line {
-					line[i] = harmless(line[i])
-				}
-				if err := out.Write(line); err != nil {
-					return err
-				}
-			}
-			if out.Flush(); out.Error() != nil || found.Next == nil {
-				return out.Error()
-			}
-			p.Cursor = found.Next
-			if found, mints, err = a.entries(c, f, p); err != nil {
-				return err
-			}
-		}
-	}}, nil
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-// harmless keeps a cell from being a formula where a table is opened by a
-// spreadsheet.
-func harmless(cell string) string {
-	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
-		return "'" + cell
-	}
-	return cell
+		show := showEntry(mints)
+		return ledger.EachEntry(ctx, tx, c.org, f, desc, func(e ledger.Entry) error { return row(show(e)) })
+	}))
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -36,16 +37,32 @@ func or(t *time.Time) time.Time {
 	return *t
 }
 
+var customerColumns = []column[Customer]{
+	{"customerId", func(c Customer) string { return c.CustomerID }},
+	{"customerEmail", func(c Customer) string { return text(c.CustomerEmail) }},
+	{"status", func(c Customer) string { return c.Status }},
+	{"createdAt", func(c Customer) string { return c.CreatedAt.String() }},
+	{"updatedAt", func(c Customer) string { return c.UpdatedAt.String() }},
+	{"metadata", func(c Customer) string { return handles(c.Metadata) }},
+}
+
 func (a *api) listCustomers(c *call) (answer, error) {
+	f := customer.Filter{
+		CustomerID: c.query["customerId"], Status: c.query["status"],
+		CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
+	}
+	if c.table {
+		return exported(a, c, "customers", customerColumns, inSnapshot(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Customer) error) error {
+			return customer.Each(ctx, tx, c.org, f, desc, func(found customer.Customer) error { return row(showCustomer(found)) })
+		}))
+	}
 	p, err := a.place(c, "customers")
 	if err != nil {
 		return answer{}, err
 	}
 	var found page.Result[customer.Customer]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = customer.List(ctx, tx, c.org, customer.Filter{
-			CustomerID: c.query["customerId"], CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
-		}, p)
+		found, err = customer.List(ctx, tx, c.org, f, p)
 		return err
 	})
 	if err != nil {
@@ -64,6 +81,69 @@ func (a *api) getCustomer(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return answer{status: http.StatusOK, body: showCustomer(found)}, nil
+}
+
+// CustomerChange is the body of PATCH /customers/{customerId}. It takes no null: an
+// e-mail is changed, and not taken away.
+type CustomerChange struct {
+	CustomerEmail string            `json:"customerEmail,omitempty"`
+	Metadata      map[string]string `json:"metadata,omitempty"`
+}
+
+func (a *api) editCustomer(c *call) (answer, error) {
+	var body CustomerChange
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	ch := customer.Change{Metadata: body.Metadata}
+	if given(c.body, "customerEmail") {
+		ch.Email = &body.CustomerEmail
+	}
+	return a.changed(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		return customer.Edit(ctx, tx, c.org, c.param("customerId"), audit.APIKey(c.org), ch)
+	})
+}
+
+// FreezeRequest is the body of POST /customers/{customerId}/freeze, which may be
+// left out.
+type FreezeRequest struct {
+	Reason *string `json:"reason,omitempty"`
+}
+
+func (a *api) freezeCustomer(c *call) (answer, error) {
+	var body FreezeRequest
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	return a.changed(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		return customer.Freeze(ctx, tx, c.org, c.param("customerId"), audit.APIKey(c.org), text(body.Reason))
+	})
+}
+
+// UnfreezeRequest is the body of POST /customers/{customerId}/unfreeze, which may
+// be left out.
+type UnfreezeRequest struct{}
+
+func (a *api) unfreezeCustomer(c *call) (answer, error) {
+	if err := decode(c.body, &UnfreezeRequest{}); err != nil {
+		return answer{}, err
+	}
+	return a.changed(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
+		return customer.Unfreeze(ctx, tx, c.org, c.param("customerId"), audit.APIKey(c.org))
+	})
+}
+
+// changed answers with a customer as a transaction leaves it.
+func (a *api) changed(c *call, change func(context.Context, pg.Tx) (customer.Customer, error)) (answer, error) {
+	var now customer.Customer
+	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		now, err = change(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showCustomer(now)}, nil
 }
 
 // Balance is what a customer has of one mint.

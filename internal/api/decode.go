@@ -21,28 +21,42 @@ const bodyBytesMax = 64 << 10
 
 const untouched = " Nothing was written and no money moved."
 
-// readBody reads a JSON body whole, or refuses it by its type or size.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	types := r.Header.Values("Content-Type")
-	ok := len(types) == 1
-	if ok {
-		kind, params, err := mime.ParseMediaType(types[0])
-		charset, named := params["charset"]
-		ok = err == nil && kind == "application/json" && (!named || strings.EqualFold(charset, "utf-8"))
-	}
-	if !ok || r.Header.Get("Content-Encoding") != "" {
-		return nil, fault.New(fault.Invalid, fault.UnsupportedMediaType,
-			"The body has to be JSON, sent with the one header Content-Type: application/json and without an encoding."+untouched+" Send it so.")
+// readBody reads a JSON body whole, or refuses it by its type or size. Where none
+// is needed, nothing at all is an object without members.
+func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, error) {
+	typed := jsonTyped(r)
+	if !typed && !optional {
+		return nil, untyped()
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyBytesMax))
 	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	switch {
+	case errors.As(err, &large):
 		return nil, fault.New(fault.Invalid, fault.BodyTooLarge, "A body has at most %d bytes."+untouched+" Send a smaller one.", bodyBytesMax)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fault.New(fault.Invalid, fault.InvalidJSON, "The body did not arrive whole."+untouched+" Send it again.")
+	case optional && len(body) == 0:
+		return []byte("{}"), nil
+	case !typed:
+		return nil, untyped()
 	}
 	return body, nil
+}
+
+// jsonTyped tells whether a request says that its body is JSON, as it is.
+func jsonTyped(r *http.Request) bool {
+	types := r.Header.Values("Content-Type")
+	if len(types) != 1 || r.Header.Get("Content-Encoding") != "" {
+		return false
+	}
+	kind, params, err := mime.ParseMediaType(types[0])
+	charset, named := params["charset"]
+	return err == nil && kind == "application/json" && (!named || strings.EqualFold(charset, "utf-8"))
+}
+
+func untyped() error {
+	return fault.New(fault.Invalid, fault.UnsupportedMediaType,
+		"The body has to be JSON, sent with the one header Content-Type: application/json and without an encoding."+untouched+" Send it so.")
 }
 
 // decode reads a JSON object into a struct, whose fields all have a json tag.
@@ -60,6 +74,16 @@ func decode(body []byte, into any) error {
 		return fault.New(fault.Invalid, fault.InvalidRequest, "The body has to be a JSON object and is null."+untouched+" Send an object.")
 	}
 	return fill(raw, reflect.ValueOf(into).Elem(), "")
+}
+
+// given tells whether a body that was decoded has a member of that name.
+func given(body []byte, name string) bool {
+	var raw map[string]jsontext.Value
+	if err := json.Unmarshal(body, &raw); err != nil {
+		panic("api: a body that was decoded cannot be read: " + err.Error())
+	}
+	_, ok := raw[name]
+	return ok
 }
 
 func fill(raw map[string]jsontext.Value, into reflect.Value, path string) error {
@@ -181,6 +205,9 @@ func unreadable(err error) *fault.Fault {
 
 func unknown(path, name string, known []string) *fault.Fault {
 	hint := "Known are " + strings.Join(known, ", ") + "."
+	if len(known) == 0 {
+		hint = "There is none at all: leave it out."
+	}
 	if near := nearest(name, known); near != "" {
 		hint = "Did you mean " + path + near + "?"
 	}

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -102,18 +104,55 @@ func mintIDPossible(n int) error {
 	return nil
 }
 
+var depositColumns = []column[webhook.Deposit]{
+	{"depositId", func(d webhook.Deposit) string { return d.DepositID }},
+	{"createdAt", func(d webhook.Deposit) string { return d.CreatedAt.String() }},
+	{"customerId", func(d webhook.Deposit) string { return text(d.CustomerID) }},
+	{"product", func(d webhook.Deposit) string { return text(d.Product) }},
+	{"customerEmail", func(d webhook.Deposit) string { return text(d.CustomerEmail) }},
+	{"mintId", func(d webhook.Deposit) string { return number(d.MintID) }},
+	{"symbol", func(d webhook.Deposit) string {
+		if d.Mint == nil {
+			return ""
+		}
+		return d.Mint.Symbol
+	}},
+	{"chain", func(d webhook.Deposit) string { return d.Chain }},
+	{"amount", func(d webhook.Deposit) string { return d.Amount }},
+	{"amountDecimal", func(d webhook.Deposit) string { return text(d.AmountDecimal) }},
+	{"usdValue", func(d webhook.Deposit) string { return text(d.USDValue) }},
+	{"status", func(d webhook.Deposit) string { return d.Status }},
+	{"chainStatus", func(d webhook.Deposit) string { return d.ChainStatus }},
+	{"source", func(d webhook.Deposit) string { return d.Source }},
+	{"address", func(d webhook.Deposit) string { return d.Address }},
+	{"fromAddresses", func(d webhook.Deposit) string { return strings.Join(d.FromAddresses, " ") }},
+	{"txHash", func(d webhook.Deposit) string { return d.TxHash }},
+	{"logIndex", func(d webhook.Deposit) string { return number(d.LogIndex) }},
+	{"blockNumber", func(d webhook.Deposit) string { return number(d.BlockNumber) }},
+	{"isFlagged", func(d webhook.Deposit) string { return strconv.FormatBool(d.IsFlagged) }},
+	{"riskOfFunds", func(d webhook.Deposit) string { return text(d.RiskOfFunds) }},
+	{"sweepTxHash", func(d webhook.Deposit) string { return text(d.SweepTxHash) }},
+	{"confirmedAt", func(d webhook.Deposit) string { return moment(d.ConfirmedAt) }},
+	{"creditedAt", func(d webhook.Deposit) string { return moment(d.CreditedAt) }},
+}
+
 func (a *api) listDeposits(c *call) (answer, error) {
-	p, err := a.place(c, "deposits")
-	if err != nil {
-		return answer{}, err
-	}
 	f := deposit.Filter{
 		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
 		CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
-		TxHash: c.query["txHash"], Address: c.query["address"],
+		TxHash: sameHash(c.query["txHash"]), Address: a.sameAddress(c.query["address"]),
 	}
 	if n := c.query.number("mintId"); n != nil {
 		f.MintID = *n
+	}
+	if c.table {
+		return exported(a, c, "deposits", depositColumns, inSnapshot(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
+			return deposit.Each(ctx, tx, c.org, f, desc, row)
+		}))
+	}
+	p, err := a.place(c, "deposits")
+	if err != nil {
+		return answer{}, err
 	}
 	var found page.Result[webhook.Deposit]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {

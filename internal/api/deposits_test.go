@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -16,7 +17,7 @@ import (
 
 // What arrives on a chain is shown by the API as the document says, from the
 // first block to the credit, and the event carries the very same object.
-// Rules CUS-3, DEP-6, DEP-7, DEP-12.
+// Rules CUS-3, DEP-6, DEP-7, DEP-12, LIST-3.
 func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -82,6 +83,21 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	credited := h.want(h.call(h.one, "GET", "/deposits?status=CREDITED&mintId=1&txHash="+string(hash)+"&address="+string(address), nil), 200).list()
 	if len(credited) != 1 || credited[0]["amount"] != "500000" || credited[0]["customerEmail"] != "bob@example.com" || credited[0]["isFlagged"] != false || credited[0]["swap"] != nil {
 		t.Fatalf("credited: got %v, want the payment", credited)
+	}
+	for query, want := range map[string]int{
+		"txHash=0X" + strings.ToUpper(string(hash[2:])): 1, "txHash=0x00": 0, "address=" + strings.ToLower(string(address)): 4, "address=" + stranger: 0,
+		"chain=ETHEREUM": 4, "chain=BASE": 0, "mintId=2": 1, "mintId=1&status=BELOW_MINIMUM": 1, "status=UNSUPPORTED&mintId=1": 0, "createdAfter=2020-01-01T00:00:00Z&createdBefore=2020-01-02T00:00:00Z": 0,
+	} {
+		if got := h.want(h.call(h.one, "GET", "/deposits?customerId=bob&"+query, nil), 200).list(); len(got) != want {
+			t.Errorf("%s: got %v, want %v", query, len(got), want)
+		}
+		if got := h.cells(h.one, "/deposits?"+query); len(got) != want {
+			t.Errorf("%s as a table: got %v, want %v", query, len(got), want)
+		}
+	}
+	table := h.cells(h.one, "/deposits?status=CREDITED&mintId=1")
+	if len(table) != 1 || table[0]["txHash"] != string(hash) || table[0]["amountDecimal"] != "0.5" || table[0]["symbol"] != "USDC" || table[0]["customerEmail"] != "bob@example.com" || table[0]["creditedAt"] != credited[0]["creditedAt"] {
+		t.Errorf("got %v, want the payment", table)
 	}
 	id := credited[0]["depositId"].(string)
 	one := h.want(h.call(h.one, "GET", "/deposits/"+id, nil), 200)

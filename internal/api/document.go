@@ -104,7 +104,7 @@ func (d *drawing) operation(r route) *huma.Operation {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Description: h.text, Schema: &huma.Schema{Type: "string"}})
 	}
 	if r.body != nil {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		op.RequestBody = &huma.RequestBody{Required: !r.optional, Content: map[string]*huma.MediaType{
 			"application/json": {Schema: d.of(reflect.TypeOf(r.body), true), Example: requestExamples[r.name]},
 		}}
 	}
@@ -146,7 +146,7 @@ func repeats(r route) string {
 func codesOf(r route) []fault.Code {
 	codes := append([]fault.Code{fault.InvalidRequest, fault.UnknownField, fault.Internal}, r.faults...)
 	if !r.open {
-		codes = append(codes, fault.CodeUnauthorized, fault.CodeUnavailable, fault.RateLimited)
+		codes = append(codes, fault.CodeUnauthorized, fault.IPNotAllowed, fault.CodeUnavailable, fault.RateLimited)
 	}
 	if r.body != nil {
 		codes = append(codes, fault.InvalidJSON, fault.UnsupportedMediaType, fault.BodyTooLarge)

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/event"
-	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 )
@@ -27,7 +27,7 @@ var eventTypes = func() []string {
 
 // feed has the bodies byte for byte as they were signed, so it is put together
 // by hand: encoding them again could write them otherwise.
-func feed(bodies []json.RawMessage, more bool, next int64) []byte {
+func feed(bodies []json.RawMessage, next *string) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"data":[`)
 	for i, body := range bodies {
@@ -36,9 +36,9 @@ func feed(bodies []json.RawMessage, more bool, next int64) []byte {
 		}
 		b.Write(body)
 	}
-	b.WriteString(`],"hasMore":` + strconv.FormatBool(more) + `,"nextCursor":`)
-	if more {
-		b.WriteString(`"` + strconv.FormatInt(next, 10) + `"`)
+	b.WriteString(`],"hasMore":` + strconv.FormatBool(next != nil) + `,"nextCursor":`)
+	if next != nil {
+		b.WriteString(`"` + *next + `"`) // base64
 	} else {
 		b.WriteString("null")
 	}
@@ -46,20 +46,23 @@ func feed(bodies []json.RawMessage, more bool, next int64) []byte {
 	return b.Bytes()
 }
 
+// feedScope is what a cursor of the feed is bound to. Not to the place where the
+// first page began, which a later page has behind it.
+func (c *call) feedScope() []string { return []string{c.org, "events", c.query["types"]} }
+
 func (a *api) listEvents(c *call) (answer, error) {
 	after, limit := int64(0), page.LimitDefault
 	if n := c.query.number("after"); n != nil {
 		after = int64(*n)
 	}
-	// nextCursor is the last sequence of the page before; pages are asked for as
-	// with every list, so the cursor goes before the place where the first began.
 	if text, given := c.query["cursor"]; given {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || strconv.FormatInt(n, 10) != text || n < 0 || n > sequenceMax {
-			return answer{}, fault.New(fault.Invalid, fault.InvalidCursor,
-				"This cursor does not belong to this list. You only read, so nothing was changed. Send the nextCursor of the page before, or after with the last sequence that you have.").On("cursor")
+		at, err := page.Decode(text, a.conf.CursorKey, c.feedScope()...)
+		if err != nil {
+			return answer{}, err
 		}
-		after = n
+		if after, err = strconv.ParseInt(at.ID, 10, 64); err != nil {
+			return answer{}, fmt.Errorf("a cursor that we signed is no sequence: %w", err)
+		}
 	}
 	if n := c.query.number("limit"); n != nil {
 		limit = *n
@@ -78,7 +81,12 @@ func (a *api) listEvents(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, raw: feed(found.Bodies, found.HasMore, found.Next)}, nil
+	var next *string
+	if found.HasMore {
+		text := page.Encode(page.Cursor{ID: strconv.FormatInt(found.Next, 10)}, a.conf.CursorKey, c.feedScope()...)
+		next = &text
+	}
+	return answer{status: http.StatusOK, raw: feed(found.Bodies, next)}, nil
 }
 
 // WebhookKeys are the public keys that sign webhooks.

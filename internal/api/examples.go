@@ -69,6 +69,11 @@ var (
 		CustomerID: "user_42", CustomerEmail: pointer("a@example.com"), Status: "ACTIVE",
 		Metadata: webhook.Metadata{"tier": "gold"}, CreatedAt: exampleAt, UpdatedAt: exampleAt,
 	}
+	exampleFrozen = func() Customer {
+		frozen := exampleCustomer
+		frozen.Status = "FROZEN"
+		return frozen
+	}()
 	exampleBalance = Balance{
 		MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Available: "5000000", PendingDeposit: "0", PendingWithdraw: "1000000",
 		InSwap: "0", Held: "0", Total: "6000000", USDValue: pointer("6.00"),
@@ -104,6 +109,9 @@ var (
 		"createDepositAddress":             DepositRequest{MintID: 1, CustomerID: "user_42"},
 		"createOrganizationDepositAddress": ProductDepositRequest{MintID: 1, Product: "CHECKOUT"},
 		"createWithdrawal":                 WithdrawRequest{MintID: 1, CustomerID: "user_42", Amount: "5000000", ToAddress: exampleDestination, IdempotencyKey: pointer("payout-991")},
+		"updateCustomer":                   CustomerChange{CustomerEmail: "b@example.com"},
+		"unfreezeCustomer":                 UnfreezeRequest{},
+		"freezeCustomer":                   FreezeRequest{Reason: pointer("reported by support")},
 		"createTransfer": TransferRequest{
 			MintID: 1, Amount: "5000000", From: TransferParty{CustomerID: pointer("user_42")}, To: TransferParty{Product: pointer("CUSTODIAL")},
 			IdempotencyKey: pointer("charge-991"),

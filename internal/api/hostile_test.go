@@ -243,7 +243,7 @@ func TestHostileQueriesAreRefused(t *testing.T) {
 		h.refused(query, h.call(h.one, "GET", "/withdrawals?"+query, nil), 400, c[0], c[1])
 	}
 	h.refused("after", h.call(h.one, "GET", "/events?after=-1", nil), 400, "INVALID_REQUEST", "after")
-	for _, bad := range []string{"x", "-1", "01", "9007199254740992"} {
+	for _, bad := range []string{"x", "-1", "1", "9007199254740992"} {
 		h.refused("feed cursor "+bad, h.call(h.one, "GET", "/events?cursor="+bad, nil), 400, "INVALID_CURSOR", "cursor")
 	}
 	h.refused("types", h.call(h.one, "GET", "/events?types=CUSTOMER_DEPOSIT,", nil), 400, "INVALID_REQUEST", "types")

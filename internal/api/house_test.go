@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -63,6 +64,8 @@ type house struct {
 	server *httptest.Server
 	logs   *logs
 	posts  *delivery.Dispatcher
+	conf   Config
+	serves *atomic.Pointer[http.Handler]
 	one    tenant // has alice, who has money
 	two    tenant
 }
@@ -98,7 +101,7 @@ func newHouse(t testing.TB, limits ...Limits) *house {
 	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin, shut}); err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, db: db, logs: &logs{}}
+	h := &house{t: t, db: db, logs: &logs{}, serves: &atomic.Pointer[http.Handler]{}}
 	for _, who := range []*tenant{&h.one, &h.two} {
 		made, key, err := org.Create(t.Context(), db, "house")
 		if err != nil {
@@ -127,19 +130,25 @@ func newHouse(t testing.TB, limits ...Limits) *house {
 	h.posts = &delivery.Dispatcher{DB: db, Seal: keyset, Key: key, Development: true, Log: newLogger(h.logs)}
 	chains := chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337", Grammar: evmtx.Grammar{ChainID: signertest.ChainID}}}
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
-	h.server = httptest.NewUnstartedServer(nil)
-	h.server.Config.Handler = New(Config{
+	h.conf = Config{
 		DB: db, Chains: chains, Wallets: h.book, Prices: prices,
 		Withdrawals: &withdrawal.Service{DB: db, Chains: chains, Wallets: h.book, Prices: prices},
 		Transfers:   transfer.New(db),
 		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset, Posts: h.posts},
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",
 		Log: newLogger(h.logs), Limits: append(limits, Limits{})[0],
-	})
-	h.server.Start()
+	}
+	h.restart()
+	h.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*h.serves.Load()).ServeHTTP(w, r) }))
 	t.Cleanup(h.server.Close)
 	h.deposit(h.one, alice, 1_000_000)
 	return h
+}
+
+// restart serves with the configuration as it is now.
+func (h *house) restart() {
+	handler := New(h.conf)
+	h.serves.Store(&handler)
 }
 
 // deposit gives a customer an address and credits it as a deposit would.
@@ -334,7 +343,7 @@ func conforms(r *http.Request, sent []byte, got reply) error {
 	}
 	path, item, params := documented(doc, strings.TrimPrefix(r.URL.EscapedPath(), base))
 	if item == nil || item.GetOperation(r.Method) == nil {
-		if got.status == 404 || got.status == 405 || got.status == 401 {
+		if got.status == 404 || got.status == 405 || got.status == 401 || got.status == 429 {
 			return doc.Components.Schemas["Problem"].Value.VisitJSON(map[string]any(got.body), openapi3.EnableJSONSchema2020())
 		}
 		return fmt.Errorf("no such call")

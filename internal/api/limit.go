@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -21,8 +20,10 @@ type Rate struct {
 // Limits are how many requests are taken. They hold for each process alone, in
 // memory: they protect the service from a caller's loop, not money from anyone.
 type Limits struct {
-	Reads  Rate // of an organization
-	Writes Rate // of an organization
+	Reads   Rate // of an organization
+	Writes  Rate // of an organization
+	Quotes  Rate // of an organization: what asks a chain or a provider and keeps nothing
+	Exports Rate // of an organization: lists as tables
 	// Failures are wrong keys from one address. A right key from there still works.
 	Failures Rate
 }
@@ -31,6 +32,8 @@ type Limits struct {
 var UsualLimits = Limits{
 	Reads:    Rate{Count: 200, Period: time.Second, Burst: 400},
 	Writes:   Rate{Count: 100, Period: time.Second, Burst: 200},
+	Quotes:   Rate{Count: 20, Period: time.Second, Burst: 40},
+	Exports:  Rate{Count: 5, Period: time.Second, Burst: 5},
 	Failures: Rate{Count: 20, Period: time.Minute, Burst: 20},
 }
 
@@ -90,17 +93,38 @@ func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// limit counts a request of an organization and says in the headers how it
-// stands. It is asked once: a withdrawal asks after its key has been looked up,
-// so that a replay is answered whatever the rate.
-func (a *api) limit(c *call) error {
-	l := a.writes
-	if c.Method == http.MethodGet {
-		l = a.reads
+// limiters are one for each class of requests.
+type limiters struct{ reads, writes, quotes, exports, failures *limiter }
+
+func newLimiters(l Limits, clock func() time.Time) limiters {
+	return limiters{
+		newLimiter(l.Reads, clock), newLimiter(l.Writes, clock), newLimiter(l.Quotes, clock),
+		newLimiter(l.Exports, clock), newLimiter(l.Failures, clock),
 	}
-	if l.rate.Count == 0 {
+}
+
+// class is what a request counts as.
+func (a *api) class(c *call) *limiter {
+	switch {
+	case c.table:
+		return a.rates.exports
+	case c.route.quote:
+		return a.rates.quotes
+	case c.Method == http.MethodGet:
+		return a.rates.reads
+	}
+	return a.rates.writes
+}
+
+// limit counts a request of an organization and says in the headers how it
+// stands. It counts once: a withdrawal asks after its key has been looked up, so
+// that a replay is answered whatever the rate.
+func (a *api) limit(c *call) error {
+	l := a.class(c)
+	if l.rate.Count == 0 || c.counted {
 		return nil
 	}
+	c.counted = true
 	v := l.take(c.org)
 	c.warn.Set("RateLimit-Limit", strconv.Itoa(l.rate.Burst))
 	c.warn.Set("RateLimit-Remaining", strconv.Itoa(v.remaining))
@@ -117,15 +141,11 @@ func (v verdict) refusal(h http.Header) error {
 		"Too many requests. Nothing was done, which says nothing about earlier attempts. Wait %s seconds and repeat the request, a withdrawal with the same idempotencyKey.", seconds(v.retry))
 }
 
-// failed counts a wrong key by the address of the peer. No header is read: what
-// a client says of its own address limits nobody.
+// failed counts a wrong key by the address that it came from. What a client says
+// of its own address limits nobody: see Proxies.
 func (a *api) failed(r *http.Request, h http.Header) error {
-	if a.failures.rate.Count == 0 {
+	if a.rates.failures.rate.Count == 0 {
 		return nil
 	}
-	peer, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		peer = r.RemoteAddr
-	}
-	return a.failures.take(peer).refusal(h)
+	return a.rates.failures.take(a.neighborhood(r)).refusal(h)
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -94,4 +96,61 @@ func TestWrongKeysAreCountedByPeer(t *testing.T) {
 	h.refused("too many", h.call(wrong, "GET", "/mints", nil), 429, "RATE_LIMITED", "")
 	h.refused("too many, said to be from elsewhere", h.call(wrong, "GET", "/mints", nil, "X-Forwarded-For", "203.0.113.7", "X-Real-IP", "203.0.113.8"), 429, "RATE_LIMITED", "")
 	h.want(h.call(h.one, "GET", "/mints", nil), 200)
+}
+
+// Each class of requests has a rate of its own, and says how it stands.
+// Rule LIM-1.
+func TestEachClassOfRequestsHasItsRate(t *testing.T) {
+	t.Parallel()
+	few := func(n int) Rate { return Rate{Count: 1, Period: time.Hour, Burst: n} }
+	h := newHouse(t, Limits{Reads: few(2), Writes: few(3), Exports: few(1)})
+	// One write is gone for alice's address.
+	classes := []struct {
+		name, method, path string
+		body               any
+		headers            []string
+		left, limit        int
+	}{
+		{"reads", "GET", "/customers", nil, nil, 2, 2},
+		{"writes", "POST", "/customers/alice/freeze", nil, nil, 2, 3},
+		{"exports", "GET", "/customers?order=asc&status=NOTHING", nil, []string{"Accept", "text/csv"}, 1, 1},
+	}
+	for _, c := range classes {
+		for left := c.left; left > 0; left-- {
+			got := h.call(h.one, c.method, c.path, c.body, c.headers...)
+			if got.status == 429 || got.header.Get("RateLimit-Limit") != fmt.Sprint(c.limit) || got.header.Get("RateLimit-Remaining") != fmt.Sprint(left-1) || got.header.Get("RateLimit-Reset") == "" {
+				t.Errorf("%s: got %v %v, want %d left of %d", c.name, got.status, got.header, left-1, c.limit)
+			}
+		}
+	}
+	before := h.rows()
+	for _, c := range classes {
+		got := h.call(h.one, c.method, c.path, c.body, c.headers...)
+		h.refused(c.name, got, 429, "RATE_LIMITED", "")
+		if got.header.Get("RateLimit-Remaining") != "0" || got.header.Get("Retry-After") == "" || got.header.Get("Retry-After") == "0" || !strings.Contains(got.text("error"), "says nothing about earlier attempts") {
+			t.Errorf("%s: got %v %s, want when to come back and nothing about before", c.name, got.header, got.raw)
+		}
+	}
+	// A wrong request counts as well, also where a replay would be free.
+	h.refused("malformed", h.call(h.one, "POST", "/withdraw", "{"), 429, "RATE_LIMITED", "")
+	h.refused("wrong type", h.call(h.one, "POST", "/transfers", charge("k"), "Content-Type", "text/plain"), 429, "RATE_LIMITED", "")
+	h.refused("no such path", h.call(h.one, "GET", "/nothing", nil), 429, "RATE_LIMITED", "")
+	if got := h.rows(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+	h.want(h.call(h.two, "GET", "/customers", nil), 200)
+	if got := h.want(h.call(tenant{}, "GET", "/openapi.json", nil), 200); got.header.Get("RateLimit-Limit") != "" {
+		t.Errorf("an open call: got %v, want no rate", got.header)
+	}
+}
+
+func TestTheUsualRatesAreThoseOfTheContract(t *testing.T) {
+	t.Parallel()
+	want := Limits{
+		Reads: Rate{200, time.Second, 400}, Writes: Rate{100, time.Second, 200}, Quotes: Rate{20, time.Second, 40},
+		Exports: Rate{5, time.Second, 5}, Failures: Rate{20, time.Minute, 20},
+	}
+	if UsualLimits != want {
+		t.Errorf("got %+v, want %+v", UsualLimits, want)
+	}
 }

@@ -44,7 +44,7 @@ const (
 // query are the parameters that were given and are well-formed.
 type query map[string]string
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 func readQuery(r *http.Request, known []parameter) (query, error) {
 	if len(r.URL.RawQuery) > queryBytesMax {
@@ -187,6 +187,26 @@ var (
 // listParameters are a list's own filters with the ones that every list has.
 func listParameters(filters ...parameter) []parameter {
 	return append(filters, createdAfter, createdBefore, orderParameter, limitParameter, cursorParameter)
+}
+
+// sameHash spells a transaction's hash as it is kept: one in hexadecimal is the
+// same in every letter case, and the others are not.
+func sameHash(s string) string {
+	const hexBytes = 66
+	if len(s) == hexBytes && strings.HasPrefix(strings.ToLower(s), "0x") && strings.Trim(s[2:], "0123456789abcdefABCDEF") == "" {
+		return strings.ToLower(s)
+	}
+	return s
+}
+
+// sameAddress spells an address as it is kept, if any chain of ours has it.
+func (a *api) sameAddress(s string) string {
+	for _, name := range sortedKeys(a.conf.Chains) {
+		if parsed, err := a.conf.Chains[name].Grammar.Parse(s); err == nil {
+			return string(parsed)
+		}
+	}
+	return s
 }
 
 // place reads limit, order and cursor. A cursor is bound to the organization,

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/transfer"
@@ -18,10 +19,12 @@ type route struct {
 	text         string
 	open         bool // needs no key, and is served without the prefix too
 	limits       bool // counts itself against the rate, where a replay is free
+	quote        bool // counts as a quote: it asks somebody and keeps nothing
 	csv          bool // also answers with a table
 	again        bool // a POST that may be sent again without a key: twice does no more than once
 	query        []parameter
-	body         any // a value of the request's type; nil: no body
+	body         any  // a value of the request's type; nil: no body
+	optional     bool // the body may be left out
 	headers      []header
 	answers      []success
 	faults       []fault.Code // beside those that every call may answer
@@ -36,6 +39,9 @@ type success struct {
 	example any
 	headers []header
 }
+
+// asTable says of a list that it also comes as CSV.
+const asTable = " With Accept: text/csv everything that the filters leave comes as one table, as of one moment, without limit and cursor; one that breaks off is cut, never ended."
 
 // header is a header of a request or of an answer.
 type header struct{ name, text string }
@@ -97,7 +103,8 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/deposits", name: "listDeposits", group: "Deposits",
-		summary: "List deposits", text: "What arrived at the addresses of customers and of your own products, also what is not final yet. A deposit has one of customerId and product.",
+		summary: "List deposits", text: "What arrived at the addresses of customers and of your own products, also what is not final yet. A deposit has one of customerId and product." + asTable,
+		csv: true,
 		query: listParameters(customerFilter,
 			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only to this product of yours."},
 			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."},
@@ -130,7 +137,8 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", group: "Withdrawals",
-		summary: "List withdrawals", text: "The organization's withdrawals. With idempotencyKey the one that has the key.",
+		summary: "List withdrawals", text: "The organization's withdrawals. With idempotencyKey the one that has the key." + asTable,
+		csv: true,
 		query: listParameters(customerFilter,
 			parameter{name: "status", kind: wordParameter, enum: withdrawalStatuses, text: "Only in this status."},
 			mintFilter, chainFilter, txHashFilter, addressFilter,
@@ -164,11 +172,12 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/transfers", name: "listTransfers", group: "Transfers",
-		summary: "List transfers", text: "The organization's transfers. With idempotencyKey the one that has the key.",
+		summary: "List transfers", text: "The organization's transfers. With idempotencyKey the one that has the key." + asTable,
+		csv: true,
 		query: listParameters(
 			parameter{name: "customerId", kind: textParameter, max: 128, text: "Only from or to this customer, compared byte for byte."},
 			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only from or to this product."},
-			mintFilter,
+			mintFilter, chainFilter,
 			parameter{name: "reference", kind: textParameter, max: 255, text: "Only with this reference of yours."},
 			parameter{name: "idempotencyKey", kind: textParameter, max: 255, text: "Only the one with this key."}),
 		answers: []success{{http.StatusOK, "A page of transfers.", Page[webhook.Transfer]{}, page1(exampleTransfer), nil}},
@@ -192,19 +201,20 @@ var routes = []route{
 	{
 		method: http.MethodGet, path: "/ledger/entries", name: "listLedgerEntries", group: "Transfers",
 		summary: "Read what moved balances",
-		text:    "Every movement of a customer's or product's balance with the resource that caused it: a statement. A transfer between two of them is two entries, a withdrawal moves from AVAILABLE to PENDING_WITHDRAW and then away. With Accept: text/csv everything that the filters leave comes as one table, without limit and cursor.",
+		text:    "Every movement of a customer's or product's balance with the resource that caused it: a statement. A transfer between two of them is two entries, a withdrawal moves from AVAILABLE to PENDING_WITHDRAW and then away." + asTable,
 		csv:     true,
 		query: listParameters(customerFilter,
 			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only of this product."},
-			mintFilter),
+			mintFilter, chainFilter),
 		answers: []success{{http.StatusOK, "A page of entries.", Page[Entry]{}, page1(exampleEntry), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).ledgerEntries,
 	},
 	{
 		method: http.MethodGet, path: "/customers", name: "listCustomers", group: "Customers",
-		summary: "List customers", text: "The organization's customers. They are made by their first POST /deposit.",
-		query:   listParameters(customerFilter),
+		summary: "List customers", text: "The organization's customers. They are made by their first POST /deposit, or by a transfer to them." + asTable,
+		csv:     true,
+		query:   listParameters(customerFilter, parameter{name: "status", kind: wordParameter, enum: customer.Statuses, text: "Only in this status."}),
 		answers: []success{{http.StatusOK, "A page of customers.", Page[Customer]{}, page1(exampleCustomer), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},
 		handle:  (*api).listCustomers,
@@ -215,6 +225,33 @@ var routes = []route{
 		answers: []success{{http.StatusOK, "The customer.", Customer{}, exampleCustomer, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getCustomer,
+	},
+	{
+		method: http.MethodPatch, path: "/customers/{customerId}", name: "updateCustomer", group: "Customers",
+		summary: "Change a customer",
+		text:    "Changes the e-mail, the metadata or both; what is not named stays, and metadata is replaced whole. An e-mail decides whose withdrawals an allowlist lets pass, so a changed one does not count there for 24 hours. The same e-mail in other letters is no change.",
+		body:    CustomerChange{},
+		answers: []success{{http.StatusOK, "The customer as it is now.", Customer{}, exampleCustomer, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).editCustomer,
+	},
+	{
+		method: http.MethodPost, path: "/customers/{customerId}/freeze", name: "freezeCustomer", group: "Customers",
+		summary: "Freeze a customer",
+		text:    "Nothing leaves the customer's balances from now on: withdrawals and transfers out are 403 CUSTOMER_FROZEN, and a payment that is not on its way yet waits. What arrives is credited and told as usual. Again it changes nothing. The body may be left out.",
+		body:    FreezeRequest{}, optional: true, again: true,
+		answers: []success{{http.StatusOK, "The customer, FROZEN.", Customer{}, exampleFrozen, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).freezeCustomer,
+	},
+	{
+		method: http.MethodPost, path: "/customers/{customerId}/unfreeze", name: "unfreezeCustomer", group: "Customers",
+		summary: "Lift your freeze of a customer",
+		text:    "Lifts the freeze that your organization put on the customer. A freeze of the operator's, or of the service itself after the finality of a chain broke, is another one and stays: the customer is then still FROZEN, and 403 OPERATOR_ONLY when there was none of yours. Again it changes nothing. The body may be left out.",
+		body:    UnfreezeRequest{}, optional: true, again: true,
+		answers: []success{{http.StatusOK, "The customer as it is now.", Customer{}, exampleCustomer, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.OperatorOnly},
+		handle:  (*api).unfreezeCustomer,
 	},
 	{
 		method: http.MethodGet, path: "/customers/{customerId}/balances", name: "listCustomerBalances", group: "Customers",
@@ -329,7 +366,7 @@ var routes = []route{
 			{name: "after", kind: numberParameter, max: sequenceMax, text: "The last sequence that you have; 0, unless given, starts at the first."},
 			{name: "types", kind: wordsParameter, enum: eventTypes, text: "Only events of these types, separated by commas."},
 			limitParameter,
-			{name: "cursor", kind: textParameter, max: 1024, text: "Where to continue: the nextCursor of the page before. It goes before after."},
+			{name: "cursor", kind: textParameter, max: 1024, text: "Where to continue: the nextCursor of the page before, with the same types. It goes before after."},
 		},
 		faults:  []fault.Code{fault.InvalidCursor},
 		answers: []success{{http.StatusOK, "A stretch of the feed.", Page[webhook.Envelope]{}, page1(exampleEnvelope), nil}},

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -63,16 +65,39 @@ func (a *api) createTransfer(c *call) (answer, error) {
 	return answer{status: http.StatusCreated, body: out.Transfer}, nil
 }
 
+var transferColumns = []column[webhook.Transfer]{
+	{"transferId", func(t webhook.Transfer) string { return t.TransferID }},
+	{"createdAt", func(t webhook.Transfer) string { return t.CreatedAt.String() }},
+	{"idempotencyKey", func(t webhook.Transfer) string { return t.IdempotencyKey }},
+	{"reference", func(t webhook.Transfer) string { return text(t.Reference) }},
+	{"mintId", func(t webhook.Transfer) string { return strconv.Itoa(t.MintID) }},
+	{"symbol", func(t webhook.Transfer) string { return t.Mint.Symbol }},
+	{"chain", func(t webhook.Transfer) string { return t.Mint.Chain }},
+	{"amount", func(t webhook.Transfer) string { return t.Amount }},
+	{"amountDecimal", func(t webhook.Transfer) string { return t.AmountDecimal }},
+	{"fromCustomerId", func(t webhook.Transfer) string { return text(t.From.CustomerID) }},
+	{"fromProduct", func(t webhook.Transfer) string { return text(t.From.Product) }},
+	{"toCustomerId", func(t webhook.Transfer) string { return text(t.To.CustomerID) }},
+	{"toProduct", func(t webhook.Transfer) string { return text(t.To.Product) }},
+	{"metadata", func(t webhook.Transfer) string { return handles(t.Metadata) }},
+}
+
 func (a *api) listTransfers(c *call) (answer, error) {
+	f := transfer.Filter{
+		CustomerID: c.query["customerId"], Product: c.query["product"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
+		Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
+		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
+	}
+	if c.table {
+		return exported(a, c, "transfers", transferColumns, func(ctx context.Context, desc bool, row func(webhook.Transfer) error) error {
+			return a.conf.Transfers.Each(ctx, c.org, f, desc, row)
+		})
+	}
 	p, err := a.place(c, "transfers")
 	if err != nil {
 		return answer{}, err
 	}
-	found, err := a.conf.Transfers.List(c.Context(), c.org, transfer.Filter{
-		CustomerID: c.query["customerId"], Product: c.query["product"], MintID: c.query.number("mintId"),
-		Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
-		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
-	}, p)
+	found, err := a.conf.Transfers.List(c.Context(), c.org, f, p)
 	if err != nil {
 		return answer{}, err
 	}

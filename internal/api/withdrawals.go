@@ -1,7 +1,10 @@
 package api
 
 import (
+	"context"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -81,16 +84,51 @@ var withdrawalStatuses = []string{
 	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled), "BLOCKED",
 }
 
+var withdrawalColumns = []column[webhook.Withdrawal]{
+	{"withdrawalId", func(w webhook.Withdrawal) string { return w.WithdrawalID }},
+	{"createdAt", func(w webhook.Withdrawal) string { return w.CreatedAt.String() }},
+	{"idempotencyKey", func(w webhook.Withdrawal) string { return text(w.IdempotencyKey) }},
+	{"reference", func(w webhook.Withdrawal) string { return text(w.Reference) }},
+	{"customerId", func(w webhook.Withdrawal) string { return w.CustomerID }},
+	{"mintId", func(w webhook.Withdrawal) string { return strconv.Itoa(w.MintID) }},
+	{"symbol", func(w webhook.Withdrawal) string { return w.Mint.Symbol }},
+	{"chain", func(w webhook.Withdrawal) string { return w.Mint.Chain }},
+	{"amount", func(w webhook.Withdrawal) string { return w.Amount }},
+	{"amountDecimal", func(w webhook.Withdrawal) string { return w.AmountDecimal }},
+	{"usdValue", func(w webhook.Withdrawal) string { return text(w.USDValue) }},
+	{"toAddress", func(w webhook.Withdrawal) string { return w.ToAddress }},
+	{"networkFee", func(w webhook.Withdrawal) string { return text(w.NetworkFee) }},
+	{"networkFeeMintId", func(w webhook.Withdrawal) string { return number(w.NetworkFeeMintID) }},
+	{"feeMode", func(w webhook.Withdrawal) string { return w.FeeMode }},
+	{"status", func(w webhook.Withdrawal) string { return w.Status }},
+	{"chainStatus", func(w webhook.Withdrawal) string { return w.ChainStatus }},
+	{"requiresApproval", func(w webhook.Withdrawal) string { return strconv.FormatBool(w.RequiresApproval) }},
+	{"approvalReasons", func(w webhook.Withdrawal) string { return strings.Join(w.ApprovalReasons, " ") }},
+	{"txHash", func(w webhook.Withdrawal) string { return text(w.TxHash) }},
+	{"failureReason", func(w webhook.Withdrawal) string { return text(w.FailureReason) }},
+	{"rejectedReason", func(w webhook.Withdrawal) string { return text(w.RejectedReason) }},
+	{"approvedAt", func(w webhook.Withdrawal) string { return moment(w.ApprovedAt) }},
+	{"broadcastAt", func(w webhook.Withdrawal) string { return moment(w.BroadcastAt) }},
+	{"completedAt", func(w webhook.Withdrawal) string { return moment(w.CompletedAt) }},
+	{"metadata", func(w webhook.Withdrawal) string { return handles(w.Metadata) }},
+}
+
 func (a *api) listWithdrawals(c *call) (answer, error) {
+	f := withdrawal.Filter{
+		CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
+		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
+		TxHash: sameHash(c.query["txHash"]), Address: c.query["address"], Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
+	}
+	if c.table {
+		return exported(a, c, "withdrawals", withdrawalColumns, func(ctx context.Context, desc bool, row func(webhook.Withdrawal) error) error {
+			return a.conf.Withdrawals.Each(ctx, c.org, f, desc, row)
+		})
+	}
 	p, err := a.place(c, "withdrawals")
 	if err != nil {
 		return answer{}, err
 	}
-	found, err := a.conf.Withdrawals.List(c.Context(), c.org, withdrawal.Filter{
-		CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
-		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
-		TxHash: c.query["txHash"], Address: c.query["address"], Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
-	}, p)
+	found, err := a.conf.Withdrawals.List(c.Context(), c.org, f, p)
 	if err != nil {
 		return answer{}, err
 	}

@@ -277,13 +277,13 @@ func (a *App) wireEdges() error {
 	jobs.Every(a.jobs, retireEvery, retireWebhooks{}, func(ctx context.Context) error { return delivery.Retire(ctx, a.db, a.log) })
 	a.loops = append(a.loops, loop{"jobs", a.jobs.Run})
 
-	limits := api.UsualLimits
-	if a.conf.Network == chain.Local {
-		limits = api.Limits{} // a development network sets none
+	proxies, err := a.conf.API.proxies()
+	if err != nil {
+		return fmt.Errorf("api.trusted_proxies: %w", err)
 	}
 	a.public = api.New(api.Config{
-		Limits: limits,
-		DB:     a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: keys,
+		Limits: a.conf.API.Limits.rates(a.conf.Network), Proxies: proxies,
+		DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: keys,
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: dispatcher},
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log,
 	})

@@ -17,11 +17,13 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/networks"
+	"github.com/cofferpay/coffer/internal/org"
 )
 
 // Config is all that an installation can set. It is read from a TOML file; what
@@ -55,6 +57,85 @@ type Database struct {
 type API struct {
 	Listen string `toml:"listen" comment:"address and port, such as 127.0.0.1:8080"`
 	URL    string `toml:"url" comment:"as the outside sees it, without /v1"`
+	// TrustedProxies are addresses and networks, such as 10.0.0.0/8.
+	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies whose X-Forwarded-For is believed; none: who connects is who calls"`
+	Limits         Limits   `toml:"limits,omitempty" comment:"how many requests are taken; a class that is not named has its usual rate, and none on network LOCAL"`
+}
+
+// Limits are rates by class of requests: those of an organization, and wrong keys
+// of one address.
+type Limits struct {
+	Reads    *Rate `toml:"reads,omitempty"`
+	Writes   *Rate `toml:"writes,omitempty"`
+	Quotes   *Rate `toml:"quotes,omitempty"`
+	Exports  *Rate `toml:"exports,omitempty"`
+	Failures *Rate `toml:"failures,omitempty"`
+}
+
+// Rate is count requests every so long, after a burst.
+type Rate struct {
+	Count int      `toml:"count" comment:"0 sets no limit"`
+	Every Duration `toml:"every,omitempty"`
+	Burst int      `toml:"burst,omitempty" comment:"how many at once"`
+}
+
+// The bounds of a rate; beyond them it would be a mistake or count nothing.
+const (
+	rateCountMax = 1_000_000
+	rateEveryMin = time.Millisecond
+	rateEveryMax = 24 * time.Hour
+)
+
+// rates are the limits that hold on a network: what is configured, or the usual.
+func (l Limits) rates(network chain.Network) api.Limits {
+	rates := api.UsualLimits
+	if network == chain.Local {
+		rates = api.Limits{} // a development network sets none by itself
+	}
+	for _, class := range []struct {
+		set  *Rate
+		into *api.Rate
+	}{{l.Reads, &rates.Reads}, {l.Writes, &rates.Writes}, {l.Quotes, &rates.Quotes}, {l.Exports, &rates.Exports}, {l.Failures, &rates.Failures}} {
+		if class.set != nil {
+			*class.into = api.Rate{Count: class.set.Count, Period: time.Duration(class.set.Every), Burst: class.set.Burst}
+		}
+	}
+	return rates
+}
+
+func (l Limits) check(errs *faults) {
+	for setting, r := range map[string]*Rate{"reads": l.Reads, "writes": l.Writes, "quotes": l.Quotes, "exports": l.Exports, "failures": l.Failures} {
+		at := "api.limits." + setting
+		switch {
+		case r == nil || r.Count == 0:
+			continue
+		case r.Count < 0 || r.Count > rateCountMax:
+			errs.bad(at+".count", "is %d; set it between 1 and %d, or to 0 for no limit", r.Count, rateCountMax)
+		case time.Duration(r.Every) < rateEveryMin || time.Duration(r.Every) > rateEveryMax:
+			errs.bad(at+".every", "is %s; set it between %s and %s, such as 1s", time.Duration(r.Every), rateEveryMin, rateEveryMax)
+		case time.Duration(r.Every)/time.Duration(r.Count) < time.Microsecond:
+			errs.bad(at+".count", "is %d every %s, which limits nothing; set it lower, or to 0 for no limit", r.Count, time.Duration(r.Every))
+		}
+		if r.Burst < 1 || r.Burst > rateCountMax {
+			errs.bad(at+".burst", "is %d; set how many requests are taken at once, between 1 and %d", r.Burst, rateCountMax)
+		}
+	}
+}
+
+// proxies are the networks of trusted_proxies. Error: the first that is none.
+func (a API) proxies() (api.Proxies, error) {
+	var all api.Proxies
+	for _, text := range a.TrustedProxies {
+		p, err := org.ParsePrefix(text)
+		switch {
+		case err != nil:
+			return nil, err
+		case p.Bits() == 0:
+			return nil, fmt.Errorf("%q is everybody, who could then call from any address they like", text)
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }
 
 // Ops is the private listener for health and metrics.
@@ -336,6 +417,10 @@ func (c Config) Check() error {
 	} else if u.Scheme != "https" && c.Network != chain.Local {
 		bad("api.url", "has to be https: an API key crosses it on every call")
 	}
+	if _, err := c.API.proxies(); err != nil {
+		bad("api.trusted_proxies", "%v; name the addresses or networks of the proxies before this service, such as 10.0.0.0/8", err)
+	}
+	c.API.Limits.check(&errs)
 	need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
 	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
 	need("keys.webhook", c.Keys.Webhook, "the key file that coffer keys create makes")

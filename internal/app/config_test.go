@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
@@ -69,6 +70,15 @@ var mistakes = []struct {
 	{"chains.ETHEREUM.fee_cap", "200 gwei", func(c *Config) { with(c, func(ch *Chain) { ch.FeeCap = "0.1" }) }},
 	{"chains.ETHEREUM.tip_cap", "above 0", func(c *Config) { with(c, func(ch *Chain) { ch.TipCap = "x" }) }},
 	{"chains.ETHEREUM.trace", "auto, on or off", func(c *Config) { with(c, func(ch *Chain) { ch.Trace = "yes" }) }},
+	{"api.trusted_proxies", "networks of the proxies", func(c *Config) { c.API.TrustedProxies = []string{"10.0.0.1", "proxy.internal"} }},
+	{"api.trusted_proxies", "everybody", func(c *Config) { c.API.TrustedProxies = []string{"0.0.0.0/0"} }},
+	{"api.trusted_proxies", "neither", func(c *Config) { c.API.TrustedProxies = []string{"::ffff:0.0.0.0/0"} }},
+	{"api.limits.reads.count", "0 for no limit", func(c *Config) { c.API.Limits.Reads = &Rate{Count: -1, Every: Duration(time.Second), Burst: 1} }},
+	{"api.limits.quotes.every", "such as 1s", func(c *Config) { c.API.Limits.Quotes = &Rate{Count: 1, Burst: 1} }},
+	{"api.limits.exports.burst", "at once", func(c *Config) { c.API.Limits.Exports = &Rate{Count: 1, Every: Duration(time.Second)} }},
+	{"api.limits.writes.count", "limits nothing", func(c *Config) {
+		c.API.Limits.Writes = &Rate{Count: 1_000_000, Every: Duration(time.Millisecond), Burst: 1}
+	}},
 	{"prices.fixed", "mint id", func(c *Config) { c.Prices.Fixed["USDC"] = "1" }},
 	{"prices.fixed.1", "0.9998", func(c *Config) { c.Prices.Fixed["1"] = "one" }},
 	{"webhooks.development", "LOCAL alone", func(c *Config) { c.Webhooks.Development = true }},
@@ -279,5 +289,36 @@ func TestTheSignerNeedsItsOwnSettingsAlone(t *testing.T) {
 	write(t, path, "[signer]\nsocket = \"s\"\n")
 	if _, err := ReadSignerConfig(path); told(err, "signer.socket") == "" {
 		t.Errorf("got %v, want it told that another signer is named", err)
+	}
+}
+
+// Rule LIM-1.
+func TestEveryRateIsASettingAndALocalNetworkHasNone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "coffer.toml")
+	write(t, path, `
+[api]
+trusted_proxies = ["10.0.0.0/8", "fd00::1"]
+[api.limits]
+reads = {count = 7, every = "1m", burst = 9}
+exports = {count = 0}
+`)
+	conf, err := decode(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := api.UsualLimits
+	want.Reads, want.Exports = api.Rate{Count: 7, Period: time.Minute, Burst: 9}, api.Rate{}
+	if got := conf.API.Limits.rates(chain.Mainnet); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := conf.API.Limits.rates(chain.Local); got != (api.Limits{Reads: want.Reads}) {
+		t.Errorf("local: got %+v, want what was set and no more", got)
+	}
+	if got := (Limits{}).rates(chain.Local); got != (api.Limits{}) {
+		t.Errorf("local, nothing set: got %+v, want no limits", got)
+	}
+	if got, err := conf.API.proxies(); err != nil || len(got) != 2 || got[1].String() != "fd00::1/128" {
+		t.Errorf("proxies: got %v %v, want two", got, err)
 	}
 }

@@ -146,6 +146,10 @@ func (g *golang) types() {
 		if g.sharedAs(name) == "" {
 			patch, request := sent[name]
 			g.comment(name, s.Description)
+			if len(s.Properties) == 0 {
+				g.line("type %s struct{}\n", name)
+				continue
+			}
 			g.line("type %s struct {", name)
 			for _, field := range sorted(s.Properties) {
 				g.field(s, field, request, patch)

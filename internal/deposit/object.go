@@ -175,11 +175,11 @@ func Each(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn fun
 }
 
 // Pending is what of each mint was seen for a customer and is not in the
-// balance yet.
+// balance yet: a sum, and be it zero, of every mint that has reached the customer.
 func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]money.Amount, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT mint_id, sum(amount) FROM deposits
-		WHERE org_id = $1 AND customer_id = $2 AND status IN ('DETECTED', 'CONFIRMING', 'SCREENING') AND mint_id IS NOT NULL
+		SELECT mint_id, coalesce(sum(amount) FILTER (WHERE status IN ('DETECTED', 'CONFIRMING', 'SCREENING')), 0) FROM deposits
+		WHERE org_id = $1 AND customer_id = $2 AND status <> 'ORPHANED' AND mint_id IS NOT NULL
 		GROUP BY mint_id`, org, customerID)
 	if err != nil {
 		return nil, fmt.Errorf("sum up pending deposits: %w", err)

@@ -19,8 +19,10 @@ export type Code =
   | "INVALID_JSON"
   | "INVALID_REQUEST"
   | "INVALID_STATE"
+  | "IP_NOT_ALLOWED"
   | "MINT_NOT_FOUND"
   | "NOT_FOUND"
+  | "OPERATOR_ONLY"
   | "ORGANIZATION_FROZEN"
   | "RATE_LIMITED"
   | "SAME_ACCOUNT"
@@ -98,6 +100,20 @@ export interface Customer {
   status: "ACTIVE" | "FROZEN";
   /** When it last changed. */
   updatedAt: string;
+}
+
+/** Changes a customer. What is not named stays. */
+export interface CustomerChange {
+  /**
+   * The customer's e-mail from now on. One that is not the known one does not count for an allowlist
+   * for 24 hours.
+   */
+  customerEmail?: string;
+  /**
+   * Your own keys and values from now on, in place of all there were: at most 20 keys of up to 40
+   * characters, values of up to 500.
+   */
+  metadata?: Record<string, string>;
 }
 
 /** A page of customers. */
@@ -492,7 +508,10 @@ export interface EnvelopePage {
   data: Envelope[];
   /** Whether something follows. */
   hasMore: boolean;
-  /** What to give as after for the next page; null at the end. */
+  /**
+   * What to give as cursor for the next page, with the same types; null at the end. The last
+   * sequence as after leads to the same place.
+   */
   nextCursor: string | null;
 }
 
@@ -518,6 +537,12 @@ export interface FlagReason {
   score: number | null;
   /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
   severity: string | null;
+}
+
+/** Says why a customer is frozen. */
+export interface FreezeRequest {
+  /** For your own records: who did it and why stands in the audit log. */
+  reason?: string | null;
 }
 
 /** A token on a chain. */
@@ -884,6 +909,10 @@ export interface TransferRequest {
   useDecimal?: boolean;
 }
 
+/** Has no fields. */
+export interface UnfreezeRequest {
+}
+
 /** What was asked to be sent again, and how far it has come. */
 export interface WebhookJob {
   /** When everything had been made due. */
@@ -1106,6 +1135,8 @@ export interface ListMintsParams {
 export interface ListCustomersParams {
   /** Only of this customer, compared byte for byte. */
   customerId?: string | undefined;
+  /** Only in this status. */
+  status?: "ACTIVE" | "FROZEN" | undefined;
   /** Only what was created after this time, which is excluded. */
   createdAfter?: string | Date | undefined;
   /** Only what was created before this time, which is excluded. */
@@ -1184,6 +1215,8 @@ export interface ListLedgerEntriesParams {
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | undefined;
   /** Only of this mint. */
   mintId?: number | undefined;
+  /** Only on this chain. */
+  chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | undefined;
   /** Only what was created after this time, which is excluded. */
   createdAfter?: string | Date | undefined;
   /** Only what was created before this time, which is excluded. */
@@ -1204,6 +1237,8 @@ export interface ListTransfersParams {
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | undefined;
   /** Only of this mint. */
   mintId?: number | undefined;
+  /** Only on this chain. */
+  chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | undefined;
   /** Only with this reference of yours. */
   reference?: string | undefined;
   /** Only the one with this key. */
@@ -1228,7 +1263,7 @@ export interface ListEventsParams {
   types?: string | undefined;
   /** How many items a page has; 50 unless given. */
   limit?: number | undefined;
-  /** Where to continue: the nextCursor of the page before. It goes before after. */
+  /** Where to continue: the nextCursor of the page before, with the same types. It goes before after. */
   cursor?: string | undefined;
 }
 
@@ -1293,6 +1328,17 @@ export class Coffer {
   }
 
   /**
+   * Freeze a customer. Nothing leaves the customer's balances from now on: withdrawals and transfers
+   * out are 403 CUSTOMER_FROZEN, and a payment that is not on its way yet waits. What arrives is
+   * credited and told as usual. Again it changes nothing. The body may be left out.
+   *
+   * POST /customers/{customerId}/freeze. It is repeated when no answer comes.
+   */
+  freezeCustomer(customerId: string, body: FreezeRequest, options: CallOptions = {}): Promise<Customer> {
+    return this.#connection.call<Customer>({ method: "POST", path: `/customers/${segment("customerId", customerId)}/freeze`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
    * Read a customer. One customer, by your own id of it, escaped for a URL.
    *
    * GET /customers/{customerId}. It is repeated when no answer comes.
@@ -1312,17 +1358,50 @@ export class Coffer {
   }
 
   /**
-   * List customers. The organization's customers. They are made by their first POST /deposit.
+   * List customers. The organization's customers. They are made by their first POST /deposit, or by
+   * a transfer to them. With Accept: text/csv everything that the filters leave comes as one table,
+   * as of one moment, without limit and cursor; one that breaks off is cut, never ended.
    *
    * GET /customers. It is repeated when no answer comes.
    */
   listCustomers(params: ListCustomersParams = {}, options: CallOptions = {}): Promise<CustomerPage> {
-    return this.#connection.call<CustomerPage>({ method: "GET", path: `/customers`, repeat: "ALWAYS", query: { customerId: params.customerId, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.call<CustomerPage>({ method: "GET", path: `/customers`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /** Every item of listCustomers, page after page. */
   customers(params: ListCustomersParams = {}, options: CallOptions = {}): AsyncGenerator<Customer, void, undefined> {
     return each(params.cursor, (cursor) => this.listCustomers({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listCustomers has as one table, without limit and cursor, read while it arrives. An error
+   * while reading means that the table is not complete.
+   */
+  listCustomersCSV(params: ListCustomersParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/customers`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Lift your freeze of a customer. Lifts the freeze that your organization put on the customer. A
+   * freeze of the operator's, or of the service itself after the finality of a chain broke, is
+   * another one and stays: the customer is then still FROZEN, and 403 OPERATOR_ONLY when there was
+   * none of yours. Again it changes nothing. The body may be left out.
+   *
+   * POST /customers/{customerId}/unfreeze. It is repeated when no answer comes.
+   */
+  unfreezeCustomer(customerId: string, body: UnfreezeRequest, options: CallOptions = {}): Promise<Customer> {
+    return this.#connection.call<Customer>({ method: "POST", path: `/customers/${segment("customerId", customerId)}/unfreeze`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
+   * Change a customer. Changes the e-mail, the metadata or both; what is not named stays, and
+   * metadata is replaced whole. An e-mail decides whose withdrawals an allowlist lets pass, so a
+   * changed one does not count there for 24 hours. The same e-mail in other letters is no change.
+   *
+   * PATCH /customers/{customerId}. It is repeated when no answer comes.
+   */
+  updateCustomer(customerId: string, body: CustomerChange, options: CallOptions = {}): Promise<Customer> {
+    return this.#connection.call<Customer>({ method: "PATCH", path: `/customers/${segment("customerId", customerId)}`, repeat: "ALWAYS", body }, options);
   }
 
   /**
@@ -1359,7 +1438,9 @@ export class Coffer {
 
   /**
    * List deposits. What arrived at the addresses of customers and of your own products, also what is
-   * not final yet. A deposit has one of customerId and product.
+   * not final yet. A deposit has one of customerId and product. With Accept: text/csv everything
+   * that the filters leave comes as one table, as of one moment, without limit and cursor; one that
+   * breaks off is cut, never ended.
    *
    * GET /deposits. It is repeated when no answer comes.
    */
@@ -1370,6 +1451,14 @@ export class Coffer {
   /** Every item of listDeposits, page after page. */
   deposits(params: ListDepositsParams = {}, options: CallOptions = {}): AsyncGenerator<Deposit, void, undefined> {
     return each(params.cursor, (cursor) => this.listDeposits({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listDeposits has as one table, without limit and cursor, read while it arrives. An error
+   * while reading means that the table is not complete.
+   */
+  listDepositsCSV(params: ListDepositsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**
@@ -1396,6 +1485,8 @@ export class Coffer {
 
   /**
    * List withdrawals. The organization's withdrawals. With idempotencyKey the one that has the key.
+   * With Accept: text/csv everything that the filters leave comes as one table, as of one moment,
+   * without limit and cursor; one that breaks off is cut, never ended.
    *
    * GET /withdrawals. It is repeated when no answer comes.
    */
@@ -1406,6 +1497,14 @@ export class Coffer {
   /** Every item of listWithdrawals, page after page. */
   withdrawals(params: ListWithdrawalsParams = {}, options: CallOptions = {}): AsyncGenerator<Withdrawal, void, undefined> {
     return each(params.cursor, (cursor) => this.listWithdrawals({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listWithdrawals has as one table, without limit and cursor, read while it arrives. An error
+   * while reading means that the table is not complete.
+   */
+  listWithdrawalsCSV(params: ListWithdrawalsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**
@@ -1446,12 +1545,13 @@ export class Coffer {
    * Read what moved balances. Every movement of a customer's or product's balance with the resource
    * that caused it: a statement. A transfer between two of them is two entries, a withdrawal moves
    * from AVAILABLE to PENDING_WITHDRAW and then away. With Accept: text/csv everything that the
-   * filters leave comes as one table, without limit and cursor.
+   * filters leave comes as one table, as of one moment, without limit and cursor; one that breaks
+   * off is cut, never ended.
    *
    * GET /ledger/entries. It is repeated when no answer comes.
    */
   listLedgerEntries(params: ListLedgerEntriesParams = {}, options: CallOptions = {}): Promise<EntryPage> {
-    return this.#connection.call<EntryPage>({ method: "GET", path: `/ledger/entries`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.call<EntryPage>({ method: "GET", path: `/ledger/entries`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /** Every item of listLedgerEntries, page after page. */
@@ -1464,21 +1564,31 @@ export class Coffer {
    * error while reading means that the table is not complete.
    */
   listLedgerEntriesCSV(params: ListLedgerEntriesParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    return this.#connection.stream({ method: "GET", path: `/ledger/entries`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.stream({ method: "GET", path: `/ledger/entries`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**
-   * List transfers. The organization's transfers. With idempotencyKey the one that has the key.
+   * List transfers. The organization's transfers. With idempotencyKey the one that has the key. With
+   * Accept: text/csv everything that the filters leave comes as one table, as of one moment, without
+   * limit and cursor; one that breaks off is cut, never ended.
    *
    * GET /transfers. It is repeated when no answer comes.
    */
   listTransfers(params: ListTransfersParams = {}, options: CallOptions = {}): Promise<TransferPage> {
-    return this.#connection.call<TransferPage>({ method: "GET", path: `/transfers`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.call<TransferPage>({ method: "GET", path: `/transfers`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /** Every item of listTransfers, page after page. */
   transfers(params: ListTransfersParams = {}, options: CallOptions = {}): AsyncGenerator<Transfer, void, undefined> {
     return each(params.cursor, (cursor) => this.listTransfers({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listTransfers has as one table, without limit and cursor, read while it arrives. An error
+   * while reading means that the table is not complete.
+   */
+  listTransfersCSV(params: ListTransfersParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/transfers`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**

@@ -1,0 +1,263 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+const formula = "=cmd|' /C calc'!A0"
+
+// table asks for a list as CSV.
+func (h *house) table(who tenant, path string) (*http.Response, error) {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.server.URL+base+path, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Header.Set("x-api-key", who.key)
+	r.Header.Set("Accept", "text/csv")
+	return h.server.Client().Do(r)
+}
+
+// cells are the rows of a table, each by the names of its columns.
+func (h *house) cells(who tenant, path string) []map[string]string {
+	h.t.Helper()
+	got, err := h.table(who, path)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	rows, err := csv.NewReader(got.Body).ReadAll()
+	if err != nil || got.StatusCode != 200 || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/csv") || len(rows) == 0 {
+		h.t.Fatalf("%s: got %v %v %v, want a table", path, got.StatusCode, got.Header, err)
+	}
+	var out []map[string]string
+	for _, row := range rows[1:] {
+		named := map[string]string{}
+		for i, cell := range row {
+			named[rows[0][i]] = cell
+			if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+				h.t.Errorf("%s: got the formula %q", path, cell)
+			}
+		}
+		out = append(out, named)
+	}
+	return out
+}
+
+// crowded gives an organization as many customers as do not fit a page.
+func (h *house) crowded(n int) {
+	h.t.Helper()
+	err := h.db.InOrg(h.t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
+		ids := make([]string, n)
+		for i := range ids {
+			ids[i] = fmt.Sprintf("customer %04d", i)
+		}
+		return customer.Make(ctx, tx, h.one.id, ids)
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// H-25.
+// Rules BAL-3, LIST-2.
+func TestEveryMoneyListComesWholeAndWithoutFormulas(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.crowded(450)
+	h.want(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": formula, "customerEmail": "+a@example.com"}), 200)
+	for i := range 3 {
+		key := fmt.Sprint("-k", i)
+		h.want(h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", key, "reference", "@SUM(A1)", "metadata", map[string]string{"=a": "b"})), 202)
+		h.want(h.call(h.one, "POST", "/transfers", charge(key, "reference", "\t=1", "to", map[string]any{"customerId": formula})), 201)
+	}
+	customers := h.cells(h.one, "/customers")
+	if len(customers) != 452 || customers[0]["customerId"] != "'"+formula || customers[0]["customerEmail"] != "'+a@example.com" {
+		t.Errorf("customers: got %d, the first %v, want 452 and the newest first", len(customers), customers[0])
+	}
+	if got := h.cells(h.one, "/customers?order=asc"); got[0]["customerId"] != alice || got[0]["status"] != "ACTIVE" {
+		t.Errorf("customers, oldest first: got %v, want alice", got[0])
+	}
+	withdrawals := h.cells(h.one, "/withdrawals?customerId=alice&status=PROCESSING")
+	if len(withdrawals) != 3 || withdrawals[0]["idempotencyKey"] != "'-k2" || withdrawals[0]["reference"] != "'@SUM(A1)" || withdrawals[0]["metadata"] != `{"=a":"b"}` ||
+		withdrawals[0]["toAddress"] != stranger || withdrawals[0]["amountDecimal"] != "0.001" {
+		t.Errorf("withdrawals: got %v, want three", withdrawals)
+	}
+	transfers := h.cells(h.one, "/transfers?chain=ETHEREUM&mintId=1&product=CHECKOUT")
+	if len(transfers) != 0 {
+		t.Errorf("transfers of a product: got %v, want none", transfers)
+	}
+	transfers = h.cells(h.one, "/transfers?customerId="+url.QueryEscape(formula))
+	if len(transfers) != 3 || transfers[0]["reference"] != "'\t=1" || transfers[0]["toCustomerId"] != "'"+formula || transfers[0]["fromCustomerId"] != alice {
+		t.Errorf("transfers: got %v, want three", transfers)
+	}
+}
+
+func TestTablesAreOfWhoAsks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.want(h.call(h.one, "POST", "/withdraw", payment()), 202)
+	h.want(h.call(h.one, "POST", "/transfers", charge("k")), 201)
+	for _, list := range []string{"/customers", "/deposits", "/withdrawals", "/transfers", "/ledger/entries"} {
+		if got := h.cells(h.two, list); len(got) != 0 {
+			t.Errorf("%s: got %v, want nothing of another organization", list, got)
+		}
+		for _, paging := range []string{"limit", "cursor"} {
+			h.refused(list, h.call(h.one, "GET", list+"?"+paging+"=1", nil, "Accept", "text/csv"), 400, "INVALID_REQUEST", paging)
+		}
+		h.refused(list, h.call(h.one, "GET", list+"?nothing=1", nil, "Accept", "text/csv"), 400, "UNKNOWN_FIELD", "nothing")
+	}
+	h.refused("without a key", h.call(tenant{}, "GET", "/customers", nil, "Accept", "text/csv"), 401, "UNAUTHORIZED", "")
+}
+
+// A table that ends early must not look like one that is whole.
+// Rule LIST-2.
+func TestATableThatBreaksOffIsCut(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.crowded(2000)
+	// The newest row cannot be shown, and stands last.
+	if _, err := pgtest.Owner(t, h.db).Exec(t.Context(), `
+		UPDATE customers SET metadata = '{"a": 1}' WHERE customer_id = 'customer 1999'`); err != nil {
+		t.Fatal(err)
+	}
+	got, err := h.table(h.one, "/customers?order=asc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if !errors.Is(err, io.ErrUnexpectedEOF) || got.StatusCode != 200 || len(text) == 0 {
+		t.Errorf("got %v, %d bytes and %v, want the beginning and then an error", got.StatusCode, len(text), err)
+	}
+	// One that breaks before its first byte is an answer like any other.
+	got, err = h.table(h.one, "/customers?customerId=customer%201999")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if got.StatusCode != 500 || got.Header.Get("Content-Type") != "application/json" || got.Header.Get("Content-Disposition") != "" {
+		t.Errorf("got %v %v, want 500 in JSON", got.StatusCode, got.Header)
+	}
+}
+
+// The older protocol cannot tell an end from a break.
+func TestATableNeedsAProtocolThatShowsItsEnd(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "GET /v1/customers HTTP/1.0\r\nx-api-key: %s\r\naccept: text/csv\r\n\r\n", h.one.key); err != nil {
+		t.Fatal(err)
+	}
+	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if got.StatusCode != 400 {
+		t.Errorf("got %v, want 400", got.StatusCode)
+	}
+}
+
+// Rule LIST-2.
+func TestATableIsOfOneMoment(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.crowded(10)
+	seen := 0
+	err := h.db.SnapshotOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
+		return customer.Each(ctx, tx, h.one.id, customer.Filter{}, false, func(customer.Customer) error {
+			if seen++; seen == 1 {
+				// The newest comes last, and is made by somebody else meanwhile.
+				return h.db.InOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
+					return customer.Make(ctx, tx, h.one.id, []string{"latecomer"})
+				})
+			}
+			return nil
+		})
+	})
+	if err != nil || seen != 11 {
+		t.Errorf("got %d customers and %v, want 11", seen, err)
+	}
+}
+
+func TestTablesAtATimeAreBounded(t *testing.T) {
+	t.Parallel()
+	var all tables
+	var ends []func()
+	take := func(org string, want bool) {
+		t.Helper()
+		done, err := all.begin(org)
+		if (err == nil) != want || err != nil && !fault.Is(err, fault.CodeUnavailable) {
+			t.Fatalf("%s: got %v, want a place: %v", org, err, want)
+		}
+		if err == nil {
+			ends = append(ends, done)
+		}
+	}
+	for range tablesOfEachMax {
+		take("one", true)
+	}
+	take("one", false)
+	for i := range tablesOfAllMax - tablesOfEachMax {
+		take(fmt.Sprint("other", i), true)
+	}
+	take("late", false)
+	for _, end := range ends {
+		end()
+		end() // again changes nothing
+	}
+	if all.all != 0 || len(all.of) != 0 {
+		t.Errorf("got %d and %v, want nothing left", all.all, all.of)
+	}
+	take("late", true)
+}
+
+func TestCellsAreNoFormulas(t *testing.T) {
+	t.Parallel()
+	for cell, want := range map[string]string{
+		"": "", "a": "a", "a=1": "a=1", "'=1": "'=1", "user@example.com": "user@example.com",
+		"=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1", " =1": "' =1", "\u00a0=1": "'\u00a0=1", "＝1": "'＝1",
+		"\ta": "'\ta", " a": " a",
+	} {
+		if got := harmless(cell); got != want {
+			t.Errorf("%q: got %q, want %q", cell, got, want)
+		}
+	}
+}
+
+// FuzzHarmless promises that no cell begins with what a spreadsheet calculates,
+// and that nothing else about it is changed.
+func FuzzHarmless(f *testing.F) {
+	for _, seed := range []string{"=1", " \t@x", "a", "", "＋", "\xff="} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, cell string) {
+		got := harmless(cell)
+		if got != cell && got != "'"+cell {
+			t.Errorf("%q became %q", cell, got)
+		}
+		if got != "" && strings.ContainsRune("=+-@\t\r\n", rune(got[0])) {
+			t.Errorf("%q became %q, a formula", cell, got)
+		}
+	})
+}
