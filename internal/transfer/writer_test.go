@@ -312,19 +312,13 @@ func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
 	h := newHouse(t)
 	h.fund(h.one, ann, 100)
 	h.fund(h.two, ann, 100)
-	// ann of the first organization is being changed by somebody.
+	// Somebody is moving the balances of the first organization.
 	tx, err := pgtest.Owner(t, h.db).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `SELECT set_config('app.org', $1, true)`, h.one); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `SET LOCAL ROLE coffer_system`); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `SELECT FROM customers WHERE org_id = $1 AND customer_id = 'ann' FOR UPDATE`, h.one); err != nil {
-		t.Fatal(err)
+	if tag, err := tx.Exec(t.Context(), `SELECT FROM ledger_balances WHERE org_id = $1 FOR UPDATE`, h.one); err != nil || tag.RowsAffected() == 0 {
+		t.Fatalf("got %v, %v, want balances that are held", tag, err)
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -338,7 +332,7 @@ func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
 	}
 	select {
 	case err := <-done:
-		t.Errorf("got %v, want the first organization to wait", err)
+		t.Fatalf("got %v, want the first organization to wait", err)
 	default:
 	}
 	if err := tx.Rollback(t.Context()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
 // moved posts between two accounts of the house, as if for a cause.
@@ -101,6 +102,17 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a freeze lifted behind everybody's back": {`UPDATE freezes SET lifted_at = now(), lifted_by = 'me'`, "freezes_lift_told"},
 		"a key that was rolled":                   {`UPDATE api_keys SET rolled_at = now(); UPDATE api_keys SET rolled_at = NULL`, "api_keys_fixed"},
 		"a journal that was not imported":         {`UPDATE signer_identity SET imported_seq = 99`, "signer_identity_imported"},
+
+		"a posting between two mints": {`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+			SELECT d.org_id, d.mint_id, d.account_id, c.account_id, 1, 'TRANSFER', 'tr_lie', 0, now()
+			FROM ledger_accounts d, ledger_accounts c WHERE (d.mint_id, d.kind, c.mint_id, c.kind) = (1, 'CUSTODY', 2, 'CUSTODY')`, "ledger_transfers_accounts"},
+		"a posting of somebody else's accounts": {`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+			SELECT 'org_none', d.mint_id, d.account_id, c.account_id, 1, 'TRANSFER', 'tr_lie', 0, now()
+			FROM ledger_accounts d, ledger_accounts c WHERE (d.mint_id, d.kind, c.mint_id, c.kind) = (1, 'CUSTODY', 1, 'WITHDRAWING')`, "ledger_transfers_accounts"},
+		"an event for nobody": {`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at)
+			VALUES ('evt_lie', 'org_none', 'CUSTOMER_DEPOSIT', 'DEPOSIT', 'dep_lie', 1, '', now())`, "events_organization"},
+		"an entry of the audit log for nobody": {`INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id)
+			VALUES ('org_none', now(), 'SYSTEM', 'me', 'lie', 'LIE', 'lie')`, "audit_log_organization"},
 	} {
 		err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, c.sql)
@@ -112,6 +124,37 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 	}
 	if r, err := Run(t.Context(), h.db); err != nil || !r.OK() {
 		t.Errorf("after all of it: got %+v %v, want no breach", r.Breaches, err)
+	}
+}
+
+// What others refer to without a foreign key stays, whoever asks.
+func TestWhatIsReferredToStays(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	owner := pgtest.Owner(t, h.db)
+	for sql, constraint := range map[string]string{
+		`DELETE FROM organizations`:                 "organizations_append_only",
+		`UPDATE organizations SET org_id = 'other'`: "organizations_append_only",
+		`DELETE FROM customers`:                     "customers_append_only",
+		`UPDATE customers SET customer_id = 'x'`:    "customers_append_only",
+		`DELETE FROM mints`:                         "mints_append_only",
+		`UPDATE mints SET mint_id = mint_id + 1`:    "mints_append_only",
+		`DELETE FROM ledger_accounts`:               "ledger_accounts_append_only",
+	} {
+		if _, err := owner.Exec(t.Context(), sql); !pg.Violates(err, constraint) {
+			t.Errorf("%s: got %v, want a violation of %s", sql, err, constraint)
+		}
+	}
+	for _, lie := range []string{`mint_id, 1, 'CUSTODIAL', NULL, 'nobody'`, `9999, 1, 'CUSTODIAL', 'CHECKOUT', NULL`} {
+		err := h.db.InOrg(t.Context(), h.org, func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, `
+				INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_product, to_product, to_customer, created_at)
+				SELECT 'tr_lie', org_id, 'key of a lie', '', `+lie+`, now() FROM withdrawals LIMIT 1`)
+			return err
+		})
+		if !pg.Violates(err, "transfers_parties") {
+			t.Errorf("a transfer of %s: got %v, want a violation of transfers_parties", lie, err)
+		}
 	}
 }
 
