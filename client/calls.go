@@ -631,7 +631,7 @@ type ProductDepositRequest struct {
 // RecoverRequest: Asks for what an endpoint missed.
 type RecoverRequest struct {
 	// true, the default: only what was never delivered there. false: everything once more.
-	OnlyFailed bool `json:"onlyFailed,omitzero"`
+	OnlyFailed *bool `json:"onlyFailed,omitzero"`
 	// Events of this time and later, by when the change happened.
 	Since webhook.Time `json:"since"`
 	// And before this time; up to now when it is left out.

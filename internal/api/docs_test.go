@@ -6,14 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
-
-	"github.com/cofferpay/coffer/internal/trial/browser"
 )
 
 func docsServer(t *testing.T) *httptest.Server {
@@ -23,40 +19,6 @@ func docsServer(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s
-}
-
-// What a person sees at /docs, in a real browser: the guide and every call, from
-// this service alone, with nothing to complain of.
-func TestTheReferenceIsDrawnAndAsksNobodyElse(t *testing.T) {
-	t.Parallel()
-	s := docsServer(t)
-	p := browser.Open(t)
-	for name, look := range map[string]browser.Look{
-		"wide":        {Width: 1440, Height: 900},
-		"wide-dark":   {Width: 1440, Height: 900, Dark: true},
-		"narrow":      {Width: 390, Height: 844},
-		"narrow-dark": {Width: 390, Height: 844, Dark: true},
-	} {
-		p.Visit(s.URL+"/docs", look)
-		p.Until(`document.body.innerText.includes("A credited deposit in five minutes")`)
-		if wide := browser.Ask[bool](p, `document.documentElement.scrollWidth <= innerWidth`); !wide {
-			t.Errorf("%s: got a page that is wider than its window", name)
-		}
-		if dir := os.Getenv("COFFER_SHOTS"); dir != "" {
-			p.Shot(filepath.Join(dir, name+".png"))
-			browser.Ask[bool](p, `(location.hash = "#tag/withdrawals/POST/withdraw", true)`)
-			p.Until(`[...document.querySelectorAll("h2,h3")].some((h) => h.textContent.includes("Withdraw from"))`)
-			p.Shot(filepath.Join(dir, name+"-withdraw.png"))
-		}
-	}
-	for _, r := range p.Requests() {
-		if !strings.HasPrefix(r, s.URL+"/docs") && !strings.HasPrefix(r, "data:") && !strings.HasPrefix(r, "blob:"+s.URL) {
-			t.Errorf("got a request to %s, want none to elsewhere", r)
-		}
-	}
-	for _, c := range p.Complaints() {
-		t.Errorf("the page complains: %s", c)
-	}
 }
 
 func TestTheReferenceMayRunItsOwnFilesAlone(t *testing.T) {

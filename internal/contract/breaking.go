@@ -250,7 +250,7 @@ func (c *comparison) values(where string, was, is *Schema, d direction) {
 				out = append(out, *v)
 			}
 		}
-		return out
+		return append(out, listed(s.Pattern)...)
 	}
 	old, now := list(was), list(is)
 	switch {
@@ -273,13 +273,24 @@ func (c *comparison) values(where string, was, is *Schema, d direction) {
 	}
 }
 
+// listed are the words of a parameter that takes some of them, separated by
+// commas, which the document draws as the pattern ^(A|B)(,(A|B))*$.
+func listed(pattern string) []string {
+	one, _, found := strings.Cut(strings.TrimPrefix(pattern, "^("), ")")
+	if !found || pattern != "^("+one+")(,("+one+"))*$" {
+		return nil
+	}
+	return strings.Split(one, "|")
+}
+
 // bounds compares what else limits a value: tighter breaks who sends it, looser
 // who reads it.
 func (c *comparison) bounds(where string, was, is *Schema, d direction) {
 	if was.Format != is.Format && (d == answered && was.Format != "" || d == asked && is.Format != "") {
 		c.say("%s has the format %q and had %q", where, is.Format, was.Format)
 	}
-	if was.Pattern != is.Pattern && (d == answered && was.Pattern != "" || d == asked && is.Pattern != "") {
+	words := listed(was.Pattern) != nil && listed(is.Pattern) != nil // compared as values
+	if !words && was.Pattern != is.Pattern && (d == answered && was.Pattern != "" || d == asked && is.Pattern != "") {
 		c.say("%s has to fit %q and had %q", where, is.Pattern, was.Pattern)
 	}
 	for _, b := range []struct {

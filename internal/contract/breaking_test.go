@@ -88,6 +88,15 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 			}
 		}, ""},
 
+		"a word is not taken": {func(t *testing.T, d map[string]any) {
+			p := at(t, d, "paths", "/events", "get")["parameters"].([]any)[1].(map[string]any)["schema"].(map[string]any)
+			p["pattern"] = strings.ReplaceAll(p["pattern"].(string), "CUSTOMER_SWAP_FAILED|", "")
+		}, "GET /events, query parameter types does not take CUSTOMER_SWAP_FAILED any more"},
+		"one more word is taken": {func(t *testing.T, d map[string]any) {
+			p := at(t, d, "paths", "/events", "get")["parameters"].([]any)[1].(map[string]any)["schema"].(map[string]any)
+			p["pattern"] = strings.ReplaceAll(p["pattern"].(string), "CUSTOMER_SWAP_FAILED|", "CUSTOMER_SWAP_FAILED|NEW|")
+		}, ""},
+
 		"a request's field goes": {func(t *testing.T, d map[string]any) {
 			delete(schema(t, d, "WithdrawRequest", "properties"), "reference")
 		}, "WithdrawRequest.reference is not taken any more"},

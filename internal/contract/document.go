@@ -189,6 +189,19 @@ func (o *Operation) Success() (string, *Answer) {
 	return first, o.Responses[first]
 }
 
+// body is the shape of the request's body, or nil for a call that has none, or
+// none with anything in it.
+func (d *Document) body(o *Operation) *Schema {
+	if o.RequestBody == nil {
+		return nil
+	}
+	s := o.RequestBody.Content["application/json"].Schema
+	if _, to := d.resolve(s); len(to.Properties) == 0 && !o.RequestBody.Required {
+		return nil
+	}
+	return s
+}
+
 // Open tells calls that take no key.
 func (o *Operation) Open() bool {
 	return o.Security != nil && slices.ContainsFunc(*o.Security, func(s map[string][]string) bool { return len(s) == 0 })

@@ -182,11 +182,12 @@ func (g *golang) field(s *Schema, field string, request, patch bool) {
 			tag += ",omitzero"
 			kind = pointed(kind)
 		case request:
-			// What is zero is left out: a caller who wants none says none.
+			// What is zero is left out: a caller who wants none says none. Where null
+			// is taken and false or 0 differ from it, the three are told apart.
 			tag += ",omitzero"
-			if name, _ := g.resolve(bare); name == "" {
-				kind = g.kind(bare)
-			} else {
+			name, _ := g.resolve(bare)
+			counts := null && (slices.Contains(bare.Type, "boolean") || slices.Contains(bare.Type, "integer"))
+			if kind = g.kind(bare); name != "" || counts {
 				kind = pointed(kind)
 			}
 		case !null:
@@ -291,8 +292,8 @@ func (g *golang) operation(op *Operation) {
 		args += ", " + local(p) + map[bool]string{true: " int", false: " string"}[p.Name == "mintId"]
 		pass += ", " + local(p)
 	}
-	if op.RequestBody != nil {
-		args += ", body " + g.kind(op.RequestBody.Content["application/json"].Schema)
+	if body := g.body(op); body != nil {
+		args += ", body " + g.kind(body)
 	}
 	if len(given) > 0 {
 		g.line("// %sParams are the parameters of %s. What is zero is not sent.\ntype %sParams struct {", method, method, method)
@@ -379,9 +380,9 @@ func (g *golang) target(op *Operation, inPath, given []*Parameter, failure strin
 	if op.Open() {
 		fields += ", open: true"
 	}
-	if op.RequestBody != nil {
+	if body := g.body(op); body != nil {
 		fields += ", body: body"
-		_, s := g.resolve(op.RequestBody.Content["application/json"].Schema)
+		_, s := g.resolve(body)
 		if key := s.Properties["idempotencyKey"]; key != nil {
 			fields += ", key: body.IdempotencyKey"
 		}

@@ -177,9 +177,12 @@ func (g *typescript) operation(op *Operation) {
 	for i, a := range names {
 		names[i], _, _ = strings.Cut(a, ":")
 	}
-	if op.RequestBody != nil {
-		s := op.RequestBody.Content["application/json"].Schema
-		args = append(args, "body: "+g.kind(s))
+	if s := g.body(op); s != nil {
+		if op.RequestBody.Required {
+			args = append(args, "body: "+g.kind(s))
+		} else {
+			args = append(args, "body: "+g.kind(s)+" = {}")
+		}
 		parts = append(parts, "body")
 		if _, to := g.resolve(s); to.Properties["idempotencyKey"] != nil {
 			parts = append(parts, "key: body.idempotencyKey")

@@ -43,6 +43,12 @@ Scalar.createApiReference("#reference", {
       --scalar-sidebar-item-hover-background: var(--scalar-background-2); --scalar-sidebar-border-color: var(--scalar-border-color);
       --scalar-sidebar-search-background: var(--scalar-background-2); --scalar-sidebar-search-border-color: var(--scalar-border-color);
       --scalar-sidebar-search-color: var(--scalar-color-3); }
+    /* The guide is read like a page, with its code in full width. */
+    .scalar-reference-intro-clients { display: none; }
+    @media (min-width: 1000px) {
+      .section-columns:has(.introduction-description) > .section-column:first-child { flex: 1 1 auto; max-width: 780px; }
+      .section-columns:has(.introduction-description) > .section-column:last-child { flex: 0 0 250px; }
+    }
     .markdown pre, .markdown pre code { font-size: 13px; line-height: 1.6; }
   `,
 });
