@@ -111,7 +111,7 @@ func TestAFrozenCustomerReceivesAndPaysNothing(t *testing.T) {
 	}
 	h.want(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200)
 	h.deposit(h.one, "bob", 500)
-	h.want(h.call(h.one, "POST", "/transfers", charge("to alice", "from", map[string]any{"customerId": "bob"}, "to", map[string]any{"customerId": alice}, "amount", "500")), 201)
+	h.want(h.call(h.one, "POST", "/transfers", charge("to-alice", "from", map[string]any{"customerId": "bob"}, "to", map[string]any{"customerId": alice}, "amount", "500")), 201)
 	h.want(h.call(h.one, "PATCH", "/customers/alice", `{"metadata":{"case":"7"}}`), 200)
 
 	// The operator's stays when the organization lifts its own.
