@@ -174,7 +174,7 @@ func TestARoleMayWriteWhatItsWorkNeeds(t *testing.T) {
 		"an organization proves an order":       {app, `UPDATE dispatch_orders SET proof_id = (SELECT max(proof_id) FROM finality_live)`},
 		"an organization writes a deposit":      {app, `UPDATE deposits SET amount = 1`},
 		"an organization holds more":            {app, `UPDATE address_funds SET credited = 1`},
-		"an organization lifts a freeze":        {app, `UPDATE freezes SET lifted_at = now(), lifted_by = 'me'`},
+		"an organization rewords a freeze":      {app, `UPDATE freezes SET reason = ''`},
 		"an organization numbers an event":      {app, `INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body) SELECT 'e', org_id, type, resource_kind, 'r', 1, data, now(), 99, '' FROM events LIMIT 1`},
 		"the system tells an event anew":        {h.db.InSystem, `UPDATE events SET data = ''`},
 		"the system gives funds to another":     {h.db.InSystem, `UPDATE address_funds SET org_id = 'org_b'`},
