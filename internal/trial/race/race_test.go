@@ -119,6 +119,7 @@ func TestSixtyFourWorkersOfTwoProcessesNeitherOverdrawNorDouble(t *testing.T) {
 		{"  balances written, all looked at", log.moves},
 		{"  the least of all at any commit", log.least},
 		{"snapshots looked at", sum.Looks},
+		{"waits for a lock given up", sum.Vain},
 		{"deadlocks", sum.Deadlocks},
 	} {
 		say("  %-32s %12v", row.name, row.n)
