@@ -80,3 +80,53 @@ func Example() {
 	// 204
 	// 204
 }
+
+// With the installation's public keys a receiver keeps no secret. It fetches them from
+// /.well-known/webhook-keys, and again when none of them matches.
+func ExampleVerifyAny() {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"keys":["whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="]}`)
+	}))
+	defer service.Close()
+	answer, err := http.Get(service.URL + "/.well-known/webhook-keys")
+	if err != nil {
+		panic(err)
+	}
+	defer answer.Body.Close()
+	var published struct {
+		Keys []string `json:"keys"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&published); err != nil {
+		panic(err)
+	}
+
+	// What arrives: the body, and the headers that say who signed it.
+	body := []byte(`{"id":"evt_1","type":"CUSTOMER_DEPOSIT"}`)
+	key, err := webhook.ParseKey("whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=")
+	if err != nil {
+		panic(err)
+	}
+	now := time.Now()
+	signature, err := webhook.Sign("evt_1", now, body, key)
+	if err != nil {
+		panic(err)
+	}
+	header := http.Header{}
+	header.Set(webhook.HeaderID, "evt_1")
+	header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
+	header.Set(webhook.HeaderSignature, signature)
+
+	fmt.Println(webhook.VerifyAny(body, header, published.Keys, webhook.DefaultTolerance))
+	fmt.Println(webhook.VerifyAny([]byte(`{"id":"evt_1","type":"CUSTOMER_WITHDRAW"}`), header, published.Keys, webhook.DefaultTolerance) != nil)
+	// Output:
+	// <nil>
+	// true
+}
+
+// A sample of every event is at hand, to try a receiver without a service.
+func ExampleSample() {
+	data, ok := webhook.Sample(webhook.CustomerDeposit)
+	deposit := data.(webhook.Deposit)
+	fmt.Println(ok, deposit.Status, *deposit.AmountDecimal, deposit.Mint.Symbol)
+	// Output: true CREDITED 5 USDC
+}

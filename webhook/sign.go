@@ -219,6 +219,24 @@ func VerifyAt(now time.Time, payload []byte, header http.Header, key string, tol
 	return fmt.Errorf("%w: %d tried; the key is another endpoint's or was rotated, or the payload is not the raw body", ErrSignature, tried)
 }
 
+// VerifyAny is Verify with several keys, of which one that matches is enough: all that
+// the installation publishes at /.well-known/webhook-keys, or an endpoint's secret and
+// the one before it. A key that is malformed is passed over while another matches. The
+// error is that of the last key; ErrKey when there is none.
+func VerifyAny(payload []byte, header http.Header, keys []string, tolerance time.Duration) error {
+	return verifyAny(time.Now(), payload, header, keys, tolerance)
+}
+
+func verifyAny(now time.Time, payload []byte, header http.Header, keys []string, tolerance time.Duration) error {
+	err := fmt.Errorf("%w: there is none to verify with", ErrKey)
+	for _, key := range keys {
+		if err = VerifyAt(now, payload, header, key, tolerance); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 func signed(id, timestamp string, payload []byte) []byte {
 	message := make([]byte, 0, len(id)+len(timestamp)+len(payload)+2)
 	message = append(message, id...)

@@ -246,3 +246,53 @@ func TestKeysDoNotPrintTheirSecrets(t *testing.T) {
 		}
 	}
 }
+
+func TestOneKeyOfSeveralIsEnough(t *testing.T) {
+	t.Parallel()
+	_, former, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, present, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := NewSecret()
+	mac, err := ParseKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, body := time.Unix(1769860800, 0), []byte(`{"id":"evt_1"}`)
+	signature, err := Sign("evt_1", now, body, mac, PrivateKey(present))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := http.Header{}
+	header.Set(HeaderID, "evt_1")
+	header.Set(HeaderTimestamp, "1769860800")
+	header.Set(HeaderSignature, signature)
+	old, fresh := PrivateKey(former).Public(), PrivateKey(present).Public()
+	for name, c := range map[string]struct {
+		keys []string
+		want error
+	}{
+		"the present one": {[]string{fresh}, nil},
+		"published":       {[]string{fresh, old}, nil},
+		"other order":     {[]string{old, fresh}, nil},
+		"a broken one":    {[]string{"whpk_x", fresh}, nil},
+		"mixed":           {[]string{old, secret}, nil},
+		"the former one":  {[]string{old}, ErrSignature},
+		"another secret":  {[]string{old, NewSecret()}, ErrSignature},
+		"none":            {nil, ErrKey},
+	} {
+		if err := verifyAny(now, body, header, c.keys, 0); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+	if err := verifyAny(now, append(body, ' '), header, []string{old, fresh, secret}, 0); !errors.Is(err, ErrSignature) {
+		t.Errorf("another body: got %v, want %v", err, ErrSignature)
+	}
+	if err := verifyAny(now.Add(time.Hour), body, header, []string{fresh}, 0); !errors.Is(err, ErrTimestamp) {
+		t.Errorf("an hour later: got %v, want %v", err, ErrTimestamp)
+	}
+}
