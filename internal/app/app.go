@@ -261,6 +261,7 @@ func (a *App) wireEdges() error {
 	}
 	sequencer := &event.Sequencer{DB: a.db, Environment: environment, Listener: delivery.Fan{}, Log: a.log}
 	dispatcher := &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log}
+	sequencer.Numbered = dispatcher.Wake
 	a.loops = append(a.loops,
 		loop{"sequencer", sequencer.Run},
 		loop{"delivery", dispatcher.Run},

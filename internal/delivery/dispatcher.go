@@ -22,9 +22,12 @@ import (
 )
 
 const (
-	claimMax       = 512 // deliveries in one claim
-	recordMax      = 512 // outcomes in one transaction
-	idlePause      = 50 * time.Millisecond
+	claimMax  = 512 // deliveries in one claim
+	recordMax = 512 // outcomes in one transaction
+	idlePause = 50 * time.Millisecond
+	// While there is much to do, claims and records are made this often and not at every
+	// answer: a transaction costs about the same for one delivery and for a hundred.
+	busyPause      = 10 * time.Millisecond
 	sickPause      = time.Second
 	tidyPause      = time.Second      // between two looks for deliveries whose endpoint is gone
 	tidyMax        = 1000             // of them in one transaction
@@ -51,6 +54,7 @@ type Dispatcher struct {
 	stopIn   time.Duration
 
 	once    sync.Once
+	woken   chan struct{}
 	via     *transport
 	flows   flows
 	secrets sync.Map // secretName -> opened
@@ -59,10 +63,20 @@ type Dispatcher struct {
 func (d *Dispatcher) open() {
 	d.once.Do(func() {
 		d.via = newTransport(d.Development, d.resolver)
+		d.woken = make(chan struct{}, 1)
 		if d.Log == nil {
 			d.Log = slog.Default()
 		}
 	})
+}
+
+// Wake tells Run that there is something new. It is economy: Run looks by itself.
+func (d *Dispatcher) Wake() {
+	d.open()
+	select {
+	case d.woken <- struct{}{}:
+	default:
+	}
 }
 
 // claimed is a delivery that is ours until its lease ends.
@@ -146,16 +160,25 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var posts, recorder sync.WaitGroup
 	recorder.Go(func() { d.recordAll(context.WithoutCancel(ctx), outcomes, recorded) })
 
+	// Whoever posts stays for the next delivery: a stack that has grown once is kept.
+	todo := make(chan claimed)
+	work := func(c claimed) {
+		for ok := true; ok; c, ok = <-todo {
+			o := d.post(posting, c)
+			d.flows.give(c.endpoint, o)
+			outcomes <- o
+		}
+	}
 	kept := time.Time{}
 	for ctx.Err() == nil {
-		wait := idlePause
-		if time.Since(kept) >= tidyPause {
+		began, wait := time.Now(), idlePause
+		if began.Sub(kept) >= tidyPause {
 			more, err := d.keepHouse(ctx)
 			if err != nil && ctx.Err() == nil {
 				d.Log.LogAttrs(ctx, slog.LevelError, "the queues of endpoints could not be kept", slog.Any("error", err))
 			}
 			if kept = time.Now(); more {
-				kept = time.Time{} // in turns with what is due
+				kept, wait = time.Time{}, 0 // in turns with what is due
 			}
 		}
 		batch, err := d.claim(ctx)
@@ -167,23 +190,24 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			wait = 0
 		}
 		for _, c := range batch {
-			posts.Go(func() {
-				o := d.post(posting, c)
-				outcomes <- o
-				d.flows.give(c.endpoint, o)
-			})
-		}
-		if wait == 0 {
-			continue
+			select {
+			case todo <- c:
+			default:
+				posts.Go(func() { work(c) })
+			}
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 		case <-recorded:
+			rest(ctx, busyPause-time.Since(began))
+		case <-d.woken:
+			rest(ctx, busyPause-time.Since(began))
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
+	close(todo)
 
 	patience := time.AfterFunc(cmp.Or(d.stopIn, stopPatience), cut)
 	posts.Wait()
@@ -193,10 +217,26 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// recordAll records whatever has arrived since it last looked, without a timer: the
-// busier it is, the larger its transactions.
+// rest pauses, and not at all for what is not positive.
+func rest(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// recordAll records whatever has arrived since it last looked: the first of a rush at
+// once, the others together.
 func (d *Dispatcher) recordAll(ctx context.Context, outcomes <-chan outcome, recorded chan<- struct{}) {
+	began := time.Time{}
 	for first := range outcomes {
+		rest(ctx, busyPause-time.Since(began))
+		began = time.Now()
 		batch := []outcome{first}
 	more:
 		for len(batch) < recordMax {
@@ -236,7 +276,7 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 	lease := newLease()
 	var batch []claimed
 	err := d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := plan(ctx, tx, onePlan); err != nil {
+		if err := plan(ctx, tx); err != nil {
 			return err
 		}
 		until := tx.Now.Add(leaseLength)
@@ -312,23 +352,18 @@ func (d *Dispatcher) claim(ctx context.Context) ([]claimed, error) {
 
 // plan binds the planner for the rest of the transaction. A cached plan that was made
 // while the tables were small would serve, until the next ANALYZE, while they grow, and
-// read all of them for each claim. The claim is written so that one plan over indexes is
-// right at any size; the outcomes' is made anew for each batch.
-func plan(ctx context.Context, tx pg.Tx, mode string) error {
+// read all of them for each claim. Every statement here is written so that one plan over
+// indexes is right at any size, and planning one anew costs more than running it.
+func plan(ctx context.Context, tx pg.Tx) error {
 	_, err := tx.Exec(ctx, `
-		SELECT set_config('plan_cache_mode', $1, true), set_config('enable_seqscan', 'off', true),
+		SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
 		       set_config('enable_bitmapscan', 'off', true), set_config('enable_mergejoin', 'off', true),
-		       set_config('enable_hashjoin', CASE $1 WHEN 'force_generic_plan' THEN 'off' ELSE 'on' END, true)`, mode)
+		       set_config('enable_hashjoin', 'off', true)`)
 	if err != nil {
 		return fmt.Errorf("set the planner: %w", err)
 	}
 	return nil
 }
-
-const (
-	onePlan = "force_generic_plan"
-	newPlan = "force_custom_plan"
-)
 
 func newLease() [16]byte {
 	var lease [16]byte
@@ -370,7 +405,7 @@ func (d *Dispatcher) record(ctx context.Context, batch []outcome) error {
 // claim would look at it, and an endpoint with many such would slow the others down. It
 // is economy: order rests on the claim alone.
 func (d *Dispatcher) write(ctx context.Context, tx pg.Tx, batch []outcome) error {
-	if err := plan(ctx, tx, newPlan); err != nil {
+	if err := plan(ctx, tx); err != nil {
 		return err
 	}
 	slices.SortFunc(batch, func(a, b outcome) int { return cmp.Compare(a.id, b.id) }) // the order of the locks

@@ -65,7 +65,7 @@ func guarded(control func(string, string, syscall.RawConn) error, resolver *net.
 		DialContext:            dialer.DialContext,
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxIdleConns:           2 * inFlightMax,
-		MaxIdleConnsPerHost:    flowMax,
+		MaxIdleConnsPerHost:    inFlightMax, // several endpoints may share a host
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: responseHeaderBytes,
 		DisableCompression:     true, // The answer is hardly read; nothing is to be inflated.

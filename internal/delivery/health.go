@@ -23,6 +23,7 @@ const (
 // showing is what a batch of outcomes showed of an endpoint.
 type showing struct {
 	succeeded   *time.Time // the last success
+	known       bool       // that it failed before it succeeded
 	first, last *time.Time // of the failures after it
 	url         string
 }
@@ -44,6 +45,7 @@ func shown(batch []outcome) map[string]*showing {
 			if s := at(o); s.succeeded == nil || s.succeeded.Before(o.at) {
 				s.succeeded = &o.at
 			}
+			at(o).known = at(o).known || o.failing
 		}
 	}
 	for _, o := range batch {
@@ -75,7 +77,9 @@ func (d *Dispatcher) judge(ctx context.Context, tx pg.Tx, batch []outcome) ([]au
 	var well, ill, urls []string
 	var firsts, lasts []time.Time
 	for endpoint, s := range shown(batch) {
-		if s.succeeded != nil {
+		// One that was well when it was claimed has nothing to clear, unless another process
+		// was quicker; then the next success does it.
+		if s.succeeded != nil && s.known {
 			well = append(well, endpoint)
 		}
 		if s.first != nil {

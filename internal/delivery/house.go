@@ -31,7 +31,7 @@ func (d *Dispatcher) keepHouse(ctx context.Context) (more bool, err error) {
 // inserted at the very moment it went. What is in flight is left to its lease.
 func (d *Dispatcher) tidy(ctx context.Context) error {
 	return d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := plan(ctx, tx, onePlan); err != nil {
+		if err := plan(ctx, tx); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, `WITH RECURSIVE `+busy+`
@@ -70,7 +70,7 @@ func (d *Dispatcher) tidy(ctx context.Context) error {
 func (d *Dispatcher) restart(ctx context.Context) (more bool, err error) {
 	err = d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		more = false
-		if err := plan(ctx, tx, onePlan); err != nil {
+		if err := plan(ctx, tx); err != nil {
 			return err
 		}
 		var endpoint string

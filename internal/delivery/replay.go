@@ -251,7 +251,7 @@ func (s *Endpoints) JobByID(ctx context.Context, tx pg.Tx, org, jobID string) (J
 func (d *Dispatcher) work(ctx context.Context) (more bool, err error) {
 	err = d.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		more = false
-		if err := plan(ctx, tx, onePlan); err != nil {
+		if err := plan(ctx, tx); err != nil {
 			return err
 		}
 		var j Job

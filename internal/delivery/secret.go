@@ -87,12 +87,13 @@ type sealedSecret struct {
 type target struct {
 	url     string
 	secrets []sealedSecret // the present one first
+	failing bool           // its last attempts failed
 }
 
 // targets reads, for each endpoint, its URL and the secrets that sign at this moment.
 func targets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]target, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT e.endpoint_id, e.url, coalesce(s.version, 0), s.sealed
+		SELECT e.endpoint_id, e.url, e.failing_since IS NOT NULL, coalesce(s.version, 0), s.sealed
 		FROM webhook_endpoints e
 		LEFT JOIN webhook_secrets s ON s.endpoint_id = e.endpoint_id AND (s.retires_at IS NULL OR s.retires_at > $2)
 		WHERE e.endpoint_id = ANY ($1)
@@ -106,7 +107,7 @@ func targets(ctx context.Context, tx pg.Tx, endpoints []string) (map[string]targ
 		var endpoint string
 		var to target
 		var s sealedSecret
-		if err := rows.Scan(&endpoint, &to.url, &s.version, &s.sealed); err != nil {
+		if err := rows.Scan(&endpoint, &to.url, &to.failing, &s.version, &s.sealed); err != nil {
 			return nil, fmt.Errorf("read where deliveries go: %w", err)
 		}
 		to.secrets = append(of[endpoint].secrets, s)

@@ -80,6 +80,7 @@ func newHooks(ctx context.Context, w *world) (h *hooks, err error) {
 	silent := slog.New(slog.DiscardHandler)
 	h.dispatcher = &delivery.Dispatcher{DB: w.db, Seal: sealed, Key: key, Development: true, Log: silent}
 	h.sequencer = &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: delivery.Fan{}, Log: silent}
+	h.sequencer.Numbered = h.dispatcher.Wake
 	endpoints := &delivery.Endpoints{Seal: sealed, Development: true}
 	return h, w.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := endpoints.Create(ctx, tx, h.org, audit.APIKey(h.org), delivery.New{URL: "http://" + h.listener.Addr().String() + "/hooks"})
