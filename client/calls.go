@@ -141,6 +141,31 @@ type CustomerPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
+// Decision: One decision about a withdrawal. Nobody can change it.
+type Decision struct {
+	// REQUESTED, APPROVED, RETURNED (the signer or the chain sent it back), REMOVED or
+	// CANCELLED. Acts are added without notice.
+	Act string `json:"act"`
+	// Who decided; null for a request that was made before this was kept.
+	Actor *Actor `json:"actor"`
+	// Why it waits for a person by this decision.
+	ApprovalReasons []string `json:"approvalReasons"`
+	// When.
+	At webhook.Time `json:"at"`
+	// Every rule that was asked, in order.
+	Gates []GateResult `json:"gates"`
+	// What the person wrote, or the signer said; null without one.
+	Note *string `json:"note"`
+	// What the withdrawal became by it.
+	Status string `json:"status"`
+}
+
+// Decisions: What was decided about a withdrawal, oldest first.
+type Decisions struct {
+	// The items, in order.
+	Data []Decision `json:"data"`
+}
+
 // DeliveryAttempt: One attempt to deliver an event to an endpoint.
 type DeliveryAttempt struct {
 	// 1, 2, …: how often this event was sent to this endpoint.
@@ -409,8 +434,8 @@ type Entry struct {
 	// Which of the balances: AVAILABLE, or PENDING_WITHDRAW for what is held for a
 	// customer's withdrawals.
 	Balance string `json:"balance"`
-	// What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END, TRANSFER,
-	// RESTORE. Causes are added without notice.
+	// What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END,
+	// WITHDRAWAL_FEE, TRANSFER, RESTORE. Causes are added without notice.
 	Cause string `json:"cause"`
 	// The chain. Chains are added without notice.
 	Chain string `json:"chain"`
@@ -467,6 +492,62 @@ type EnvelopePage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
+// Estimate: What a withdrawal would cost, and how much could be asked for.
+type Estimate struct {
+	// Ask again after this.
+	ExpiresAt webhook.Time `json:"expiresAt"`
+	// What the customer could withdraw now; null when no customer was named. With either
+	// feeMode the fee comes not on top of it.
+	MaxAmount *string `json:"maxAmount"`
+	// The most that the network would take, in atomic units of its own coin.
+	NetworkFee string `json:"networkFee"`
+	// The mint of networkFee: the chain's native coin.
+	NetworkFeeMintID *int `json:"networkFeeMintId"`
+	// The same in dollars, exactly; null without a fresh price of the coin.
+	NetworkFeeUSD *string `json:"networkFeeUsd"`
+}
+
+// EstimateRequest: Asks what a withdrawal would cost: the body of POST /withdraw, of
+// which only mintId is needed.
+type EstimateRequest struct {
+	// As in POST /withdraw.
+	Amount string `json:"amount,omitzero"`
+	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
+	// characters, compared byte for byte.
+	CustomerID string `json:"customerId,omitzero"`
+	// Who pays the network fee. ORGANIZATION is billed for it, and the destination
+	// receives the whole amount. DEDUCTED, for a chain's own coin only: the customer pays
+	// amount and the destination receives amount less networkFee, which is decided when
+	// the payment is ordered and stays; what the network takes more or less than that is
+	// the organization's.
+	FeeMode string `json:"feeMode,omitzero"`
+	// Your name for the payment you mean: 1 to 255 printable ASCII characters without a
+	// space. It never expires.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// The most that the network may take, in atomic units of the chain's own coin,
+	// whatever useDecimal says. While the network asks for more the withdrawal is
+	// AWAITING_APPROVAL with NETWORK_FEE, and no transaction that pays is made above it.
+	MaxNetworkFee string `json:"maxNetworkFee,omitzero"`
+	// A memo that belongs to the address; null where the chain has none.
+	Memo string `json:"memo,omitzero"`
+	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
+	// 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+	// Your own reference, shown again and searchable.
+	Reference string `json:"reference,omitzero"`
+	// Waits for a person before anything is sent.
+	RequireApproval bool `json:"requireApproval,omitzero"`
+	// The destination, in the canonical spelling of its chain.
+	ToAddress string `json:"toAddress,omitzero"`
+	// What you have to say of the parties: any object of up to 4096 bytes. It is kept and
+	// shown with the withdrawal, is not checked, and no event carries it.
+	TravelRule json.RawMessage `json:"travelRule,omitzero"`
+	// Reads amount as whole tokens.
+	UseDecimal bool `json:"useDecimal,omitzero"`
+}
+
 // Filters: Leave out events.
 type Filters struct {
 	// Only events of this chain; null: all.
@@ -480,6 +561,54 @@ type Filters struct {
 type FreezeRequest struct {
 	// For your own records: who did it and why stands in the audit log.
 	Reason string `json:"reason,omitzero"`
+}
+
+// GateResult: What one rule said, with what it looked at. Amounts are in atomic units,
+// values in dollars.
+type GateResult struct {
+	// What the customer could spend.
+	Available *string `json:"available,omitempty"`
+	// The refusal of the signer or of the chain.
+	Code *string `json:"code,omitempty"`
+	// What is stopped.
+	Freeze *string `json:"freeze,omitempty"`
+	// The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK,
+	// REQUIRE_APPROVAL, USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE or
+	// SIGNER. Rules are added without notice.
+	Gate string `json:"gate"`
+	// What your addresses could pay, as far as it was counted.
+	Liquid *string `json:"liquid,omitempty"`
+	// What the request allowed it to take.
+	MaxNetworkFee *string `json:"maxNetworkFee,omitempty"`
+	// The mint's smallest withdrawal.
+	Minimum *string `json:"minimum,omitempty"`
+	// The most that the network would have taken.
+	NetworkFee *string `json:"networkFee,omitempty"`
+	// Dollars for one whole token.
+	Price *string `json:"price,omitempty"`
+	// How old that was when it was asked.
+	PriceAgeSeconds *string `json:"priceAgeSeconds,omitempty"`
+	// When that was the price, by its source.
+	PriceAt *string `json:"priceAt,omitempty"`
+	// Who said so.
+	PriceSource *string `json:"priceSource,omitempty"`
+	// The approvalReason that it gave.
+	Reason *string `json:"reason,omitempty"`
+	// The known address that the destination could be mistaken for.
+	Resembles *string `json:"resembles,omitempty"`
+	// PASS, HOLD, REFUSE, or NOT_CONFIGURED where nothing is set for the rule to ask.
+	// Results are added without notice.
+	Result string `json:"result"`
+	// How far that reaches.
+	Scope *string `json:"scope,omitempty"`
+	// What risk screening said.
+	Severity *string `json:"severity,omitempty"`
+	// What it was compared with.
+	Threshold *string `json:"threshold,omitempty"`
+	// What the amount was worth.
+	USDValue *string `json:"usdValue,omitempty"`
+	// A sentence for a person.
+	Why *string `json:"why,omitempty"`
 }
 
 // Mint: A token on a chain.
@@ -555,6 +684,28 @@ const (
 	PartyProductCheckout    = "CHECKOUT"
 	PartyProductBatchPayout = "BATCH_PAYOUT"
 )
+
+// Preview: What would become of a withdrawal.
+type Preview struct {
+	// Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS,
+	// RISK_REVIEW, PRICE_UNAVAILABLE, POLICY_LIMIT, NETWORK_FEE (the network asks for more
+	// than maxNetworkFee), DUPLICATE_KEY (the signer remembers another payment with its
+	// idempotency key; nothing was sent) or RESTORED (made again from the signer's journal
+	// after a restore; nothing was sent).
+	ApprovalReasons []string `json:"approvalReasons"`
+	// The withdrawal that has the idempotencyKey already. Present only then.
+	ExistingID *string `json:"existingId,omitempty"`
+	// Every rule that was asked, in order.
+	Gates []GateResult `json:"gates"`
+	// The most that the network would take, in atomic units of its own coin; null when the
+	// chain does not say. With feeMode DEDUCTED it comes out of the amount.
+	NetworkFee *string `json:"networkFee"`
+	// The mint of networkFee: the chain's native coin.
+	NetworkFeeMintID *int `json:"networkFeeMintId"`
+	// The status that the withdrawal would have: PROCESSING or AWAITING_APPROVAL, or that
+	// of the one that has the idempotencyKey.
+	WouldBe string `json:"wouldBe"`
+}
 
 // ProductAddress: Where your organization pays in for one of its products. The address
 // belongs to the product and the chain.
@@ -795,12 +946,19 @@ type WithdrawRequest struct {
 	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
 	// characters, compared byte for byte.
 	CustomerID string `json:"customerId"`
-	// Who pays the network fee: ORGANIZATION is billed, and the destination receives the
-	// whole amount.
+	// Who pays the network fee. ORGANIZATION is billed for it, and the destination
+	// receives the whole amount. DEDUCTED, for a chain's own coin only: the customer pays
+	// amount and the destination receives amount less networkFee, which is decided when
+	// the payment is ordered and stays; what the network takes more or less than that is
+	// the organization's.
 	FeeMode string `json:"feeMode,omitzero"`
 	// Your name for the payment you mean: 1 to 255 printable ASCII characters without a
 	// space. It never expires.
 	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// The most that the network may take, in atomic units of the chain's own coin,
+	// whatever useDecimal says. While the network asks for more the withdrawal is
+	// AWAITING_APPROVAL with NETWORK_FEE, and no transaction that pays is made above it.
+	MaxNetworkFee string `json:"maxNetworkFee,omitzero"`
 	// Leave it out: no chain of this installation has memos.
 	Memo string `json:"memo,omitzero"`
 	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
@@ -815,6 +973,9 @@ type WithdrawRequest struct {
 	// Where the money goes. An EVM address with mixed case has to carry its EIP-55
 	// checksum.
 	ToAddress string `json:"toAddress"`
+	// What you have to say of the parties: any object of up to 4096 bytes. It is kept and
+	// shown with the withdrawal, is not checked, and no event carries it.
+	TravelRule json.RawMessage `json:"travelRule,omitzero"`
 	// Reads amount as whole tokens.
 	UseDecimal bool `json:"useDecimal,omitzero"`
 }
@@ -828,6 +989,12 @@ const (
 	WithdrawalChainStatusReverted  = "REVERTED"
 	WithdrawalChainStatusDropped   = "DROPPED"
 	WithdrawalChainStatusReplaced  = "REPLACED"
+)
+
+// The values of Withdrawal.FeeMode.
+const (
+	WithdrawalFeeModeOrganization = "ORGANIZATION"
+	WithdrawalFeeModeDeducted     = "DEDUCTED"
 )
 
 // The values of Withdrawal.Status.
@@ -1028,12 +1195,12 @@ func (c *Client) ListCustomersCSV(ctx context.Context, p ListCustomersParams, op
 // changes nothing. The body may be left out.
 //
 // POST /customers/{customerId}/unfreeze. It is repeated when no answer comes.
-func (c *Client) UnfreezeCustomer(ctx context.Context, customerID string, body UnfreezeRequest, opts ...CallOption) (out Customer, err error) {
+func (c *Client) UnfreezeCustomer(ctx context.Context, customerID string, opts ...CallOption) (out Customer, err error) {
 	customerIDPart, err := segment("customerId", customerID)
 	if err != nil {
 		return out, err
 	}
-	k := call{method: "POST", path: "/customers/" + customerIDPart + "/unfreeze", repeat: always, body: body}
+	k := call{method: "POST", path: "/customers/" + customerIDPart + "/unfreeze", repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
@@ -1178,6 +1345,23 @@ func (c *Client) ListDepositsCSV(ctx context.Context, p ListDepositsParams, opts
 	return c.stream(ctx, k, opts)
 }
 
+// CancelWithdrawal: Take a withdrawal back. Ends a withdrawal that is
+// AWAITING_APPROVAL: it is CANCELLED, its amount may be spent again, and
+// CUSTOMER_WITHDRAW_CANCELLED is sent. Of a cancel, an approval and a removal that
+// race one wins; the others are answered 409 with currentStatus. So is a repetition:
+// currentStatus CANCELLED says that it is done.
+//
+// POST /withdrawals/{withdrawalId}/cancel. It is sent once.
+func (c *Client) CancelWithdrawal(ctx context.Context, withdrawalID string, opts ...CallOption) (out Withdrawal, err error) {
+	withdrawalIDPart, err := segment("withdrawalId", withdrawalID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/withdrawals/" + withdrawalIDPart + "/cancel", repeat: never}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
 // CreateWithdrawal: Withdraw from a customer's balance. Holds the amount and pays it
 // to an address, or waits for a person to approve. Give an idempotencyKey for each
 // payment you mean: the same key and parameters again show the same withdrawal and pay
@@ -1191,6 +1375,19 @@ func (c *Client) CreateWithdrawal(ctx context.Context, body WithdrawRequest, opt
 	return out, err
 }
 
+// EstimateWithdrawal: Ask what a withdrawal would cost. What the network would take at
+// most, as the chain stands, and how much the customer could withdraw. Takes the body
+// of POST /withdraw, of which only mintId is needed; customerId, amount, toAddress and
+// feeMode make the answer better, the other fields are read over. It holds nothing and
+// promises nothing: ask again after expiresAt.
+//
+// POST /withdraw/estimate. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
+func (c *Client) EstimateWithdrawal(ctx context.Context, body EstimateRequest, opts ...CallOption) (out Estimate, err error) {
+	k := call{method: "POST", path: "/withdraw/estimate", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
 // GetWithdrawal: Read a withdrawal. One withdrawal as it is now.
 //
 // GET /withdrawals/{withdrawalId}. It is repeated when no answer comes.
@@ -1200,6 +1397,22 @@ func (c *Client) GetWithdrawal(ctx context.Context, withdrawalID string, opts ..
 		return out, err
 	}
 	k := call{method: "GET", path: "/withdrawals/" + withdrawalIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListWithdrawalDecisions: Read what was decided about a withdrawal. Every decision,
+// oldest first: the request with all its gates and what they looked at, approval,
+// removal, cancellation, and what the signer or the chain sent back. Each was written
+// with what it decided, and nobody can change it.
+//
+// GET /withdrawals/{withdrawalId}/decisions. It is repeated when no answer comes.
+func (c *Client) ListWithdrawalDecisions(ctx context.Context, withdrawalID string, opts ...CallOption) (out Decisions, err error) {
+	withdrawalIDPart, err := segment("withdrawalId", withdrawalID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/withdrawals/" + withdrawalIDPart + "/decisions", repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
@@ -1292,6 +1505,21 @@ func (c *Client) ListWithdrawalsCSV(ctx context.Context, p ListWithdrawalsParams
 	q.text("cursor", p.Cursor)
 	k.query = url.Values(q)
 	return c.stream(ctx, k, opts)
+}
+
+// PreviewWithdrawal: Ask what would become of a withdrawal. Takes the body of POST
+// /withdraw, asks the same gates on the same facts and moves nothing: the answer is
+// what POST /withdraw would make of it now. What POST /withdraw would refuse is
+// refused here with the same status and code; details.gates has the gates up to the
+// one that refused. The gate RISK is NOT_CONFIGURED, and passes, as long as this
+// installation screens nobody. With a known idempotencyKey nothing would be made:
+// wouldBe is then the status of the withdrawal that has it.
+//
+// POST /withdraw/preview. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
+func (c *Client) PreviewWithdrawal(ctx context.Context, body WithdrawRequest, opts ...CallOption) (out Preview, err error) {
+	k := call{method: "POST", path: "/withdraw/preview", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
 }
 
 // CreateTransfer: Move money between balances. Moves an amount between a customer and

@@ -191,15 +191,16 @@ type Withdrawal struct {
 	CustomerID     string  `json:"customerId"`
 	MintID         int     `json:"mintId"`
 	Mint           Mint    `json:"mint"`
-	Amount         string  `json:"amount"` // atomic units: what the customer pays and the destination receives
+	Amount         string  `json:"amount"` // atomic units: what the customer pays, and the destination receives unless FeeMode is DEDUCTED
 	AmountDecimal  string  `json:"amountDecimal"`
 	USDValue       *string `json:"usdValue"` // for display
 	ToAddress      string  `json:"toAddress"`
 	Memo           *string `json:"memo"`
 
-	NetworkFee       *string `json:"networkFee"`       // atomic units of NetworkFeeMintID; null until it is final
-	NetworkFeeMintID *int    `json:"networkFeeMintId"` // the chain's native coin
-	FeeMode          string  `json:"feeMode"`
+	NetworkFee       *string `json:"networkFee"`              // atomic units of NetworkFeeMintID; null until it is final, or with DEDUCTED decided
+	NetworkFeeMintID *int    `json:"networkFeeMintId"`        // the chain's native coin
+	FeeMode          string  `json:"feeMode"`                 // ORGANIZATION, or DEDUCTED: the destination receives Amount less NetworkFee
+	MaxNetworkFee    *string `json:"maxNetworkFee,omitempty"` // what the caller allowed the network to take
 
 	Status           string              `json:"status"`      // what the books say
 	ChainStatus      string              `json:"chainStatus"` // what the chain says
@@ -217,6 +218,8 @@ type Withdrawal struct {
 	// What the caller gave along, to find its own record before it has stored our id.
 	Reference *string  `json:"reference"`
 	Metadata  Metadata `json:"metadata"`
+	// TravelRule is what the caller said of the parties, as it said it. Events do not carry it.
+	TravelRule json.RawMessage `json:"travelRule,omitempty"`
 
 	CreatedAt   Time  `json:"createdAt"`
 	ApprovedAt  *Time `json:"approvedAt"`

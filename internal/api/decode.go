@@ -134,6 +134,14 @@ func fillField(value jsontext.Value, into reflect.Value, name string) error {
 		}
 		return fill(raw, target, name+".")
 	}
+	if target.Type() == rawType {
+		// Anything that is an object: whoever takes it bounds it.
+		if value.Kind() != '{' {
+			return mistyped(name, into.Type())
+		}
+		target.SetBytes(slices.Clone(value))
+		return nil
+	}
 	// A null inside a list or an object would be read as an empty string.
 	if kind := target.Kind(); kind == reflect.Map || kind == reflect.Slice {
 		if slices.ContainsFunc(elements(value), func(v jsontext.Value) bool { return v.Kind() == 'n' }) {
@@ -161,7 +169,7 @@ func elements(value jsontext.Value) []jsontext.Value {
 }
 
 // amountFields are answered with INVALID_AMOUNT when their type is wrong.
-var amountFields = map[string]bool{"amount": true}
+var amountFields = map[string]bool{"amount": true, "maxNetworkFee": true}
 
 func mistyped(name string, want reflect.Type) *fault.Fault {
 	code := fault.InvalidRequest
@@ -172,6 +180,9 @@ func mistyped(name string, want reflect.Type) *fault.Fault {
 }
 
 func spoken(t reflect.Type) string {
+	if t == rawType {
+		return "an object"
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return spoken(t.Elem()) + ", or null"

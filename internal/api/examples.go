@@ -52,6 +52,27 @@ var (
 		ApprovalReasons: webhook.List[string]{"USD_THRESHOLD"}, Approvals: webhook.Approvals{Required: 1},
 		Screening: webhook.WithdrawalScreening{Status: "NOT_CONFIGURED"}, Reference: pointer("order-77"), CreatedAt: exampleAt,
 	}
+	exampleCancelled = func() webhook.Withdrawal {
+		w := exampleWithdrawal
+		w.Status = "CANCELLED"
+		return w
+	}()
+	exampleEstimate = Estimate{NetworkFee: "5000", NetworkFeeMintID: pointer(7), NetworkFeeUSD: pointer("0.0125"), MaxAmount: pointer("5000000"), ExpiresAt: exampleAt}
+	exampleHold     = GateResult{
+		Gate: "USD_THRESHOLD", Result: "HOLD", Reason: "USD_THRESHOLD", USDValue: "12000.00", Threshold: "10000.00",
+		Price: "0.9998", PriceAt: "2026-01-31T11:59:48Z", PriceAgeSeconds: "12", PriceSource: "fixed",
+	}
+	examplePreview = Preview{
+		WouldBe: "AWAITING_APPROVAL", ApprovalReasons: webhook.List[string]{"USD_THRESHOLD"},
+		Gates: webhook.List[GateResult]{
+			{Gate: "ADDRESS", Result: "PASS"}, {Gate: "RISK", Result: "NOT_CONFIGURED"}, exampleHold, {Gate: "LIQUIDITY", Result: "PASS", Liquid: "900000000"},
+		},
+		NetworkFee: pointer("5000"), NetworkFeeMintID: pointer(7),
+	}
+	exampleDecision = Decision{
+		At: exampleAt, Act: "REQUESTED", Actor: &webhook.Actor{Type: "API_KEY", ID: "org_01J9ZW3M8Q4S5T6V7W8X9YZABC"}, Status: "AWAITING_APPROVAL",
+		ApprovalReasons: webhook.List[string]{"USD_THRESHOLD"}, Gates: examplePreview.Gates,
+	}
 	exampleTransfer = webhook.Transfer{
 		TransferID: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: "charge-991", MintID: 1, Mint: exampleShort,
 		Amount: "5000000", AmountDecimal: "5", From: webhook.Party{CustomerID: pointer("user_42")}, To: webhook.Party{Product: pointer("CUSTODIAL")},
@@ -112,6 +133,8 @@ var (
 		"updateCustomer":                   CustomerChange{CustomerEmail: "b@example.com"},
 		"unfreezeCustomer":                 UnfreezeRequest{},
 		"freezeCustomer":                   FreezeRequest{Reason: pointer("reported by support")},
+		"previewWithdrawal":                WithdrawRequest{MintID: 1, CustomerID: "user_42", Amount: "12000000000", ToAddress: exampleDestination},
+		"estimateWithdrawal":               EstimateRequest{MintID: 1, CustomerID: pointer("user_42")},
 		"createTransfer": TransferRequest{
 			MintID: 1, Amount: "5000000", From: TransferParty{CustomerID: pointer("user_42")}, To: TransferParty{Product: pointer("CUSTODIAL")},
 			IdempotencyKey: pointer("charge-991"),

@@ -121,6 +121,16 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 
 		{"memo", with("memo", `"7"`), 400, "INVALID_REQUEST", "memo"},
 		{"feeMode", with("feeMode", `"DEDUCTED"`), 400, "INVALID_REQUEST", "feeMode"},
+		{"feeMode in other case", with("feeMode", `"Deducted"`), 400, "INVALID_REQUEST", "feeMode"},
+		{"maxNetworkFee that is a number", with("maxNetworkFee", `5`), 400, "INVALID_AMOUNT", "maxNetworkFee"},
+		{"maxNetworkFee of zero", with("maxNetworkFee", `"0"`), 400, "INVALID_AMOUNT", "maxNetworkFee"},
+		{"maxNetworkFee with a point", with("maxNetworkFee", `"1.5"`), 400, "INVALID_AMOUNT", "maxNetworkFee"},
+		{"maxNetworkFee of 2^256", with("maxNetworkFee", `"115792089237316195423570985008687907853269984665640564039457584007913129639936"`), 400, "INVALID_AMOUNT", "maxNetworkFee"},
+		{"travelRule that is a list", with("travelRule", `[]`), 400, "INVALID_REQUEST", "travelRule"},
+		{"travelRule that is text", with("travelRule", `"x"`), 400, "INVALID_REQUEST", "travelRule"},
+		{"travelRule with a zero byte", with("travelRule", `{"a":"\u0000"}`), 400, "INVALID_REQUEST", "travelRule"},
+		{"travelRule of 5000 bytes", with("travelRule", `{"a":"`+strings.Repeat("x", 5000)+`"}`), 400, "INVALID_REQUEST", "travelRule"},
+		{"twice in travelRule", with("travelRule", `{"a":"1","a":"2"}`), 400, "INVALID_JSON", "a"},
 		{"feeMode of nothing", with("feeMode", `""`), 400, "INVALID_REQUEST", "feeMode"},
 		{"key with a space", with("idempotencyKey", `"a b"`), 400, "INVALID_REQUEST", "idempotencyKey"},
 		{"key of nothing", with("idempotencyKey", `""`), 400, "INVALID_REQUEST", "idempotencyKey"},
@@ -134,6 +144,31 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		{"closed mint", with("mintId", `3`), 422, "WITHDRAWALS_SUSPENDED", "mintId"},
 	} {
 		h.refused(c.name, h.call(h.one, "POST", "/withdraw", c.body), c.status, c.code, c.param)
+		h.refused("preview, "+c.name, h.call(h.one, "POST", "/withdraw/preview", c.body), c.status, c.code, c.param)
+	}
+	for _, c := range []struct {
+		name, body  string
+		code, param string
+	}{
+		{"no mint", `{}`, "INVALID_REQUEST", "mintId"},
+		{"unknown mint", `{"mintId":99}`, "MINT_NOT_FOUND", "mintId"},
+		{"mint that is text", `{"mintId":"1"}`, "INVALID_REQUEST", "mintId"},
+		{"typo", `{"mintId":1,"custmerId":"alice"}`, "UNKNOWN_FIELD", "custmerId"},
+		{"customer of nothing", `{"mintId":1,"customerId":""}`, "INVALID_REQUEST", "customerId"},
+		{"customer of a zero byte", `{"mintId":1,"customerId":"a\u0000"}`, "INVALID_REQUEST", "customerId"},
+		{"amount of nothing", `{"mintId":1,"amount":""}`, "INVALID_AMOUNT", "amount"},
+		{"amount that is a number", `{"mintId":1,"amount":5}`, "INVALID_AMOUNT", "amount"},
+		{"amount with a point", `{"mintId":1,"amount":"1.5"}`, "INVALID_AMOUNT", "amount"},
+		{"name for an address", `{"mintId":1,"toAddress":"vitalik.eth"}`, "INVALID_ADDRESS", "toAddress"},
+		{"address of nothing", `{"mintId":1,"toAddress":""}`, "INVALID_ADDRESS", "toAddress"},
+		{"a token's fee deducted", `{"mintId":1,"feeMode":"DEDUCTED"}`, "INVALID_REQUEST", "feeMode"},
+		{"feeMode of nothing", `{"mintId":1,"feeMode":""}`, "INVALID_REQUEST", "feeMode"},
+		{"flag that is null", `{"mintId":1,"useDecimal":null}`, "INVALID_REQUEST", "useDecimal"},
+		{"travelRule that is a list", `{"mintId":1,"travelRule":[]}`, "INVALID_REQUEST", "travelRule"},
+		{"list", `[]`, "INVALID_REQUEST", ""},
+		{"nothing", ``, "INVALID_JSON", ""},
+	} {
+		h.refused("estimate, "+c.name, h.call(h.one, "POST", "/withdraw/estimate", c.body), 400, c.code, c.param)
 	}
 	for _, c := range []struct {
 		name, body string

@@ -24,6 +24,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -128,7 +129,9 @@ func newHouse(t testing.TB, limits ...Limits) *house {
 	}
 	// A dispatcher may reach this machine; no endpoint can be registered that leads here.
 	h.posts = &delivery.Dispatcher{DB: db, Seal: keyset, Key: key, Development: true, Log: newLogger(h.logs)}
-	chains := chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337", Grammar: evmtx.Grammar{ChainID: signertest.ChainID}}}
+	chains := chain.Chains{chain.Ethereum: {
+		Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337", Grammar: evmtx.Grammar{ChainID: signertest.ChainID}, Sender: sim.New(sim.Config{}),
+	}}
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
 	h.conf = Config{
 		DB: db, Chains: chains, Wallets: h.book, Prices: prices,

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -24,35 +26,137 @@ type WithdrawRequest struct {
 	IdempotencyKey  *string            `json:"idempotencyKey,omitempty"`
 	Memo            *string            `json:"memo,omitempty"`
 	FeeMode         *string            `json:"feeMode,omitempty"`
+	MaxNetworkFee   *string            `json:"maxNetworkFee,omitempty"`
 	Reference       *string            `json:"reference,omitempty"`
 	Metadata        *map[string]string `json:"metadata,omitempty"`
+	TravelRule      *json.RawMessage   `json:"travelRule,omitempty"`
 }
 
-func (a *api) createWithdrawal(c *call) (answer, error) {
+// EstimateRequest is the body of POST /withdraw/estimate: the body of POST /withdraw,
+// of which only the mint has to be known.
+type EstimateRequest struct {
+	MintID          int                `json:"mintId"`
+	CustomerID      *string            `json:"customerId,omitempty"`
+	Amount          *string            `json:"amount,omitempty"`
+	ToAddress       *string            `json:"toAddress,omitempty"`
+	UseDecimal      bool               `json:"useDecimal,omitempty"`
+	RequireApproval bool               `json:"requireApproval,omitempty"`
+	IdempotencyKey  *string            `json:"idempotencyKey,omitempty"`
+	Memo            *string            `json:"memo,omitempty"`
+	FeeMode         *string            `json:"feeMode,omitempty"`
+	MaxNetworkFee   *string            `json:"maxNetworkFee,omitempty"`
+	Reference       *string            `json:"reference,omitempty"`
+	Metadata        *map[string]string `json:"metadata,omitempty"`
+	TravelRule      *json.RawMessage   `json:"travelRule,omitempty"`
+}
+
+// Estimate is what a withdrawal would cost.
+type Estimate struct {
+	NetworkFee       string       `json:"networkFee"`
+	NetworkFeeMintID *int         `json:"networkFeeMintId"`
+	NetworkFeeUSD    *string      `json:"networkFeeUsd"`
+	MaxAmount        *string      `json:"maxAmount"`
+	ExpiresAt        webhook.Time `json:"expiresAt"`
+}
+
+// GateResult is what one rule said, with what it looked at.
+type GateResult struct {
+	Gate   string `json:"gate"`
+	Result string `json:"result"`
+	Reason string `json:"reason,omitempty"`
+
+	Severity        string `json:"severity,omitempty"`
+	USDValue        string `json:"usdValue,omitempty"`
+	Threshold       string `json:"threshold,omitempty"`
+	Price           string `json:"price,omitempty"`
+	PriceAt         string `json:"priceAt,omitempty"`
+	PriceAgeSeconds string `json:"priceAgeSeconds,omitempty"`
+	PriceSource     string `json:"priceSource,omitempty"`
+	Minimum         string `json:"minimum,omitempty"`
+	Available       string `json:"available,omitempty"`
+	Liquid          string `json:"liquid,omitempty"`
+	NetworkFee      string `json:"networkFee,omitempty"`
+	MaxNetworkFee   string `json:"maxNetworkFee,omitempty"`
+	Resembles       string `json:"resembles,omitempty"`
+	Freeze          string `json:"freeze,omitempty"`
+	Scope           string `json:"scope,omitempty"`
+	Code            string `json:"code,omitempty"`
+	Why             string `json:"why,omitempty"`
+}
+
+// Preview is what would become of a withdrawal.
+type Preview struct {
+	WouldBe          string                   `json:"wouldBe"`
+	ApprovalReasons  webhook.List[string]     `json:"approvalReasons"`
+	Gates            webhook.List[GateResult] `json:"gates"`
+	NetworkFee       *string                  `json:"networkFee"`
+	NetworkFeeMintID *int                     `json:"networkFeeMintId"`
+	ExistingID       *string                  `json:"existingId,omitempty"`
+}
+
+// Decision is one decision about a withdrawal.
+type Decision struct {
+	At              webhook.Time             `json:"at"`
+	Act             string                   `json:"act"`
+	Actor           *webhook.Actor           `json:"actor"`
+	Status          string                   `json:"status"`
+	ApprovalReasons webhook.List[string]     `json:"approvalReasons"`
+	Gates           webhook.List[GateResult] `json:"gates"`
+	Note            *string                  `json:"note"`
+}
+
+// Decisions are all that was decided about a withdrawal.
+type Decisions struct {
+	Data []Decision `json:"data"`
+}
+
+// request reads the body of a withdrawal, whether it is to be made or only asked about.
+func (a *api) request(c *call) (withdrawal.Request, error) {
+	var none withdrawal.Request
 	var body WithdrawRequest
 	if err := decode(c.body, &body); err != nil {
-		return answer{}, err
+		return none, err
 	}
 	if err := mintIDPossible(body.MintID); err != nil {
-		return answer{}, err
+		return none, err
 	}
 	key, err := idempotencyKey(c.Header, body.IdempotencyKey)
 	if err != nil {
-		return answer{}, err
+		return none, err
 	}
 	r := withdrawal.Request{
 		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal,
 		ToAddress: body.ToAddress, RequireApproval: body.RequireApproval, IdempotencyKey: key,
-		Memo: body.Memo, Reference: body.Reference, Actor: audit.APIKey(c.org),
+		Memo: body.Memo, MaxNetworkFee: body.MaxNetworkFee, Reference: body.Reference, Actor: audit.APIKey(c.org),
 		Limit: func() error { return a.limit(c) },
 	}
-	if body.FeeMode != nil {
-		if r.FeeMode = *body.FeeMode; r.FeeMode == "" {
-			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, "The only feeMode is ORGANIZATION."+untouched+" Leave feeMode out or send ORGANIZATION.").On("feeMode")
-		}
+	if r.FeeMode, err = feeMode(body.FeeMode); err != nil {
+		return none, err
 	}
 	if body.Metadata != nil {
 		r.Metadata = *body.Metadata
+	}
+	if body.TravelRule != nil {
+		r.TravelRule = *body.TravelRule
+	}
+	return r, nil
+}
+
+// feeMode reads who pays the fee. Nothing at all is no mode.
+func feeMode(given *string) (string, error) {
+	if given == nil {
+		return "", nil
+	}
+	if *given == "" {
+		return "", fault.New(fault.Invalid, fault.InvalidRequest, "feeMode is ORGANIZATION or DEDUCTED."+untouched+" Leave feeMode out or send one of them.").On("feeMode")
+	}
+	return *given, nil
+}
+
+func (a *api) createWithdrawal(c *call) (answer, error) {
+	r, err := a.request(c)
+	if err != nil {
+		return answer{}, err
 	}
 	w, known, err := a.conf.Withdrawals.Request(c.Context(), c.org, r)
 	if err != nil {
@@ -62,6 +166,100 @@ func (a *api) createWithdrawal(c *call) (answer, error) {
 		c.warn.Set("Idempotent-Replayed", "true")
 	}
 	return answer{status: http.StatusAccepted, body: w}, nil
+}
+
+func (a *api) previewWithdrawal(c *call) (answer, error) {
+	r, err := a.request(c)
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := a.conf.Withdrawals.Preview(c.Context(), c.org, r)
+	if err != nil {
+		return answer{}, err
+	}
+	body := Preview{
+		WouldBe: string(p.WouldBe), ApprovalReasons: reasons(p.Reasons), Gates: gates(p.Gates), NetworkFeeMintID: p.NetworkFeeMintID,
+		ExistingID: optional(p.ExistingID),
+	}
+	if p.NetworkFee != nil {
+		body.NetworkFee = pointer(p.NetworkFee.String())
+	}
+	return answer{status: http.StatusOK, body: body}, nil
+}
+
+func (a *api) estimateWithdrawal(c *call) (answer, error) {
+	var body EstimateRequest
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	if err := mintIDPossible(body.MintID); err != nil {
+		return answer{}, err
+	}
+	mode, err := feeMode(body.FeeMode)
+	if err != nil {
+		return answer{}, err
+	}
+	e, err := a.conf.Withdrawals.Estimate(c.Context(), c.org, withdrawal.Estimation{
+		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal, ToAddress: body.ToAddress, FeeMode: mode,
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	out := Estimate{NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, ExpiresAt: webhook.At(e.ExpiresAt)}
+	if e.NetworkFeeUSD != nil {
+		out.NetworkFeeUSD = pointer(e.NetworkFeeUSD.String())
+	}
+	if e.MaxAmount != nil {
+		out.MaxAmount = pointer(e.MaxAmount.String())
+	}
+	return answer{status: http.StatusOK, body: out}, nil
+}
+
+func reasons(of []withdrawal.Reason) (out webhook.List[string]) {
+	for _, r := range of {
+		out = append(out, string(r))
+	}
+	return out
+}
+
+// gates shows what the rules said. A member that GateResult does not have is a bug.
+func gates(steps []withdrawal.Step) (out webhook.List[GateResult]) {
+	raw, err := json.Marshal(withdrawal.Flat(steps))
+	if err == nil {
+		read := json.NewDecoder(bytes.NewReader(raw))
+		read.DisallowUnknownFields()
+		err = read.Decode(&out)
+	}
+	if err != nil {
+		panic("api: what a gate looked at cannot be shown: " + err.Error())
+	}
+	return out
+}
+
+func (a *api) cancelWithdrawal(c *call) (answer, error) {
+	w, err := a.conf.Withdrawals.Cancel(c.Context(), c.org, c.param("withdrawalId"), audit.APIKey(c.org))
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: w}, nil
+}
+
+func (a *api) listDecisions(c *call) (answer, error) {
+	found, err := a.conf.Withdrawals.Decisions(c.Context(), c.org, c.param("withdrawalId"))
+	if err != nil {
+		return answer{}, err
+	}
+	body := Decisions{Data: make([]Decision, 0, len(found))}
+	for _, d := range found {
+		show := Decision{
+			At: webhook.At(d.At), Act: string(d.Act), Status: string(d.Status), ApprovalReasons: reasons(d.Reasons), Gates: gates(d.Gates), Note: optional(d.Note),
+		}
+		if d.Actor.Kind != "" {
+			show.Actor = &webhook.Actor{Type: d.Actor.Kind, ID: d.Actor.ID}
+		}
+		body.Data = append(body.Data, show)
+	}
+	return answer{status: http.StatusOK, body: body}, nil
 }
 
 // idempotencyKey reads the key from the body and from its header.

@@ -125,6 +125,11 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 		return false, d.wait(ctx, o, WantChain, money.Zero, err.Error())
 	}
 	need, err := fees.Max()
+	if err == nil && o.dear(need) {
+		// Waiting would be without an end that anybody knows, and its customer cannot
+		// take it back from here.
+		return false, d.refuse(ctx, o, &signer.Refusal{Code: FeeRefused, Message: fmt.Sprintf("the network may take up to %v, and the request allows %v", need, *o.FeeMax)})
+	}
 	if err == nil && o.Purpose == signer.Gas {
 		need, err = need.Add(o.Amount)
 	}
@@ -208,7 +213,10 @@ func missing(want, have money.Amount) money.Amount {
 func intentOf(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
 	i := signer.Intent{
 		ID: o.ID, Purpose: o.Purpose, Chain: o.Chain, From: from.Ref(), To: o.To, Contract: o.Contract, Amount: o.Amount,
-		CustomerID: o.CustomerID, MintID: o.MintID, IdempotencyKeyHash: o.KeyHash,
+		CustomerID: o.CustomerID, MintID: o.MintID, IdempotencyKeyHash: o.KeyHash, FeeDeducted: o.FeeDeducted,
+	}
+	if o.FeeMax != nil {
+		i.FeeMax = *o.FeeMax
 	}
 	if to != nil {
 		ref := to.Ref()
@@ -389,6 +397,8 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 	switch r.Code {
 	case signer.PolicyLimit:
 		d.log.Warn("the signer's policy refuses an order", "order", o.ID, "why", r.Message)
+	case FeeRefused:
+		d.log.Info("an order goes back because of its fee", "order", o.ID, "why", r.Message)
 	case PayeeRefused:
 		d.log.Warn("the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To), "why", r.Message)
 	default:

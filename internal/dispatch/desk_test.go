@@ -235,13 +235,17 @@ func (b *bench) order(id string, to chain.Address, units uint64) dispatch.Order 
 func (b *bench) place(o dispatch.Order) {
 	b.Helper()
 	b.system(func(ctx context.Context, tx pg.Tx) error {
-		err := ledgertest.Accept(ctx, tx, ledgertest.Withdrawal{
-			ID: o.ID, OrgID: o.OrgID, CustomerID: o.CustomerID, To: string(o.To), MintID: o.MintID, Amount: o.Amount,
-		})
-		if err != nil {
+		if err := b.accept(ctx, tx, o); err != nil {
 			return err
 		}
 		return dispatch.Place(ctx, tx, o)
+	})
+}
+
+// accept makes the withdrawal that an order pays.
+func (b *bench) accept(ctx context.Context, tx pg.Tx, o dispatch.Order) error {
+	return ledgertest.Accept(ctx, tx, ledgertest.Withdrawal{
+		ID: o.ID, OrgID: o.OrgID, CustomerID: o.CustomerID, To: string(o.To), MintID: o.MintID, Amount: o.Amount, FeeMax: o.FeeMax,
 	})
 }
 

@@ -363,8 +363,8 @@ func (d *Desk) replace(ctx context.Context, from wallet.Wallet, s slot) (bool, e
 	return err == nil, err
 }
 
-// errCapped says that the configured cap forbids a higher fee.
-var errCapped = errors.New("its fee is at the configured cap and is not raised further")
+// errCapped says that the configured cap, or the order's own limit, forbids a higher fee.
+var errCapped = errors.New("its fee is at the configured cap, or at the limit of its request, and is not raised further")
 
 // dispatcher is this package as an actor.
 var dispatcher = audit.System("dispatch")
@@ -385,6 +385,9 @@ func (d *Desk) raise(ctx context.Context, from wallet.Wallet, s slot, act signer
 		return fmt.Errorf("price a replacement: %w", err)
 	}
 	if !ok {
+		return errCapped
+	}
+	if cost, err := fees.Max(); act == signer.Pay && (err != nil || s.dear(cost)) {
 		return errCapped
 	}
 	return d.attempt(ctx, from, s, act, fees, because)

@@ -79,7 +79,7 @@ func (s slot) refusal(err error) error {
 	switch {
 	case errors.Is(err, errCapped):
 		return fault.New(fault.Unprocessable, fault.InvalidState,
-			"The fee of order %s is %v a gas and may not be raised further: fee_cap of its chain forbids it. Nothing was done; what is out stays out and can still be mined. "+
+			"The fee of order %s is %v a gas and may not be raised further: fee_cap of its chain, or the maxNetworkFee of its request, forbids it. Nothing was done; what is out stays out and can still be mined. "+
 				"Wait for the fees of the chain to fall, or raise fee_cap, and feeMax of the signer's policy with it.", s.ID, s.newest().Fees.FeeCap)
 	case errors.Is(err, wallet.ErrShort):
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,

@@ -41,6 +41,11 @@ type Order struct {
 	Amount     money.Amount
 	CustomerID string // whose money it is, "" when nobody's in particular
 	KeyHash    string // hex SHA-256 of the caller's idempotency key, or ""
+	// FeeMax is the most that a transaction which pays may cost, in native units; nil
+	// for no limit of its own. FeeDeducted is what its customer pays of that, beside
+	// Amount; dispatch only hands it on, to the signer's memory.
+	FeeMax      *money.Amount
+	FeeDeducted money.Amount
 
 	Status     Status
 	WaitingFor Want
@@ -66,6 +71,9 @@ const (
 // PayeeRefused is the code of a refusal that is not the signer's: as things stand
 // the chain takes the payment for another payee and not for this one.
 const PayeeRefused = "PAYEE"
+
+// FeeRefused is the code of another one: the chain asks for more than the order's FeeMax.
+const FeeRefused = "FEE_MAX"
 
 // A Block is what cannot be moved as things stand.
 type Block struct {
@@ -127,7 +135,8 @@ type Listener interface {
 	// posts it together with the fee and moves what the wallets hold.
 	Ended(ctx context.Context, tx pg.Tx, o Order, e End) ([]ledger.Posting, error)
 	// Refused tells that the signer's policy said no, or with PayeeRefused that the
-	// chain would, before anything was journaled. Placing the order again asks again.
+	// chain would, or with FeeRefused that it asks for too much, before anything was
+	// journaled. Placing the order again asks again.
 	Refused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
 }
 
@@ -136,14 +145,15 @@ type Listener interface {
 func Place(ctx context.Context, tx pg.Tx, o Order) error {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
-		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13)
+		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15)
 		ON CONFLICT (order_id) DO UPDATE
 		SET status = 'QUEUED', waiting_for = NULL, last_error = NULL, attempt_after = excluded.attempt_after
 		WHERE dispatch_orders.status = 'REFUSED' AND dispatch_orders.amount = excluded.amount
-		  AND dispatch_orders.to_address = excluded.to_address`,
+		  AND dispatch_orders.to_address = excluded.to_address AND dispatch_orders.fee_deducted = excluded.fee_deducted
+		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max`,
 		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
-		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now)
+		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted)
 	if err != nil {
 		return fmt.Errorf("place order %s: %w", o.ID, err)
 	}
@@ -221,12 +231,12 @@ func Brought(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, wa
 }
 
 const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coalesce(to_wallet_id, ''), to_address, mint_id,
-	contract, amount, coalesce(customer_id, ''), key_hash, status, coalesce(waiting_for, ''), created_at`
+	contract, amount, coalesce(customer_id, ''), key_hash, fee_max, fee_deducted, status, coalesce(waiting_for, ''), created_at`
 
 func (o *Order) columns() []any {
 	return []any{
 		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.ToWalletID, &o.To, &o.MintID,
-		&o.Contract, &o.Amount, &o.CustomerID, &o.KeyHash, &o.Status, &o.WaitingFor, &o.CreatedAt,
+		&o.Contract, &o.Amount, &o.CustomerID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted, &o.Status, &o.WaitingFor, &o.CreatedAt,
 	}
 }
 
@@ -248,6 +258,9 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 	}
 	return o, nil
 }
+
+// dear tells whether a transaction that may cost this is above the order's own limit.
+func (o Order) dear(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
 
 func (o Order) payment(from chain.Address) chain.Payment {
 	return chain.Payment{From: from, To: o.To, Contract: o.Contract, Amount: o.Amount}

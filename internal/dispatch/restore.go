@@ -143,6 +143,10 @@ func queueAgain(ctx context.Context, tx pg.Tx, m mirror.Remembered) (Order, erro
 	o := Order{
 		ID: i.ID, OrgID: i.From.OrgID, Purpose: i.Purpose, Chain: i.Chain, WalletID: from.ID, To: i.To, MintID: i.MintID,
 		Contract: i.Contract, Amount: i.Amount, CustomerID: i.CustomerID, KeyHash: i.IdempotencyKeyHash, Status: Queued, CreatedAt: m.At,
+		FeeDeducted: i.FeeDeducted,
+	}
+	if !i.FeeMax.IsZero() {
+		o.FeeMax = &i.FeeMax
 	}
 	if i.ToWallet != nil {
 		to, err := wallet.ByRef(ctx, tx, *i.ToWallet)

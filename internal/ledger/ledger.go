@@ -100,6 +100,7 @@ const (
 	DepositReversal CauseKind = "DEPOSIT_REVERSAL" // the deposit that the chain took back
 	WithdrawalHold  CauseKind = "WITHDRAWAL_HOLD"  // the withdrawal
 	WithdrawalEnd   CauseKind = "WITHDRAWAL_END"   // the withdrawal, settled or released
+	WithdrawalFee   CauseKind = "WITHDRAWAL_FEE"   // the withdrawal whose customer paid the network fee
 	Transfer        CauseKind = "TRANSFER"         // the transfer between customers and products
 	NetworkFee      CauseKind = "NETWORK_FEE"      // the dispatch order
 	FeeChange       CauseKind = "FEE_CHANGE"       // the dispatch order, and after a slash the fork in which its transaction cost something else

@@ -59,10 +59,15 @@ type Intent struct {
 	ToWallet *WalletRef    `json:"toWallet,omitempty"` // for Sweep and Gas: who To is; the signer derives and compares
 	Contract chain.Address `json:"contract,omitempty"` // "" for the native coin
 	Amount   money.Amount  `json:"amount"`
+	// FeeMax is the most that a transaction which pays may cost, in native units; zero
+	// for no other limit than the policy's.
+	FeeMax money.Amount `json:"feeMax,omitzero"`
 	// The memory that a restored database may lack.
 	CustomerID         string `json:"customerId,omitempty"`
 	MintID             int    `json:"mintId"`
 	IdempotencyKeyHash string `json:"idempotencyKeyHash,omitempty"` // hex SHA-256, "" without a key
+	// FeeDeducted is what the customer paid of the network fee, beside Amount.
+	FeeDeducted money.Amount `json:"feeDeducted,omitzero"`
 }
 
 // Slot is the place on a chain that an intent's transaction takes.

@@ -45,6 +45,9 @@ var checks = []Check{
 			('transfers', 'transfers_append_only'), ('transfers', 'transfers_parties'), ('ledger_transfers', 'ledger_transfers_accounts'),
 			('events', 'events_organization'), ('audit_log', 'audit_log_organization'),
 			('organizations', 'organizations_stay'), ('customers', 'customers_stay'), ('mints', 'mints_stay'),
+			('withdrawal_decisions', 'withdrawal_decisions_append_only'),
+			('withdrawals', 'withdrawals_terms_keep'), ('dispatch_orders', 'dispatch_orders_terms_keep'),
+			('ledger_transfers', 'ledger_transfers_of_withdrawal_fee'),
 			('ledger_transfers', 'ledger_transfers_of_cause'), ('ledger_transfers', 'ledger_transfers_of_fee_change'), ('deposits', 'deposits_posted'),
 			('withdrawals', 'withdrawals_begin'), ('withdrawals', 'withdrawals_move'),
 			('dispatch_orders', 'dispatch_orders_begin'), ('dispatch_orders', 'dispatch_orders_move'),
@@ -59,7 +62,7 @@ var checks = []Check{
 	{ID: "I-02-rights", Promise: "the program's roles cannot change what is written once", sql: `
 		SELECT NULL::text, format('role %s on %s', role, tbl), 'may ' || lower(act)
 		FROM unnest(ARRAY['coffer_app', 'coffer_system', 'coffer_reader']) AS role,
-			unnest(ARRAY['ledger_transfers', 'ledger_accounts', 'ledger_balances', 'audit_log', 'signer_journal', 'finality_proofs', 'finality_breaks']) AS tbl,
+			unnest(ARRAY['ledger_transfers', 'ledger_accounts', 'ledger_balances', 'audit_log', 'signer_journal', 'finality_proofs', 'finality_breaks', 'withdrawal_decisions']) AS tbl,
 			unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'INSERT']) AS act
 		WHERE (act <> 'INSERT' OR tbl = 'ledger_balances' OR role = 'coffer_reader')
 			AND (has_table_privilege(role, 'public.' || tbl, act)
@@ -147,6 +150,25 @@ var checks = []Check{
 		FROM due w FULL JOIN posted p ON p.cause_kind = w.cause_kind AND p.cause_id = w.cause_id
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.from_subject, p.to_kind, p.to_subject)
 			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.amount, w.from_kind, w.from_subject, w.to_kind, w.to_subject)`},
+
+	{ID: "I-18-fee", Promise: "the fee that a customer paid is the organization's once its payment is made, and nothing else came that way", sql: `
+		WITH posted AS (
+			SELECT t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
+				min(d.kind) AS from_kind, min(c.kind) AS to_kind, min(c.subject) AS to_subject
+			FROM ledger_transfers t
+			JOIN ledger_accounts d ON d.account_id = t.debit_account
+			JOIN ledger_accounts c ON c.account_id = t.credit_account
+			WHERE t.cause_kind = 'WITHDRAWAL_FEE'
+			GROUP BY 1),
+		due AS (SELECT * FROM withdrawals WHERE status = 'COMPLETED' AND fee_deducted > 0)
+		SELECT coalesce(w.org_id, p.org_id), 'withdrawal ' || coalesce(w.withdrawal_id, p.cause_id),
+			CASE WHEN p.cause_id IS NULL THEN format('its customer paid %s for the fee, and nobody has it', w.fee_deducted)
+				WHEN w.withdrawal_id IS NULL THEN format('%s was kept for a fee that its customer did not pay', p.amount)
+				ELSE format('its customer paid %s of mint %s for the fee; posted in %s legs were %s of mint %s from %s to %s %s',
+					w.fee_deducted, w.mint_id, p.legs, p.amount, p.mint_id, p.from_kind, p.to_kind, p.to_subject) END
+		FROM due w FULL JOIN posted p ON p.cause_id = w.withdrawal_id
+		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.to_kind, p.to_subject)
+			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.fee_deducted, 'CUSTODY', 'PRODUCT', 'CUSTODIAL')`},
 
 	{ID: "I-18-transfers", Promise: "every transfer was posted once and whole, between the balances that it names, and told once", sql: `
 		WITH posted AS (
@@ -392,15 +414,16 @@ var checks = []Check{
 		SELECT coalesce(w.org_id, o.org_id), 'withdrawal ' || coalesce(w.withdrawal_id, o.order_id),
 			CASE WHEN w.withdrawal_id IS NULL THEN format('there is none, and its order is %s', o.status)
 				WHEN o.order_id IS NULL THEN format('is %s and has no order', w.status)
-				ELSE format('%s of mint %s to %s is %s, its order of %s of mint %s to %s is %s',
-					w.amount, w.mint_id, w.to_address, w.status, o.amount, o.mint_id, o.to_address, o.status) END
+				ELSE format('%s of mint %s to %s is %s, its order of %s of mint %s to %s is %s; %s and %s are kept for the fee, of %s and %s at most',
+					w.amount, w.mint_id, w.to_address, w.status, o.amount, o.mint_id, o.to_address, o.status,
+					coalesce(w.fee_deducted, 0), o.fee_deducted, coalesce(w.max_network_fee::text, 'any'), coalesce(o.fee_max::text, 'any')) END
 		FROM withdrawals w
 		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'PAYMENT') o ON o.order_id = w.withdrawal_id
 		WHERE w.withdrawal_id IS NULL
 			OR o.order_id IS NULL AND w.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')
 			OR o.order_id IS NOT NULL AND (
-				(w.org_id, w.chain, w.mint_id, w.amount, w.to_address, w.customer_id)
-					IS DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id)
+				(w.org_id, w.chain, w.mint_id, w.amount - coalesce(w.fee_deducted, 0), w.to_address, w.customer_id, coalesce(w.fee_deducted, 0), w.max_network_fee)
+					IS DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id, o.fee_deducted, o.fee_max)
 				OR (w.status = 'COMPLETED') <> (o.status = 'PAID')
 				OR (w.status = 'FAILED') <> (o.status = 'FAILED')
 				OR w.status = 'BROADCAST' AND o.status NOT IN ('BROADCAST', 'STUCK')
@@ -487,7 +510,8 @@ var checks = []Check{
 				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_AWAITING_APPROVAL') AS awaiting,
 				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_COMPLETED') AS completed,
 				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_FAILED') AS failed,
-				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_REJECTED') AS rejected
+				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_REJECTED') AS rejected,
+				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_CANCELLED') AS cancelled
 			FROM events GROUP BY 1, 2) e ON e.org_id = w.org_id AND e.resource_id = w.withdrawal_id
 		CROSS JOIN LATERAL (VALUES
 			('CUSTOMER_WITHDRAW', coalesce(e.broadcast, 0), coalesce(e.broadcast, 0) = (w.broadcast_at IS NOT NULL)::int
@@ -495,7 +519,8 @@ var checks = []Check{
 			('CUSTOMER_WITHDRAW_AWAITING_APPROVAL', coalesce(e.awaiting, 0), coalesce(e.awaiting, 0) > 0 OR w.status <> 'AWAITING_APPROVAL' AND w.approved_at IS NULL),
 			('CUSTOMER_WITHDRAW_COMPLETED', coalesce(e.completed, 0), coalesce(e.completed, 0) = (w.status = 'COMPLETED')::int),
 			('CUSTOMER_WITHDRAW_FAILED', coalesce(e.failed, 0), coalesce(e.failed, 0) = (w.status = 'FAILED')::int),
-			('CUSTOMER_WITHDRAW_REJECTED', coalesce(e.rejected, 0), coalesce(e.rejected, 0) = (w.status = 'REJECTED')::int)) AS due (type, told, kept)
+			('CUSTOMER_WITHDRAW_REJECTED', coalesce(e.rejected, 0), coalesce(e.rejected, 0) = (w.status = 'REJECTED')::int),
+			('CUSTOMER_WITHDRAW_CANCELLED', coalesce(e.cancelled, 0), coalesce(e.cancelled, 0) = (w.status = 'CANCELLED')::int)) AS due (type, told, kept)
 		WHERE NOT due.kept`},
 
 	{ID: "I-45-owed", Promise: "what customers owe for restored payments is what their withdrawals say", sql: `
@@ -540,7 +565,7 @@ var checks = []Check{
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.approved' FROM withdrawals WHERE approved_at IS NOT NULL
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.broadcast' FROM withdrawals WHERE broadcast_at IS NOT NULL
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.' || CASE status WHEN 'REJECTED' THEN 'removed' ELSE lower(status) END
-			FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED')
+			FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
 			UNION ALL SELECT org_id, transfer_id, 'transfer.made' FROM transfers
 			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_slots
 			UNION ALL SELECT org_id, order_id, 'order.ended' FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')
@@ -550,6 +575,14 @@ var checks = []Check{
 		SELECT d.org_id, d.resource_id, 'has no row ' || d.action
 		FROM due d LEFT JOIN audit_log a ON a.resource_id = d.resource_id AND a.action = d.action AND a.org_id IS NOT DISTINCT FROM d.org_id
 		WHERE a.audit_id IS NULL`},
+
+	{ID: "I-40-decided", Promise: "every withdrawal stands where the last decision about it put it", sql: `
+		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s, and the last decision about it made it %s', w.status, coalesce(d.status, 'nothing'))
+		FROM withdrawals w
+		LEFT JOIN LATERAL (SELECT status FROM withdrawal_decisions d WHERE d.withdrawal_id = w.withdrawal_id ORDER BY decision_id DESC LIMIT 1) d ON true
+		-- A row from before there was this record has its decision in itself.
+		WHERE CASE WHEN d.status IS NULL THEN w.decision IS NULL
+			ELSE d.status <> CASE WHEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') THEN w.status ELSE 'PROCESSING' END END`},
 
 	{ID: "I-41", Promise: "every table with an organization's rows is fenced", sql: `
 		SELECT NULL::text, 'table ' || c.relname, 'has no row level security, or not for its owner'

@@ -62,6 +62,17 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a debt of nobody":                      {moved("RESTORE", "wd_none", "1", "CUSTODY", "CUSTOMER", "5", "0"), "ledger_transfers_of_cause"},
 		"a debt for what was not restored":      {moved("RESTORE", "wd_out/1", "1", "CUSTOMER", "CUSTODY", "5", "0"), "ledger_transfers_of_cause"},
 
+		"a fee that nobody paid":            {moved("WITHDRAWAL_FEE", "wd_paid", "1", "CUSTODY", "PRODUCT", "1", "0"), "ledger_transfers_of_withdrawal_fee"},
+		"a fee of what is not paid yet":     {moved("WITHDRAWAL_FEE", "wd_out", "1", "CUSTODY", "PRODUCT", "1", "0"), "ledger_transfers_of_withdrawal_fee"},
+		"a fee that was paid, again":        {moved("WITHDRAWAL_FEE", "wd_less", "2", "CUSTODY", "PRODUCT", "10", "0"), "ledger_transfers_cause_once"},
+		"a fee that was paid, in two legs":  {moved("WITHDRAWAL_FEE", "wd_less", "2", "CUSTODY", "PRODUCT", "10", "1"), "ledger_transfers_legs"},
+		"another fee after the request":     {`UPDATE withdrawals SET fee_deducted = 11 WHERE withdrawal_id = 'wd_less'`, "withdrawals_terms_fixed"},
+		"a fee for a request that has none": {`UPDATE withdrawals SET fee_deducted = 5 WHERE withdrawal_id = 'wd_held'`, "withdrawals_fee_deducted_bounded"},
+		"another limit of the fee":          {`UPDATE withdrawals SET max_network_fee = 1 WHERE withdrawal_id = 'wd_held'`, "withdrawals_terms_fixed"},
+		"another order's fee":               {`UPDATE dispatch_orders SET fee_deducted = 9 WHERE order_id = 'wd_less'`, "dispatch_orders_payment_fixed"},
+		"a decision that was never made": {`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
+			SELECT org_id, withdrawal_id, now(), 'APPROVED', 'REJECTED', '{}', '[]', 'USER', 'u' FROM withdrawals WHERE withdrawal_id = 'wd_held'`, "withdrawal_decisions_act_known"},
+
 		"a withdrawal that holds nothing": {`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status,
 				requires_approval, approval_reasons, decision, created_at)
 			SELECT 'wd_free', org_id, customer_id, mint_id, chain, amount, to_address, '', status, true, approval_reasons, '{}', now()
@@ -182,6 +193,9 @@ func TestARoleMayWriteWhatItsWorkNeeds(t *testing.T) {
 		"the system narrows a freeze":           {h.db.InSystem, `UPDATE freezes SET chain = 'NONE'`},
 		"the system gives a key to another":     {h.db.InSystem, `UPDATE api_keys SET org_id = 'org_b'`},
 		"the system forgets what was withdrawn": {h.db.InSystem, `DELETE FROM withdrawals`},
+		"an organization changes a decision":    {app, `UPDATE withdrawal_decisions SET note = 'x'`},
+		"an organization numbers a decision":    {app, `INSERT INTO withdrawal_decisions (decision_id, org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id) OVERRIDING SYSTEM VALUE SELECT 1, org_id, withdrawal_id, now(), 'CANCELLED', 'CANCELLED', '{}', '[]', 'USER', 'u' FROM withdrawals`},
+		"the system forgets a decision":         {h.db.InSystem, `DELETE FROM withdrawal_decisions`},
 		"the system forgets a slot":             {h.db.InSystem, `DELETE FROM dispatch_slots`},
 	} {
 		err := c.in(t.Context(), func(ctx context.Context, tx pg.Tx) error {

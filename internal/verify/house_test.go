@@ -221,34 +221,38 @@ func build(t testing.TB) *house {
 	ordered("sw_done", "SWEEP", dep, &tre, 1, 600, "PAID", 5, 9)
 	ordered("sw_open", "SWEEP", dep, &tre, 1, 100, "QUEUED", 0, 0)
 
-	withdrawn := func(id string, amount int, status string, held bool, events ...string) {
+	withdrawnOf := func(mintID int, id string, amount int, status string, held bool, events ...string) {
 		t.Helper()
 		out := status == "BROADCAST" || status == "COMPLETED" || status == "FAILED"
 		h.exec(`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval,
 				approval_reasons, decision, tx_hash, created_at, approved_at, broadcast_at)
-			VALUES ($1, $2, 'ann', 1, 'ETHEREUM', $3, '0xsomebody', '', $4, $5, CASE WHEN $5 THEN ARRAY['REQUIRE_APPROVAL'] ELSE ARRAY[]::text[] END, '{}',
+			VALUES ($1, $2, 'ann', $7, 'ETHEREUM', $3, '0xsomebody', '', $4, $5, CASE WHEN $5 THEN ARRAY['REQUIRE_APPROVAL'] ELSE ARRAY[]::text[] END, '{}',
 				CASE WHEN $6 THEN 'hash_' || $1 END, now(), CASE WHEN $5 AND $6 THEN now() END, CASE WHEN $6 THEN now() END)`,
-			id, h.org, amount, status, held, out)
+			id, h.org, amount, status, held, out, mintID)
 		h.did("withdrawal.requested", id)
-		h.post(ledger.WithdrawalHold, id, ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Withdrawing, "ann"), Amount: u(amount)})
+		h.post(ledger.WithdrawalHold, id, ledger.Leg{Debit: h.account(mintID, ledger.Customer, "ann"), Credit: h.account(mintID, ledger.Withdrawing, "ann"), Amount: u(amount)})
 		if held && out {
 			h.did("withdrawal.approved", id)
 		}
 		if out {
 			h.did("withdrawal.broadcast", id)
 		}
-		to := h.account(1, ledger.Customer, "ann")
+		to := h.account(mintID, ledger.Customer, "ann")
 		switch status {
 		case "COMPLETED":
-			to = h.account(1, ledger.Custody, "")
+			to = h.account(mintID, ledger.Custody, "")
 			fallthrough
-		case "FAILED", "REJECTED":
-			h.post(ledger.WithdrawalEnd, id, ledger.Leg{Debit: h.account(1, ledger.Withdrawing, "ann"), Credit: to, Amount: u(amount)})
-			h.did("withdrawal."+map[string]string{"COMPLETED": "completed", "FAILED": "failed", "REJECTED": "removed"}[status], id)
+		case "FAILED", "REJECTED", "CANCELLED":
+			h.post(ledger.WithdrawalEnd, id, ledger.Leg{Debit: h.account(mintID, ledger.Withdrawing, "ann"), Credit: to, Amount: u(amount)})
+			h.did("withdrawal."+map[string]string{"COMPLETED": "completed", "FAILED": "failed", "REJECTED": "removed", "CANCELLED": "cancelled"}[status], id)
 		}
 		for i, e := range events {
 			h.told("CUSTOMER_WITHDRAW"+e, id, i+1, 0)
 		}
+	}
+	withdrawn := func(id string, amount int, status string, held bool, events ...string) {
+		t.Helper()
+		withdrawnOf(1, id, amount, status, held, events...)
 	}
 	withdrawn("wd_paid", 200, "COMPLETED", true, "_AWAITING_APPROVAL", "_APPROVED", "", "_COMPLETED")
 	ordered("wd_paid", "PAYMENT", tre, nil, 1, 200, "PAID", 7, 9)
@@ -260,6 +264,24 @@ func build(t testing.TB) *house {
 	ordered("wd_failed", "PAYMENT", tre, nil, 1, 20, "FAILED", 2, 9)
 	withdrawn("wd_queued", 30, "PROCESSING", false)
 	ordered("wd_queued", "PAYMENT", tre, nil, 1, 30, "QUEUED", 0, 0)
+
+	// A coin whose customer paid the network fee, of which less was taken.
+	arrived("dep_coin", "we_dep", "CUSTOMER_DEPOSIT", "", &two, 100, 12, "CREDITED", "FINALIZED", "credited")
+	h.post(ledger.Deposit, "dep_coin", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Customer, "ann"), Amount: u(100)})
+	h.told("CUSTOMER_DEPOSIT", "dep_coin", 1, 0)
+	withdrawnOf(2, "wd_less", 100, "COMPLETED", false, "", "_COMPLETED")
+	ordered("wd_less", "PAYMENT", dep, nil, 2, 90, "PAID", 4, 9)
+	h.exec(`UPDATE withdrawals SET fee_mode = 'DEDUCTED', fee_deducted = 10, max_network_fee = 12, decision = NULL WHERE withdrawal_id = 'wd_less'`)
+	h.exec(`UPDATE dispatch_orders SET fee_deducted = 10, fee_max = 12 WHERE order_id = 'wd_less'`)
+	h.post(ledger.WithdrawalFee, "wd_less", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Product, "CUSTODIAL"), Amount: u(10)})
+	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
+		VALUES ($1, 'wd_less', now(), 'REQUESTED', 'PROCESSING', '{}', '[]', 'API_KEY', $1)`, h.org)
+	// One that was taken back.
+	withdrawn("wd_back", 15, "CANCELLED", true, "_AWAITING_APPROVAL", "_CANCELLED")
+	h.exec(`UPDATE withdrawals SET decision = NULL WHERE withdrawal_id = 'wd_back'`)
+	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
+		VALUES ($1, 'wd_back', now(), 'REQUESTED', 'AWAITING_APPROVAL', '{REQUIRE_APPROVAL}', '[]', 'API_KEY', $1),
+			($1, 'wd_back', now(), 'CANCELLED', 'CANCELLED', '{}', '[]', 'API_KEY', $1)`, h.org)
 	h.exec(`INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, to_product, created_at)
 		VALUES ('tr_made', $1, 'k', '', 1, 3, 'ann', 'CUSTODIAL', now())`, h.org)
 	h.post(ledger.Transfer, "tr_made", ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Product, "CUSTODIAL"), Amount: u(3)})
@@ -270,7 +292,7 @@ func build(t testing.TB) *house {
 		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)
 	}
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
-		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 0, 0, 0, 45, 0, 0),
+		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 90, 41, 0, 0),
 		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 200, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 438, 66, 0)`, h.org)
 	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 

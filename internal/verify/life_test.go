@@ -147,6 +147,44 @@ func (s *service) withdraw(customerID string, mintID int, amount string, to chai
 	return w.WithdrawalID
 }
 
+// deducted asks for a coin's payment whose fee comes out of the amount.
+func (s *service) deducted(customerID, amount string, to chain.Address) string {
+	s.Helper()
+	w, _, err := s.pay.Request(s.ctx, s.org, withdrawal.Request{
+		MintID: 2, CustomerID: customerID, Amount: amount, ToAddress: string(to), FeeMode: withdrawal.FeeDeducted, Actor: audit.APIKey(s.org),
+	})
+	s.must(err)
+	s.look("a request with the fee deducted")
+	return w.WithdrawalID
+}
+
+// kept compares what became of such a payment: the destination has the amount less
+// the fee that was decided, the organization has that fee, beside others the
+// destination received.
+func (s *service) kept(withdrawalID string, to chain.Address, amount, others string) {
+	s.Helper()
+	w, err := s.pay.ByID(s.ctx, s.org, withdrawalID)
+	s.must(err)
+	if w.Status != "COMPLETED" || w.FeeMode != withdrawal.FeeDeducted || w.Amount != amount || w.NetworkFee == nil {
+		s.Fatalf("got %+v, want it completed with its fee", w)
+	}
+	fee := money.MustParse(*w.NetworkFee)
+	want, err := money.MustParse(amount).Sub(fee)
+	s.must(err)
+	want, err = want.Add(money.MustParse(others))
+	s.must(err)
+	if got := s.net.Received(to, ""); got != want {
+		s.Errorf("%s received %v, want %v", to, got, want)
+	}
+	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
+		got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: s.org, MintID: 2, Kind: ledger.Product, Subject: "CUSTODIAL"})
+		if err == nil && got != fee {
+			s.Errorf("the organization has %v, want the fee of %v", got, fee)
+		}
+		return err
+	}))
+}
+
 func (s *service) want(withdrawalID, status string) {
 	s.Helper()
 	w, err := s.pay.ByID(s.ctx, s.org, withdrawalID)
@@ -196,6 +234,7 @@ func TestAWorkingHouseIsSoundAtEveryStep(t *testing.T) {
 	held := s.withdraw("ann", 1, "30000000", shop, true)
 	gone := s.withdraw("bob", 1, "1000000", shop, true)
 	native := s.withdraw("bob", 2, "1000000000000", shop, false)
+	less := s.deducted("bob", "2000000000000000", shop)
 	refused := s.withdraw("bob", 1, "2000000", foe, false)
 	s.amid = func() {
 		w, err := s.pay.ByID(s.ctx, s.org, refused)
@@ -218,6 +257,7 @@ func TestAWorkingHouseIsSoundAtEveryStep(t *testing.T) {
 	s.want(gone, "REJECTED")
 	s.want(native, "COMPLETED")
 	s.want(refused, "FAILED")
+	s.kept(less, shop, "2000000000000000", "1000000000000")
 	s.owed("ann", 1, 350_000_000)
 	s.owed("bob", 1, 80_000_000)
 	if got := s.net.Received(shop, signertest.Token); got != money.Units(150_000_000) {

@@ -36,6 +36,19 @@ type row struct {
 	key        *string
 	status     Status
 	txHash     *string
+	reasons    []Reason
+
+	deducts  bool          // its customer pays the fee,
+	deducted *money.Amount // this much of it: nil until the payment is ordered
+	feeMax   *money.Amount // the caller's limit of the fee
+}
+
+// pays is what its order pays: the amount less the fee that comes out of it.
+func (r row) pays() money.Amount {
+	if r.deducted == nil {
+		return r.amount
+	}
+	return less(r.amount, *r.deducted)
 }
 
 func find(ctx context.Context, tx pg.Tx, org, withdrawalID string) (row, error) {
@@ -44,9 +57,11 @@ func find(ctx context.Context, tx pg.Tx, org, withdrawalID string) (row, error) 
 		return r, notFound()
 	}
 	err := tx.QueryRow(ctx, `
-		SELECT customer_id, mint_id, chain, amount, to_address, idempotency_key, status, tx_hash
+		SELECT customer_id, mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
+			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`, org, withdrawalID).
-		Scan(&r.customerID, &r.mintID, &r.chain, &r.amount, &r.to, &r.key, &r.status, &r.txHash)
+		Scan(&r.customerID, &r.mintID, &r.chain, &r.amount, &r.to, &r.key, &r.status, &r.txHash, &r.reasons,
+			&r.deducts, &r.deducted, &r.feeMax)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return r, notFound()
 	}
@@ -64,15 +79,15 @@ func notFound() *fault.Fault {
 // invalidState is what the loser of a race hears, and everyone who comes late.
 func invalidState(act string, now Status) *fault.Fault {
 	return fault.New(fault.Conflict, fault.InvalidState,
-		"Only a withdrawal that is AWAITING_APPROVAL can be %s, and this one is %s. This call changed nothing and moved no money.", act, now).
+		"Only a withdrawal that is AWAITING_APPROVAL can be %s, and this one is %s. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.", act, now).
 		Beside("currentStatus", string(now))
 }
 
 // Approve lets a held withdrawal go: it is ordered, for the same amount to the
-// same address. What may have changed for the worse is asked again; when that
+// same address. A fee that comes out of the amount is decided now. What may have changed for the worse is asked again; when that
 // refuses, the withdrawal stays as it was. Errors: faults NOT_FOUND,
 // INVALID_STATE, CUSTOMER_FROZEN, ORGANIZATION_FROZEN, WITHDRAWALS_SUSPENDED,
-// APPROVAL_REFUSED.
+// APPROVAL_REFUSED, UNAVAILABLE.
 func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
 	var none, approved webhook.Withdrawal
 	var r row
@@ -92,7 +107,9 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 	}
 	_, f.chainRuns = s.Chains[r.chain]
 	f.amount, f.destination = r.amount, r.to
-	if _, err := s.outside(ctx, org, &f); err != nil {
+	// What was deducted once stays: the order has its amount for ever.
+	f.deducts, f.feeMax = r.deducts && r.deducted == nil, r.feeMax
+	if _, err := s.outside(ctx, org, &f, f.deducts); err != nil {
 		return none, err
 	}
 	treasury, err := s.treasury(ctx, org, r.chain)
@@ -105,17 +122,22 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 		if err := current(ctx, tx, org, r.customerID, &seen); err != nil {
 			return err
 		}
-		if refusal := recheck(seen); refusal != nil {
+		asked, refusal := recheck(seen)
+		if refusal != nil {
 			return refusal
 		}
-		err := become(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5", tx.Now)
+		paid := r
+		if fee := seen.deducted(); fee != nil {
+			paid.deducted = fee
+		}
+		err := become(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = $6", tx.Now, paid.deducted)
 		if errors.Is(err, errLost) {
 			return s.late(ctx, tx, org, r.id, "approved")
 		}
 		if err != nil {
 			return err
 		}
-		if err := dispatch.Place(ctx, tx, order(org, r, seen.mint, treasury)); err != nil {
+		if err := dispatch.Place(ctx, tx, order(org, paid, seen.mint, treasury)); err != nil {
 			return err
 		}
 		if approved, err = Object(ctx, tx, org, r.id); err != nil {
@@ -124,10 +146,8 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 		if err := tell(ctx, tx, org, move(AwaitingApproval, Processing), approved); err != nil {
 			return err
 		}
-		err = audit.Record(ctx, tx, audit.Entry{
-			OrgID: org, Actor: actor, Action: "withdrawal.approved", ResourceKind: resourceKind, ResourceID: r.id,
-			Detail: map[string]any{"reasons": approved.ApprovalReasons, "amount": r.amount, "toAddress": r.to},
-		})
+		err = remember(ctx, tx, org, Decided{withdrawalID: r.id, Act: Approved, Status: Processing, Gates: asked, Actor: actor},
+			"withdrawal.approved", map[string]any{"reasons": approved.ApprovalReasons, "amount": r.amount, "toAddress": r.to})
 		if err != nil {
 			return err
 		}
@@ -150,42 +170,65 @@ func (s *Service) Remove(ctx context.Context, org, withdrawalID string, actor au
 		return none, fault.New(fault.Invalid, fault.InvalidRequest,
 			"A reason has at most %d characters of text. The withdrawal still waits and the amount is still held. Shorten the reason.", reasonRunesMax).On("reason")
 	}
-	err := s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		r, err := find(ctx, tx, org, withdrawalID)
+	err := s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		removed, err = s.giveUp(ctx, tx, org, withdrawalID, "removed", Rejected, "rejected_reason = nullif($5, '')", reason)
 		if err != nil {
 			return err
 		}
-		if r.status != AwaitingApproval {
-			return invalidState("removed", r.status)
-		}
-		err = become(ctx, tx, org, r.id, AwaitingApproval, Rejected, "rejected_reason = nullif($5, '')", reason)
-		if errors.Is(err, errLost) {
-			return s.late(ctx, tx, org, r.id, "removed")
-		}
-		if err != nil {
-			return err
-		}
-		if err := takeBack(ctx, tx, r.id); err != nil {
-			return err
-		}
-		if err := ledger.Post(ctx, tx, release(org, r)); err != nil {
-			return fmt.Errorf("release the hold of %s: %w", r.id, err)
-		}
-		if removed, err = Object(ctx, tx, org, r.id); err != nil {
-			return err
-		}
-		if err := tell(ctx, tx, org, move(AwaitingApproval, Rejected), removed); err != nil {
-			return err
-		}
-		return audit.Record(ctx, tx, audit.Entry{
-			OrgID: org, Actor: actor, Action: "withdrawal.removed", ResourceKind: resourceKind, ResourceID: r.id,
-			Detail: map[string]any{"reason": reason, "amount": r.amount},
-		})
+		return remember(ctx, tx, org, Decided{withdrawalID: removed.WithdrawalID, Act: Removed, Status: Rejected, Note: reason, Actor: actor},
+			"withdrawal.removed", map[string]any{"reason": reason, "amount": removed.Amount})
 	})
 	if err != nil {
 		return none, err
 	}
 	return removed, nil
+}
+
+// Cancel takes a held withdrawal back: the amount is the customer's to spend again.
+// Errors: faults NOT_FOUND, INVALID_STATE, also for one that is cancelled already.
+func (s *Service) Cancel(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
+	var none, cancelled webhook.Withdrawal
+	err := s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		if cancelled, err = s.giveUp(ctx, tx, org, withdrawalID, "cancelled", Cancelled, ""); err != nil {
+			return err
+		}
+		return remember(ctx, tx, org, Decided{withdrawalID: cancelled.WithdrawalID, Act: Retracted, Status: Cancelled, Actor: actor},
+			"withdrawal.cancelled", map[string]any{"amount": cancelled.Amount})
+	})
+	if err != nil {
+		return none, err
+	}
+	return cancelled, nil
+}
+
+// giveUp ends a held withdrawal and gives its hold back, once.
+func (s *Service) giveUp(ctx context.Context, tx pg.Tx, org, withdrawalID, act string, to Status, set string, args ...any) (webhook.Withdrawal, error) {
+	var none webhook.Withdrawal
+	r, err := find(ctx, tx, org, withdrawalID)
+	if err != nil {
+		return none, err
+	}
+	if r.status != AwaitingApproval {
+		return none, invalidState(act, r.status)
+	}
+	err = become(ctx, tx, org, r.id, AwaitingApproval, to, set, args...)
+	if errors.Is(err, errLost) {
+		return none, s.late(ctx, tx, org, r.id, act)
+	}
+	if err != nil {
+		return none, err
+	}
+	if err := takeBack(ctx, tx, r.id); err != nil {
+		return none, err
+	}
+	if err := ledger.Post(ctx, tx, release(org, r)); err != nil {
+		return none, fmt.Errorf("release the hold of %s: %w", r.id, err)
+	}
+	w, err := Object(ctx, tx, org, r.id)
+	if err != nil {
+		return none, err
+	}
+	return w, tell(ctx, tx, org, move(AwaitingApproval, to), w)
 }
 
 // takeBack ends the order of a withdrawal that the signer's policy sent back;
@@ -219,11 +262,15 @@ func (s *Service) late(ctx context.Context, tx pg.Tx, org, withdrawalID, act str
 }
 
 func order(org string, r row, m mint.Mint, treasury wallet.Wallet) dispatch.Order {
-	return dispatch.Order{
+	o := dispatch.Order{
 		ID: r.id, OrgID: org, Purpose: signer.Payment, Chain: r.chain, WalletID: treasury.ID,
-		To: r.to, MintID: r.mintID, Contract: m.Contract, Amount: r.amount,
-		CustomerID: r.customerID, KeyHash: keyHash(r.key),
+		To: r.to, MintID: r.mintID, Contract: m.Contract, Amount: r.pays(),
+		CustomerID: r.customerID, KeyHash: keyHash(r.key), FeeMax: r.feeMax,
 	}
+	if r.deducted != nil {
+		o.FeeDeducted = *r.deducted
+	}
+	return o
 }
 
 // release gives a hold back. It has the same cause as the settlement, so that a
@@ -236,6 +283,25 @@ func release(org string, r row) ledger.Posting {
 func settle(org string, r row) ledger.Posting {
 	return end(org, r, ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Custody})
 }
+
+// kept is the fee that came out of the amount of a payment that was made: the
+// organization's own, which is billed what the network took. nil without one.
+func kept(org string, r row) []ledger.Posting {
+	if r.deducted == nil || r.deducted.IsZero() {
+		return nil
+	}
+	return []ledger.Posting{{
+		Cause: ledger.Cause{Kind: ledger.WithdrawalFee, ID: r.id},
+		Legs: []ledger.Leg{{
+			Debit:  ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Custody},
+			Credit: ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Product, Subject: feeProduct},
+			Amount: *r.deducted,
+		}},
+	}}
+}
+
+// feeProduct is the product whose balance receives what customers pay of fees.
+const feeProduct = "CUSTODIAL"
 
 func end(org string, r row, to ledger.Account) ledger.Posting {
 	return ledger.Posting{

@@ -11,7 +11,6 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/freeze"
-	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
@@ -36,15 +35,9 @@ func gather(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) e
 	}
 	f.keyNeeded = settings.RequireWithdrawIdempotency
 	f.threshold = settings.CustomerWithdrawUSDThreshold
-	f.balance, err = ledger.Balance(ctx, tx, ledger.Account{OrgID: orgID, MintID: f.mint.ID, Kind: ledger.Customer, Subject: customerID})
-	if err != nil {
+	if f.balance, err = spendable(ctx, tx, orgID, customerID, f.mint.ID); err != nil {
 		return fmt.Errorf("balance of a customer of %s: %w", orgID, err)
 	}
-	owed, err := owedBy(ctx, tx, orgID, customerID, f.mint.ID)
-	if err != nil {
-		return err
-	}
-	f.balance = less(f.balance, owed)
 	if f.liquid, err = liquid(ctx, tx, orgID, f.mint, f.amount); err != nil {
 		return err
 	}

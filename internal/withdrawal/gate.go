@@ -1,11 +1,16 @@
 package withdrawal
 
 import (
+	"fmt"
+	"strings"
+	"time"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/price"
 )
 
 // facts are everything that decides about a request. They are gathered in one
@@ -26,9 +31,24 @@ type facts struct {
 
 	balance         money.Amount // what the customer may spend
 	requireApproval bool
-	threshold       *money.USD // nil: the organization has set none
-	value           *money.USD // nil: no price that is fresh enough
+	threshold       *money.USD   // nil: the organization has set none
+	value           *money.USD   // nil: no price that is fresh enough
+	quote           *price.Quote // what the price's source said, fresh or not; nil: nothing
+	asked           time.Time    // when it said so
 	liquid          money.Amount
+
+	deducts bool          // the fee comes out of the amount
+	feeMax  *money.Amount // the caller's limit of the fee, or nil
+	fee     *money.Amount // the most that the network would take now; nil: unknown, or nobody needs it
+}
+
+// deducted is the part of the amount that is kept for the fee once the payment is
+// ordered, or nil.
+func (f facts) deducted() *money.Amount {
+	if !f.deducts {
+		return nil
+	}
+	return f.fee
 }
 
 // Gate is one question that a request has to pass.
@@ -48,6 +68,10 @@ const (
 	GateUSDThreshold   Gate = "USD_THRESHOLD"
 	GateDestination    Gate = "DESTINATION_ADDRESS"
 	GateLiquidity      Gate = "LIQUIDITY"
+	GateNetworkFee     Gate = "NETWORK_FEE"
+	// GateSigner is no gate of a request: it stands in the record where the signer or
+	// the chain has sent an order back.
+	GateSigner Gate = "SIGNER"
 )
 
 // Result is what a gate said.
@@ -69,7 +93,8 @@ type Step struct {
 	Inputs map[string]string `json:"inputs,omitempty"`
 }
 
-// Decision is what the gates said together. It is stored with the withdrawal.
+// Decision is what the gates said together. A request and its preview are decided by
+// the same one.
 type Decision struct {
 	Status  Status   `json:"status,omitempty"` // "" when refused
 	Reasons []Reason `json:"reasons"`
@@ -84,7 +109,7 @@ func decide(f facts) Decision {
 	d := Decision{Reasons: []Reason{}}
 	for _, ask := range []func(facts) (Step, *fault.Fault){
 		standing, keyed, minimum, suspended, address, balance, risk,
-		asked, threshold, lookalike, liquidity,
+		asked, threshold, lookalike, liquidity, networkFee,
 	} {
 		step, refusal := ask(f)
 		d.Gates = append(d.Gates, step)
@@ -105,17 +130,36 @@ func decide(f facts) Decision {
 
 // recheck is what an approval asks again: what may have changed for the worse
 // since the request. The balance is held, the holds are what is being decided.
-func recheck(f facts) *fault.Fault {
+func recheck(f facts) (asked []Step, refusal *fault.Fault) {
 	for _, ask := range []func(facts) (Step, *fault.Fault){standing, suspended} {
-		if _, refusal := ask(f); refusal != nil {
-			return refusal
+		step, refusal := ask(f)
+		asked = append(asked, step)
+		if refusal != nil {
+			return asked, refusal
 		}
 	}
-	if _, refusal := address(f); refusal != nil {
-		return fault.New(fault.Conflict, fault.ApprovalRefused,
+	step, refusal := address(f)
+	asked = append(asked, step)
+	if refusal != nil {
+		return asked, fault.New(fault.Conflict, fault.ApprovalRefused,
 			"The destination is no longer allowed: it is now an address of this installation, a token's contract or an address that nobody holds. Nothing was sent; the withdrawal still waits and the amount is still held. Remove it and ask for one to another address.")
 	}
-	return nil
+	if !f.deducts {
+		return asked, nil
+	}
+	step, refusal = networkFee(f)
+	asked = append(asked, step)
+	switch fee := f.fee; {
+	case fee == nil:
+		return asked, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"The chain does not say at the moment what the network fee would be, which decides what the destination receives. Nothing was sent; the withdrawal still waits and the amount is still held. Approve it again shortly.")
+	case refusal != nil:
+		return asked, refusal
+	case !fee.Less(f.amount), step.Result == Hold:
+		return asked, fault.New(fault.Conflict, fault.ApprovalRefused,
+			"The network fee comes out of the amount, and at the moment it would be %s atomic units: all of the amount, or more than the request allows. Nothing was sent; the withdrawal still waits and the amount is still held. Approve it when the network is cheaper, or remove it.", fee)
+	}
+	return asked, nil
 }
 
 func standing(f facts) (Step, *fault.Fault) {
@@ -155,6 +199,12 @@ func minimum(f facts) (Step, *fault.Fault) {
 			"The smallest withdrawal of %s is %s atomic units (%s %s). Nothing was held and nothing was sent. Ask for at least that much.",
 			f.mint.Symbol, f.mint.MinWithdraw, f.mint.MinWithdraw.Decimal(f.mint.Decimals), f.mint.Symbol).
 			On("amount").With("minWithdrawAmount", f.mint.MinWithdraw.String())
+	}
+	if fee := f.deducted(); fee != nil && !fee.Less(f.amount) {
+		s.Result, s.Inputs["networkFee"] = Refuse, fee.String()
+		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum,
+			"The network fee comes out of the amount, and at the moment it would be %s atomic units: nothing would be left. Nothing was held and nothing was sent. Ask for more, or let your organization pay the fee.", fee).
+			On("amount").With("networkFee", fee.String())
 	}
 	return s, nil
 }
@@ -235,13 +285,18 @@ func threshold(f facts) (Step, *fault.Fault) {
 		s.Result = NotConfigured
 		return s, nil
 	}
-	s.Inputs = map[string]string{"threshold": f.threshold.String()}
+	s.Inputs = map[string]string{"threshold": dollars(*f.threshold)}
+	if f.quote != nil {
+		s.Inputs["price"], s.Inputs["priceSource"] = dollars(f.quote.Price), f.quote.Source
+		s.Inputs["priceAt"] = f.quote.At.UTC().Format(time.RFC3339Nano)
+		s.Inputs["priceAgeSeconds"] = fmt.Sprint(int64(max(0, f.asked.Sub(f.quote.At)) / time.Second))
+	}
 	if f.value == nil {
 		// What cannot be compared counts as above.
 		s.Result, s.Reason = Hold, ReasonPriceUnavailable
 		return s, nil
 	}
-	s.Inputs["usdValue"] = f.value.String()
+	s.Inputs["usdValue"] = dollars(*f.value)
 	if f.value.Cmp(*f.threshold) > 0 {
 		s.Result, s.Reason = Hold, ReasonUSDThreshold
 	}
@@ -264,4 +319,45 @@ func liquidity(f facts) (Step, *fault.Fault) {
 		s.Result, s.Reason = Hold, ReasonLowLiquidity
 	}
 	return s, nil
+}
+
+// networkFee asks what the network would take, where the caller has said something
+// about it. Dispatch asks again before anything is signed.
+func networkFee(f facts) (Step, *fault.Fault) {
+	s := Step{Gate: GateNetworkFee, Result: NotConfigured}
+	if !f.deducts && f.feeMax == nil {
+		return s, nil
+	}
+	s.Result, s.Inputs = Pass, map[string]string{}
+	if f.feeMax != nil {
+		s.Inputs["maxNetworkFee"] = f.feeMax.String()
+	}
+	if f.fee == nil {
+		if f.deducts {
+			s.Result = Refuse
+			return s, unquoted()
+		}
+		return s, nil
+	}
+	s.Inputs["networkFee"] = f.fee.String()
+	if f.feeMax != nil && f.feeMax.Less(*f.fee) {
+		s.Result, s.Reason = Hold, ReasonNetworkFee
+	}
+	return s, nil
+}
+
+// unquoted is the answer where a fee has to be known and the chain does not tell it.
+func unquoted() *fault.Fault {
+	return fault.New(fault.Unavailable, fault.CodeUnavailable,
+		"The chain does not say at the moment what the network fee would be, and with feeMode DEDUCTED that decides what the destination receives. Nothing was held and nothing was sent. Repeat the request shortly with the same idempotencyKey, or let your organization pay the fee.")
+}
+
+// dollars prints a value exactly, with cents at least.
+func dollars(u money.USD) string {
+	s := u.String()
+	whole, cents, _ := strings.Cut(s, ".")
+	for len(cents) < 2 {
+		cents += "0"
+	}
+	return whole + "." + cents
 }

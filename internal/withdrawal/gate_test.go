@@ -18,9 +18,19 @@ func passing() facts {
 	}
 }
 
+func units(n uint64) *money.Amount {
+	a := money.Units(n)
+	return &a
+}
+
+// deducting takes a fee out of the amount.
+func deducting(fee uint64, most *money.Amount) func(*facts) {
+	return func(f *facts) { f.deducts, f.fee, f.feeMax = true, units(fee), most }
+}
+
 // The rows are those of the interface's table of withdrawals and of its order
 // of refusals.
-// Rules WD-3, WD-11, WD-12, WD-13, WD-14.
+// Rules WD-3, WD-11, WD-12, WD-13, WD-14, WD-26.
 func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 	t.Parallel()
 	above := money.MustParseUSD("100.000000000000000001")
@@ -40,6 +50,15 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		{"price missing where a threshold is set", func(f *facts) { f.value = nil }, "", AwaitingApproval, []Reason{ReasonPriceUnavailable}},
 		{"looks like a known destination", func(f *facts) { f.resembles = stranger }, "", AwaitingApproval, []Reason{ReasonDestinationAddress}},
 		{"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval, []Reason{ReasonLowLiquidity}},
+		{"the fee is at the caller's limit", func(f *facts) { f.fee, f.feeMax = units(7), units(7) }, "", Processing, nil},
+		{"the fee is above the caller's limit by the least", func(f *facts) { f.fee, f.feeMax = units(8), units(7) }, "", AwaitingApproval, []Reason{ReasonNetworkFee}},
+		{"a limit, and the chain tells no fee: dispatch asks", func(f *facts) { f.feeMax = units(7) }, "", Processing, nil},
+		{"a fee that nobody has a limit for", func(f *facts) { f.fee = units(1_000) }, "", Processing, nil},
+		{"the fee leaves one unit of the amount", deducting(99, nil), "", Processing, nil},
+		{"the fee that is deducted is above the limit", deducting(50, units(49)), "", AwaitingApproval, []Reason{ReasonNetworkFee}},
+		{"the fee takes all of the amount", deducting(100, nil), fault.AmountBelowMinimum, "", nil},
+		{"the fee takes more than the amount", deducting(101, nil), fault.AmountBelowMinimum, "", nil},
+		{"the fee is to be deducted and nobody knows it", func(f *facts) { f.deducts = true }, fault.CodeUnavailable, "", nil},
 		{"holds add up, in order", func(f *facts) {
 			f.requireApproval, f.value, f.resembles, f.liquid = true, nil, stranger, money.Zero
 		}, "", AwaitingApproval, []Reason{ReasonRequireApproval, ReasonPriceUnavailable, ReasonDestinationAddress, ReasonLowLiquidity}},
@@ -75,8 +94,8 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		if d.refusal != nil || d.Status != c.status || !slices.Equal(d.Reasons, c.reasons) {
 			t.Errorf("%s: got %v %s %v, want %s %v", c.name, d.refusal, d.Status, d.Reasons, c.status, c.reasons)
 		}
-		if len(d.Gates) != 11 {
-			t.Errorf("%s: got a record of %d gates, want all 11", c.name, len(d.Gates))
+		if len(d.Gates) != 12 {
+			t.Errorf("%s: got a record of %d gates, want all 12", c.name, len(d.Gates))
 		}
 	}
 }
@@ -95,10 +114,14 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		{"quarantined since", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended},
 		{"the address is ours now", func(f *facts) { f.ours = true }, fault.ApprovalRefused},
 		{"the address is a token now", func(f *facts) { f.token = true }, fault.ApprovalRefused},
+		{"a fee that comes out of the amount", deducting(99, nil), ""},
+		{"a fee that takes all of it", deducting(100, nil), fault.ApprovalRefused},
+		{"a fee above the caller's limit", deducting(50, units(49)), fault.ApprovalRefused},
+		{"a fee that the chain does not tell", func(f *facts) { f.deducts = true }, fault.CodeUnavailable},
 	} {
 		f := passing()
 		c.change(&f)
-		got := recheck(f)
+		_, got := recheck(f)
 		if (got == nil) != (c.want == "") || got != nil && got.Code != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}

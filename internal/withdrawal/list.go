@@ -3,6 +3,7 @@ package withdrawal
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +21,7 @@ type Filter struct {
 	Chain          string
 	CreatedAfter   *time.Time // exclusive
 	CreatedBefore  *time.Time // exclusive
-	TxHash         string     // the current one or a replaced one
+	TxHash         string     // the current one or a replaced one, in any letter case of hexadecimal digits
 	Address        string     // the destination, in any letter case that means the same
 	Reference      string
 	IdempotencyKey string
@@ -38,7 +39,11 @@ func (s *Service) query(org string, f Filter) *page.Query {
 	equal("w.status", f.Status)
 	equal("w.chain", f.Chain)
 	equal("w.reference", f.Reference)
-	equal("w.idempotency_key", f.IdempotencyKey)
+	if f.IdempotencyKey != "" {
+		// By its hash: of a payment that was restored from the signer's journal nothing
+		// else of its key is known.
+		q.And("w.key_hash = ?", keyHash(&f.IdempotencyKey))
+	}
 	if f.MintID != nil {
 		q.And("w.mint_id = ?", *f.MintID)
 	}
@@ -49,7 +54,8 @@ func (s *Service) query(org string, f Filter) *page.Query {
 		q.And("w.created_at < ?", *f.CreatedBefore)
 	}
 	if f.TxHash != "" {
-		q.And("w.tx_hash = ? OR ? = ANY (w.replaced_tx_hashes)", f.TxHash, f.TxHash)
+		spelled := []string{f.TxHash, strings.ToLower(f.TxHash)}
+		q.And("w.tx_hash = ANY (?) OR w.replaced_tx_hashes && ?", spelled, spelled)
 	}
 	if f.Address != "" {
 		addresses := []string{f.Address}

@@ -42,6 +42,7 @@ func tell(ctx context.Context, tx pg.Tx, org string, t transition, w webhook.Wit
 	if t.Event == "" {
 		return nil
 	}
+	w.TravelRule = nil // it names people, and a webhook goes a long way
 	_, err := event.Record(ctx, tx, event.Event{
 		OrgID: org, Type: t.Event, ResourceKind: "withdrawal", ResourceID: w.WithdrawalID,
 		CustomerID: w.CustomerID, Chain: w.Mint.Chain, Data: w,
@@ -50,26 +51,36 @@ func tell(ctx context.Context, tx pg.Tx, org string, t transition, w webhook.Wit
 }
 
 func (s *Service) step(ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any) error {
-	if err := become(ctx, tx, org, withdrawalID, from, to, set, args...); err != nil {
-		return err
-	}
-	w, err := Object(ctx, tx, org, withdrawalID)
+	w, err := s.moved(ctx, tx, org, withdrawalID, from, to, set, args...)
 	if err != nil {
 		return err
 	}
-	if err := tell(ctx, tx, org, move(from, to), w); err != nil {
-		return err
-	}
 	return audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: audit.System("dispatch"), Action: "withdrawal." + verb(to), ResourceKind: resourceKind, ResourceID: withdrawalID,
-		Detail: map[string]any{"txHash": w.TxHash, "failureReason": w.FailureReason, "approvalReasons": w.ApprovalReasons},
+		OrgID: org, Actor: dispatcher, Action: "withdrawal." + verb(to), ResourceKind: resourceKind, ResourceID: withdrawalID,
+		Detail: outcome(w),
 	})
+}
+
+func (*Service) moved(ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any) (webhook.Withdrawal, error) {
+	if err := become(ctx, tx, org, withdrawalID, from, to, set, args...); err != nil {
+		return webhook.Withdrawal{}, err
+	}
+	w, err := Object(ctx, tx, org, withdrawalID)
+	if err != nil {
+		return w, err
+	}
+	return w, tell(ctx, tx, org, move(from, to), w)
+}
+
+// dispatcher is who moves a withdrawal by what became of its payment.
+var dispatcher = audit.System("dispatch")
+
+func outcome(w webhook.Withdrawal) map[string]any {
+	return map[string]any{"txHash": w.TxHash, "failureReason": w.FailureReason, "approvalReasons": w.ApprovalReasons}
 }
 
 func verb(to Status) string {
 	switch to {
-	case AwaitingApproval:
-		return "refused"
 	case Broadcast:
 		return "broadcast"
 	case Completed:
@@ -129,7 +140,7 @@ func (s *Service) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispa
 			}
 		}
 		err := s.final(ctx, tx, o, e, Broadcast, Completed, chainFinalized, "")
-		return []ledger.Posting{settle(o.OrgID, r)}, err
+		return append(kept(o.OrgID, r), settle(o.OrgID, r)), err
 	}
 	chainStatus, reason := chainReverted, failedReverted
 	if e.Cancelled {
@@ -173,10 +184,19 @@ func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *si
 	switch r.Code {
 	case dispatch.PayeeRefused:
 		reason = ReasonDestinationAddress
+	case dispatch.FeeRefused:
+		reason = ReasonNetworkFee
 	case signer.RefusedKey:
 		reason = ReasonDuplicateKey
 	}
-	return s.step(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `
+	w, err := s.moved(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `
 		requires_approval = true, approved_at = NULL,
 		approval_reasons = array_append(array_remove(approval_reasons, $5), $5)`, reason)
+	if err != nil {
+		return err
+	}
+	return remember(ctx, tx, o.OrgID, Decided{
+		withdrawalID: o.ID, Act: Returned, Status: AwaitingApproval, Reasons: []Reason{reason}, Note: r.Message, Actor: dispatcher,
+		Gates: []Step{{Gate: GateSigner, Result: Hold, Reason: reason, Inputs: map[string]string{"code": r.Code}}},
+	}, "withdrawal.refused", outcome(w))
 }

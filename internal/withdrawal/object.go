@@ -19,7 +19,7 @@ const selectObjects = `
 		w.amount, w.usd_value, w.to_address, w.network_fee,
 		(SELECT n.mint_id FROM mints n WHERE n.chain = w.chain AND n.kind = 'NATIVE'),
 		w.status, w.chain_status, w.requires_approval, w.approval_reasons, w.tx_hash, w.replaced_tx_hashes,
-		w.failure_reason, w.rejected_reason, w.reference, w.metadata,
+		w.failure_reason, w.rejected_reason, w.reference, w.metadata, w.fee_mode, w.fee_deducted, w.max_network_fee, w.travel_rule,
 		w.created_at, w.approved_at, w.broadcast_at, w.completed_at
 	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
 
@@ -64,7 +64,8 @@ func render(row pgx.CollectableRow) (listed, error) {
 	var (
 		w                              webhook.Withdrawal
 		amount                         money.Amount
-		fee                            *money.Amount
+		fee, deducted, feeMax          *money.Amount
+		travel                         []byte
 		value                          *money.USD
 		contract                       string
 		created                        time.Time
@@ -75,7 +76,7 @@ func render(row pgx.CollectableRow) (listed, error) {
 	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.MintID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
 		&amount, &value, &w.ToAddress, &fee, &w.NetworkFeeMintID,
 		&w.Status, &w.ChainStatus, &w.RequiresApproval, &reasons, &w.TxHash, &replaced,
-		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata,
+		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata, &w.FeeMode, &deducted, &feeMax, &travel,
 		&created, &approved, &broadcast, &completed)
 	if err != nil {
 		return listed{}, err
@@ -85,15 +86,17 @@ func render(row pgx.CollectableRow) (listed, error) {
 		w.Mint.ContractAddress = &contract
 	}
 	w.Amount, w.AmountDecimal = amount.String(), amount.Decimal(w.Mint.Decimals)
-	if fee != nil {
-		text := fee.String()
-		w.NetworkFee = &text
+	if deducted != nil && w.Status != string(Failed) && w.Status != string(Rejected) && w.Status != string(Cancelled) {
+		// What its customer pays of the fee, and the destination does not receive. What
+		// the network took is billed to the organization.
+		fee = deducted
 	}
+	w.NetworkFee, w.MaxNetworkFee = textOf(fee), textOf(feeMax)
+	w.TravelRule = travel
 	if value != nil {
 		text := value.Cents()
 		w.USDValue = &text
 	}
-	w.FeeMode = FeeOrganization
 	w.ApprovalReasons, w.ReplacedTxHashes, w.Metadata = reasons, replaced, metadata
 	if w.RequiresApproval {
 		w.Approvals.Required = 1
@@ -105,4 +108,12 @@ func render(row pgx.CollectableRow) (listed, error) {
 	w.CreatedAt = webhook.At(created)
 	w.ApprovedAt, w.BroadcastAt, w.CompletedAt = webhook.AtOrNil(approved), webhook.AtOrNil(broadcast), webhook.AtOrNil(completed)
 	return listed{w, created}, nil
+}
+
+func textOf(a *money.Amount) *string {
+	if a == nil {
+		return nil
+	}
+	s := a.String()
+	return &s
 }

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/audit"
@@ -25,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
@@ -38,13 +41,20 @@ const (
 	metadataKeysMax       = 20
 	metadataKeyRunesMax   = 40
 	metadataValueRunesMax = 500
+	travelRuleBytesMax    = 4096
 )
 
-// FeeOrganization bills the network fee to the organization: the customer pays
-// the amount and the destination receives the amount.
-const FeeOrganization = "ORGANIZATION"
-
-const feeDeducted = "DEDUCTED"
+// Who pays the network fee.
+const (
+	// FeeOrganization bills it to the organization: the customer pays the amount and
+	// the destination receives the amount.
+	FeeOrganization = "ORGANIZATION"
+	// FeeDeducted takes it out of the amount, for a chain's own coin only: the
+	// customer pays the amount and the destination receives it less the fee that was
+	// decided with the order. What the network takes more or less than that is the
+	// organization's.
+	FeeDeducted = "DEDUCTED"
+)
 
 // Request is a withdrawal as a surface hands it over: the caller's own words.
 type Request struct {
@@ -56,10 +66,12 @@ type Request struct {
 	RequireApproval bool
 	IdempotencyKey  *string // nil: every call is a payment of its own
 	Memo            *string
-	FeeMode         string // "" means ORGANIZATION
+	FeeMode         string  // "" means ORGANIZATION
+	MaxNetworkFee   *string // atomic units of the chain's own coin; nil: no limit of the caller's
 	Reference       *string
 	Metadata        map[string]string
-	Actor           audit.Actor // who asks, for the audit log
+	TravelRule      json.RawMessage // an object, kept as it is; nil for none
+	Actor           audit.Actor     // who asks, for the audit log
 	// Limit, unless nil, is asked once the key is known to be new, before
 	// anything else can refuse: a replay is answered whatever the rate.
 	Limit func() error
@@ -70,12 +82,17 @@ type parsed struct {
 	mint   mint.Mint
 	amount money.Amount
 	to     chain.Address
+
+	deducts bool
+	feeMax  *money.Amount
+	travel  *string // canonical JSON, or nil
+
 	// runs is false when the mint's chain is not configured; to is then as the
 	// caller wrote it.
 	runs   bool
 	digest []byte
-	// bare is the digest of the same payment asked for without approval: what a
-	// row can have that was restored from the signer's journal.
+	// bare is the digest of what the signer's journal knows of the same payment: what
+	// a row can have that was restored from it.
 	bare []byte
 }
 
@@ -86,50 +103,100 @@ func parse(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error)
 	if err := customer.CheckID(r.CustomerID); err != nil {
 		return p, err
 	}
-	m, ok := mints.ByID(r.MintID)
-	if !ok {
-		return p, fault.New(fault.Invalid, fault.MintNotFound,
-			"There is no mint %d. Nothing was held and nothing was sent. GET /mints lists the ones there are.", r.MintID).On("mintId")
-	}
-	p.mint = m
-	amount, err := parseAmount(r.Amount, r.UseDecimal, m)
+	m, err := parseMint(r.MintID, mints)
 	if err != nil {
 		return p, err
 	}
-	p.amount = amount
+	p.mint = m
+	if p.amount, err = parseAmount(r.Amount, r.UseDecimal, m); err != nil {
+		return p, err
+	}
 	if r.Memo != nil {
 		return p, fault.New(fault.Invalid, fault.InvalidRequest,
 			"Payments on %s carry no memo. Nothing was held and nothing was sent. Leave memo out or send null.", m.Chain).On("memo")
 	}
-	switch r.FeeMode {
-	case "", FeeOrganization:
-	case feeDeducted:
-		return p, fault.New(fault.Invalid, fault.InvalidRequest,
-			"This installation does not deduct the network fee from the amount. Nothing was held and nothing was sent. Use ORGANIZATION, which bills the fee to your organization.").On("feeMode")
-	default:
-		return p, fault.New(fault.Invalid, fault.InvalidRequest,
-			"The only feeMode is ORGANIZATION. Nothing was held and nothing was sent. Leave feeMode out or send ORGANIZATION.").On("feeMode")
+	if p.deducts, err = parseFeeMode(r.FeeMode, m); err != nil {
+		return p, err
+	}
+	if r.MaxNetworkFee != nil {
+		most, err := money.Parse(*r.MaxNetworkFee)
+		if err != nil || most.IsZero() {
+			return p, fault.New(fault.Invalid, fault.InvalidAmount,
+				"maxNetworkFee is a whole number of atomic units of the chain's own coin, above zero, such as \"5000000\". Nothing was held and nothing was sent. Correct it, or leave it out.").On("maxNetworkFee")
+		}
+		p.feeMax = &most
+	}
+	if p.travel, err = parseTravelRule(r.TravelRule); err != nil {
+		return p, err
 	}
 	if err := checkHandles(r); err != nil {
 		return p, err
 	}
-	if len(r.ToAddress) > addressBytesMax {
-		return p, fault.New(fault.Invalid, fault.InvalidAddress,
-			"An address has at most %d characters. Nothing was held and nothing was sent. Check toAddress.", addressBytesMax).On("toAddress")
-	}
-	p.to = chain.Address(r.ToAddress)
-	grammar := chains.GrammarOf(m.Chain.Family())
-	if _, runs := chains[m.Chain]; runs && grammar != nil {
-		p.runs = true
-		if p.to, err = grammar.Parse(r.ToAddress); err != nil {
-			return p, fault.New(fault.Invalid, fault.InvalidAddress,
-				"This is no address on %s: %v. Nothing was held and nothing was sent. Check toAddress with your customer.", m.Chain, err).On("toAddress")
-		}
+	if p.to, p.runs, err = parseAddress(r.ToAddress, m, chains); err != nil {
+		return p, err
 	}
 	p.digest = digest(r, p)
-	r.RequireApproval = false
-	p.bare = digest(r, p)
+	known := p
+	r.RequireApproval, known.feeMax, known.travel = false, nil, nil
+	p.bare = digest(r, known)
 	return p, nil
+}
+
+func parseFeeMode(mode string, m mint.Mint) (deducts bool, err error) {
+	switch {
+	case mode == "" || mode == FeeOrganization:
+		return false, nil
+	case mode == FeeDeducted && m.Kind == mint.Native:
+		return true, nil
+	case mode == FeeDeducted:
+		return false, fault.New(fault.Invalid, fault.InvalidRequest,
+			"The network takes its fee in the chain's own coin, so it cannot be deducted from %s. Nothing was held and nothing was sent. Use ORGANIZATION, which bills the fee to your organization.", m.Symbol).On("feeMode")
+	}
+	return false, fault.New(fault.Invalid, fault.InvalidRequest,
+		"feeMode is ORGANIZATION or DEDUCTED. Nothing was held and nothing was sent. Leave feeMode out or send one of them.").On("feeMode")
+}
+
+// parseAddress reads a destination. runs is false when the mint's chain is not
+// configured; the address is then as the caller wrote it.
+func parseAddress(s string, m mint.Mint, chains chain.Chains) (to chain.Address, runs bool, err error) {
+	if len(s) > addressBytesMax {
+		return "", false, fault.New(fault.Invalid, fault.InvalidAddress,
+			"An address has at most %d characters. Nothing was held and nothing was sent. Check toAddress.", addressBytesMax).On("toAddress")
+	}
+	grammar := chains.GrammarOf(m.Chain.Family())
+	if _, runs := chains[m.Chain]; !runs || grammar == nil {
+		return chain.Address(s), false, nil
+	}
+	if to, err = grammar.Parse(s); err != nil {
+		return "", true, fault.New(fault.Invalid, fault.InvalidAddress,
+			"This is no address on %s: %v. Nothing was held and nothing was sent. Check toAddress with your customer.", m.Chain, err).On("toAddress")
+	}
+	return to, true, nil
+}
+
+// parseTravelRule brings what is said of the parties into one form. It is kept and
+// not understood.
+func parseTravelRule(raw json.RawMessage) (*string, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	canonical := jsontext.Value(slices.Clone(raw))
+	if canonical.Kind() != '{' || canonical.Canonicalize() != nil || len(canonical) > travelRuleBytesMax || !plain(string(canonical)) ||
+		strings.Contains(string(canonical), `\u0000`) {
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest,
+			"travelRule is a JSON object of at most %d bytes without zero characters. Nothing was held and nothing was sent. Shorten or correct it, or leave it out.", travelRuleBytesMax).On("travelRule")
+	}
+	text := string(canonical)
+	return &text, nil
+}
+
+func parseMint(mintID int, mints mint.Catalogue) (mint.Mint, error) {
+	m, ok := mints.ByID(mintID)
+	if !ok {
+		return m, fault.New(fault.Invalid, fault.MintNotFound,
+			"There is no mint %d. Nothing was held and nothing was sent. GET /mints lists the ones there are.", mintID).On("mintId")
+	}
+	return m, nil
 }
 
 func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
@@ -197,16 +264,31 @@ func plain(s string) bool {
 
 // digest covers everything that makes a request another payment. An amount said
 // as a decimal or as units, an address in another letter case and an omitted
-// default are the same payment.
+// default are the same payment. What was added to requests later stands in it only
+// where it is given: a key is known for ever.
 func digest(r Request, p parsed) []byte {
-	h := sha256.New()
-	for _, s := range []string{
+	parts := []string{
 		"coffer-withdraw-1", fmt.Sprint(p.mint.ID), r.CustomerID, p.amount.String(), string(p.to),
-		fmt.Sprint(r.RequireApproval), "", FeeOrganization,
-	} {
+		fmt.Sprint(r.RequireApproval), "", p.feeMode(),
+	}
+	if p.feeMax != nil {
+		parts = append(parts, "maxNetworkFee", p.feeMax.String())
+	}
+	if p.travel != nil {
+		parts = append(parts, "travelRule", *p.travel)
+	}
+	h := sha256.New()
+	for _, s := range parts {
 		fmt.Fprintf(h, "%d:%s", len(s), s)
 	}
 	return h.Sum(nil)
+}
+
+func (p parsed) feeMode() string {
+	if p.deducts {
+		return FeeDeducted
+	}
+	return FeeOrganization
 }
 
 func keyHash(key *string) string {
@@ -215,6 +297,52 @@ func keyHash(key *string) string {
 	}
 	sum := sha256.Sum256([]byte(*key))
 	return hex.EncodeToString(sum[:])
+}
+
+// prepared is a request before anything is decided about it.
+type prepared struct {
+	parsed
+	wrong error          // why it could not be read, or nil
+	stop  *freeze.Freeze // of the customer or the organization
+	twin  existing       // the row that has its key,
+	known bool           // if there is one
+}
+
+// prepare looks the key up and reads the request's words. It writes nothing.
+func (s *Service) prepare(ctx context.Context, org string, r Request) (prepared, error) {
+	var q prepared
+	var mints mint.Catalogue
+	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		if q.twin, q.known, err = lookup(ctx, tx, org, r.IdempotencyKey); err != nil || q.known {
+			return errors.Join(err, loadMints(ctx, tx, &mints))
+		}
+		of := freeze.Of{OrgID: org}
+		if customer.CheckID(r.CustomerID) == nil {
+			of.CustomerID = r.CustomerID
+		}
+		if q.stop, err = freeze.Standing(ctx, tx, of); err != nil {
+			return err
+		}
+		return loadMints(ctx, tx, &mints)
+	})
+	if err != nil {
+		return q, fmt.Errorf("prepare withdrawal: %w", err)
+	}
+	q.parsed, q.wrong = parse(r, mints, s.Chains)
+	return q, nil
+}
+
+// refusal is what stands against a new request before its gates are asked.
+func (q prepared) refusal(r Request) error {
+	if r.Limit != nil {
+		if err := r.Limit(); err != nil {
+			return err
+		}
+	}
+	if _, refusal := standing(facts{frozen: q.stop}); refusal != nil {
+		return refusal
+	}
+	return q.wrong
 }
 
 // Request takes a withdrawal in: it holds the amount and either orders the
@@ -226,60 +354,33 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook
 	if err := checkKey(r.IdempotencyKey); err != nil {
 		return w, false, err
 	}
-	var (
-		mints mint.Catalogue
-		stop  *freeze.Freeze
-		twin  existing
-		known bool
-	)
-	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if twin, known, err = lookup(ctx, tx, org, r.IdempotencyKey); err != nil || known {
-			return errors.Join(err, loadMints(ctx, tx, &mints))
-		}
-		of := freeze.Of{OrgID: org}
-		if customer.CheckID(r.CustomerID) == nil {
-			of.CustomerID = r.CustomerID
-		}
-		if stop, err = freeze.Standing(ctx, tx, of); err != nil {
-			return err
-		}
-		return loadMints(ctx, tx, &mints)
-	})
+	q, err := s.prepare(ctx, org, r)
 	if err != nil {
-		return w, false, fmt.Errorf("prepare withdrawal: %w", err)
+		return w, false, err
 	}
-	p, wrong := parse(r, mints, s.Chains)
-	if known {
-		w, err = s.replay(ctx, org, twin, p, wrong)
+	if q.known {
+		w, err = s.replay(ctx, org, q.twin, q.parsed, q.wrong)
 		return w, err == nil, err
 	}
-	if r.Limit != nil {
-		if err := r.Limit(); err != nil {
-			return w, false, err
-		}
-	}
-	if _, refusal := standing(facts{frozen: stop}); refusal != nil {
-		return w, false, refusal
-	}
-	if wrong != nil {
-		return w, false, wrong
+	if err := q.refusal(r); err != nil {
+		return w, false, err
 	}
 	crash.Point("W01")
-	w, err = s.place(ctx, org, r, p)
+	w, err = s.place(ctx, org, r, q.parsed)
 	if err == nil || r.IdempotencyKey == nil {
 		return w, false, err
 	}
 	// A twin with the same key may have been quicker: it took the key, or the
 	// money that this one then missed. Whatever stopped us, its row is the answer.
 	lookErr := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		twin, known, err = lookup(ctx, tx, org, r.IdempotencyKey)
+		q.twin, q.known, err = lookup(ctx, tx, org, r.IdempotencyKey)
 		return err
 	})
 	if lookErr != nil {
 		return w, false, errors.Join(err, lookErr)
 	}
-	if known {
-		w, err = s.replay(ctx, org, twin, p, nil)
+	if q.known {
+		w, err = s.replay(ctx, org, q.twin, q.parsed, nil)
 		return w, err == nil, err
 	}
 	return w, false, err
@@ -328,29 +429,42 @@ func (s *Service) replay(ctx context.Context, org string, e existing, p parsed, 
 	return s.ByID(ctx, org, e.id)
 }
 
+// facts are what the request itself says.
+func (p parsed) facts(r Request) facts {
+	return facts{
+		mint: p.mint, amount: p.amount, chainRuns: p.runs, destination: p.to,
+		requireApproval: r.RequireApproval, keyGiven: r.IdempotencyKey != nil,
+		deducts: p.deducts, feeMax: p.feeMax,
+	}
+}
+
+// judge is the one decision about a request, for those who make it and for those who
+// only ask what would become of it: the organization's own rows as this transaction
+// sees them, and the gates.
+func judge(ctx context.Context, tx pg.Tx, org, customerID string, f facts) (facts, Decision, error) {
+	if err := gather(ctx, tx, org, customerID, &f); err != nil {
+		return f, Decision{}, err
+	}
+	return f, decide(f), nil
+}
+
 // place decides and writes. The decision is made on what the writing transaction
 // sees. Before an organization's first payment it is made once more without
 // writing anything, so that no refused request makes the treasury's wallet.
 func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (webhook.Withdrawal, error) {
 	var none webhook.Withdrawal
-	f := facts{
-		mint: p.mint, amount: p.amount, chainRuns: p.runs, destination: p.to,
-		requireApproval: r.RequireApproval, keyGiven: r.IdempotencyKey != nil,
-	}
-	paidBefore, err := s.outside(ctx, org, &f)
+	f := p.facts(r)
+	paidBefore, err := s.outside(ctx, org, &f, f.deducts || f.feeMax != nil)
 	if err != nil {
 		return none, err
 	}
 	if !paidBefore {
 		err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-			seen := f
-			if err := gather(ctx, tx, org, r.CustomerID, &seen); err != nil {
-				return err
+			_, d, err := judge(ctx, tx, org, r.CustomerID, f)
+			if err == nil && d.refusal != nil {
+				err = d.refusal
 			}
-			if refusal := decide(seen).refusal; refusal != nil {
-				return refusal
-			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return none, err
@@ -399,28 +513,30 @@ func (s *Service) treasury(ctx context.Context, org string, name chain.Name) (wa
 // write is the one transaction of a request.
 func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p parsed, f facts, treasury wallet.Wallet) (webhook.Withdrawal, error) {
 	var none webhook.Withdrawal
-	if err := gather(ctx, tx, org, r.CustomerID, &f); err != nil {
+	f, d, err := judge(ctx, tx, org, r.CustomerID, f)
+	if err != nil {
 		return none, err
 	}
-	d := decide(f)
 	if d.refusal != nil {
 		return none, d.refusal
-	}
-	decision, err := json.Marshal(d)
-	if err != nil {
-		return none, fmt.Errorf("record the decision on %s: %w", withdrawalID, err)
 	}
 	if r.Metadata == nil {
 		r.Metadata = map[string]string{}
 	}
+	// The fee is decided when the payment is ordered: by an approval that is days
+	// later, the network may ask for something else.
+	var deducted *money.Amount
+	if d.Status == Processing {
+		deducted = f.deducted()
+	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
 			idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
-			decision, usd_value, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 		withdrawalID, org, r.CustomerID, p.mint.ID, p.mint.Chain, p.amount, p.to,
 		r.IdempotencyKey, p.digest, r.Reference, r.Metadata, d.Status, d.Status == AwaitingApproval, d.Reasons,
-		decision, f.value, tx.Now)
+		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel)
 	if err != nil {
 		return none, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}
@@ -430,12 +546,11 @@ func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p
 		return none, fmt.Errorf("hold for %s: %w", withdrawalID, err)
 	}
 	if d.Status == Processing {
-		err := dispatch.Place(ctx, tx, dispatch.Order{
-			ID: withdrawalID, OrgID: org, Purpose: signer.Payment, Chain: p.mint.Chain, WalletID: treasury.ID,
-			To: p.to, MintID: p.mint.ID, Contract: p.mint.Contract, Amount: p.amount,
-			CustomerID: r.CustomerID, KeyHash: keyHash(r.IdempotencyKey),
-		})
-		if err != nil {
+		paid := row{
+			id: withdrawalID, customerID: r.CustomerID, mintID: p.mint.ID, chain: p.mint.Chain, amount: p.amount, to: p.to,
+			key: r.IdempotencyKey, deducted: deducted, feeMax: p.feeMax,
+		}
+		if err := dispatch.Place(ctx, tx, order(org, paid, p.mint, treasury)); err != nil {
 			return none, err
 		}
 	}
@@ -446,9 +561,9 @@ func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p
 	if err := tell(ctx, tx, org, move("", d.Status), w); err != nil {
 		return none, err
 	}
-	return w, audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: r.Actor, Action: "withdrawal.requested", ResourceKind: resourceKind, ResourceID: withdrawalID, Detail: d,
-	})
+	return w, remember(ctx, tx, org, Decided{
+		withdrawalID: withdrawalID, Act: Requested, Status: d.Status, Reasons: d.Reasons, Gates: d.Gates, Actor: r.Actor,
+	}, "withdrawal.requested", d)
 }
 
 func hold(org, withdrawalID, customerID string, p parsed) ledger.Posting {
@@ -463,44 +578,63 @@ func hold(org, withdrawalID, customerID string, p parsed) ledger.Posting {
 }
 
 // outside collects the facts that no transaction of the organization can see:
-// the price, and whether the destination is anybody's wallet here. A tenant
-// sees its own wallets only, and a transfer to another tenant's would be lost,
-// since what comes from a wallet of ours is never a deposit. paidBefore tells
-// that the organization has its treasury already.
-func (s *Service) outside(ctx context.Context, org string, f *facts) (paidBefore bool, err error) {
+// the price, the fee if somebody needs it, and whether the destination is anybody's
+// wallet here. A tenant sees its own wallets only, and a transfer to another tenant's
+// would be lost, since what comes from a wallet of ours is never a deposit. paidBefore
+// tells that the organization has its treasury already.
+func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool) (paidBefore bool, err error) {
 	if grammar := s.Chains.GrammarOf(f.mint.Chain.Family()); grammar != nil {
 		f.burns = grammar.Burns(f.destination)
 	}
+	var from chain.Address
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		known, err := wallet.Known(ctx, tx, f.mint.Chain.Family(), []chain.Address{f.destination})
 		if err != nil {
 			return err
 		}
 		f.ours = len(known) > 0
-		return tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = '')`,
-			org, f.mint.Chain.Family(), wallet.Treasury).Scan(&paidBefore)
+		from, err = payer(ctx, tx, org, f.mint.Chain)
+		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("look whose address %s is: %w", f.destination, err)
 	}
-	f.value = s.value(ctx, f.mint, f.amount)
-	return paidBefore, nil
+	s.priced(ctx, f)
+	if priced {
+		f.fee = s.fee(ctx, chain.Payment{From: from, To: f.destination, Contract: f.mint.Contract, Amount: f.amount}, f.mint.Chain)
+	}
+	return from != "", nil
 }
 
-// value is what an amount is worth, or nil without a price that is fresh. Every
-// failure is the same here: no price.
-func (s *Service) value(ctx context.Context, m mint.Mint, a money.Amount) *money.USD {
+// payer is the address of an organization's treasury as its row has it, "" before its
+// first payment. It is asked about and never shown.
+func payer(ctx context.Context, tx pg.Tx, org string, name chain.Name) (from chain.Address, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT coalesce((SELECT address FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = ''), '')`,
+		org, name.Family(), wallet.Treasury).Scan(&from)
+	return from, err
+}
+
+// priced looks what the amount is worth. Every failure is the same here: no price
+// that is fresh, and so no value.
+func (s *Service) priced(ctx context.Context, f *facts) {
+	f.asked = s.DB.Clock()()
+	if f.quote = s.quote(ctx, f.mint.ID); f.quote == nil || !fresh(*f.quote, f.asked, s.priceAgeMax()) {
+		return
+	}
+	if v, err := money.ValueOf(f.amount, f.mint.Decimals, f.quote.Price); err == nil {
+		f.value = &v
+	}
+}
+
+// quote is what the source says of a price now, or nil.
+func (s *Service) quote(ctx context.Context, mintID int) *price.Quote {
 	if s.Prices == nil {
 		return nil
 	}
-	q, err := s.Prices.USD(ctx, m.ID)
-	if err != nil || !fresh(q, s.DB.Clock()(), s.priceAgeMax()) {
-		return nil
-	}
-	v, err := money.ValueOf(a, m.Decimals, q.Price)
+	q, err := s.Prices.USD(ctx, mintID)
 	if err != nil {
 		return nil
 	}
-	return &v
+	return &q
 }

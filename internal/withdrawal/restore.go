@@ -2,7 +2,6 @@ package withdrawal
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,9 +55,13 @@ func (s *Service) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Rest
 				return nil, err
 			}
 		}
-		owed := less(o.Amount, left[from])
-		left[from] = less(left[from], o.Amount)
-		if err := insertRestored(ctx, tx, o, m, owed); err != nil {
+		amount, err := o.Amount.Add(o.FeeDeducted)
+		if err != nil {
+			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
+		}
+		owed := less(amount, left[from])
+		left[from] = less(left[from], amount)
+		if err := insertRestored(ctx, tx, o, m, amount, owed); err != nil {
 			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
 		}
 		if !owed.IsZero() {
@@ -67,7 +70,7 @@ func (s *Service) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Rest
 				Legs:  []ledger.Leg{{Debit: debt(from), Credit: from, Amount: owed}},
 			})
 		}
-		postings = append(postings, hold(o.OrgID, o.ID, o.CustomerID, parsed{mint: m, amount: o.Amount}))
+		postings = append(postings, hold(o.OrgID, o.ID, o.CustomerID, parsed{mint: m, amount: amount}))
 	}
 	return postings, nil
 }
@@ -96,7 +99,8 @@ func (s *Service) known(ctx context.Context, tx pg.Tx, o dispatch.Restored) (boo
 		return true, nil
 	case o.Signed && status == AwaitingApproval:
 		// It was approved after the backup was made; by whom, nobody knows here.
-		if err := become(ctx, tx, o.OrgID, o.ID, AwaitingApproval, Processing, "approved_at = $5", tx.Now); err != nil {
+		if err := become(ctx, tx, o.OrgID, o.ID, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = coalesce(fee_deducted, $6)",
+			tx.Now, deductedBy(o)); err != nil {
 			return false, err
 		}
 		w, err := Object(ctx, tx, o.OrgID, o.ID)
@@ -106,34 +110,29 @@ func (s *Service) known(ctx context.Context, tx pg.Tx, o dispatch.Restored) (boo
 		if err := tell(ctx, tx, o.OrgID, move(AwaitingApproval, Processing), w); err != nil {
 			return false, err
 		}
-		return true, audit.Record(ctx, tx, audit.Entry{
-			OrgID: o.OrgID, Actor: audit.System("restore"), Action: "withdrawal.approved", ResourceKind: resourceKind, ResourceID: o.ID,
-			Detail: map[string]any{"restored": true},
-		})
+		return true, remember(ctx, tx, o.OrgID, Decided{
+			withdrawalID: o.ID, Act: Approved, Status: Processing, Note: "the signer has signed it since this backup was made", Actor: restorer,
+		}, "withdrawal.approved", map[string]any{"restored": true})
 	}
 	return false, fmt.Errorf("it is %s here, and the signer has signed or admitted it since", status)
 }
 
-func insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Restored, m mint.Mint, owed money.Amount) error {
-	status, reasons := Processing, []string{}
+func insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Restored, m mint.Mint, amount, owed money.Amount) error {
+	status, reasons := Processing, []Reason{}
 	if !o.Signed {
-		status, reasons = AwaitingApproval, []string{string(ReasonRestored)}
-	}
-	decision, err := json.Marshal(map[string]any{"restored": true, "signed": o.Signed})
-	if err != nil {
-		return err
+		status, reasons = AwaitingApproval, []Reason{ReasonRestored}
 	}
 	var key *string
 	if o.KeyHash != "" {
 		key = &o.KeyHash
 	}
-	bare := digest(Request{CustomerID: o.CustomerID}, parsed{mint: m, amount: o.Amount, to: o.To})
-	_, err = tx.Exec(ctx, `
+	p := parsed{mint: m, amount: amount, to: o.To, deducts: !o.FeeDeducted.IsZero()}
+	_, err := tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest,
-			status, requires_approval, approval_reasons, decision, created_at, restored_at, restored_key_hash, owed)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
-		o.ID, o.OrgID, o.CustomerID, o.MintID, o.Chain, o.Amount, o.To, bare,
-		status, !o.Signed, reasons, decision, o.CreatedAt, tx.Now, key, owed)
+			status, requires_approval, approval_reasons, created_at, restored_at, restored_key_hash, owed, fee_mode, fee_deducted, max_network_fee)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+		o.ID, o.OrgID, o.CustomerID, o.MintID, o.Chain, amount, o.To, digest(Request{CustomerID: o.CustomerID}, p),
+		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedBy(o), o.FeeMax)
 	if pg.Violates(err, "withdrawals_key_hash_unique") {
 		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after it was restored: "+
 			"restore the backup once more and let nothing run on it before the import: %w", err)
@@ -148,10 +147,19 @@ func insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Restored, m mint.M
 	if err := tell(ctx, tx, o.OrgID, move("", status), w); err != nil {
 		return err
 	}
-	return audit.Record(ctx, tx, audit.Entry{
-		OrgID: o.OrgID, Actor: audit.System("restore"), Action: "withdrawal.requested", ResourceKind: resourceKind, ResourceID: o.ID,
-		Detail: map[string]any{"restored": true, "signed": o.Signed, "owed": owed},
-	})
+	return remember(ctx, tx, o.OrgID, Decided{
+		withdrawalID: o.ID, Act: Requested, Status: status, Reasons: reasons, Note: "restored from the signer's journal; its gates were asked by a database that is lost", Actor: restorer,
+	}, "withdrawal.requested", map[string]any{"restored": true, "signed": o.Signed, "owed": owed})
+}
+
+// restorer is who makes rows again.
+var restorer = audit.System("restore")
+
+func deductedBy(o dispatch.Restored) *money.Amount {
+	if o.FeeDeducted.IsZero() {
+		return nil
+	}
+	return &o.FeeDeducted
 }
 
 // owedBy is what a customer owes of a mint for restored payments. It stands against
@@ -262,7 +270,7 @@ func collect(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool, err
 		return false, err
 	}
 	return true, audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: audit.System("restore"), Action: "withdrawal.collected", ResourceKind: resourceKind, ResourceID: withdrawalID,
+		OrgID: org, Actor: restorer, Action: "withdrawal.collected", ResourceKind: resourceKind, ResourceID: withdrawalID,
 		Detail: map[string]any{"taken": take, "owed": less(owed, take)},
 	})
 }

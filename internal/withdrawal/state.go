@@ -36,6 +36,7 @@ const (
 	ReasonLowLiquidity       Reason = "LOW_LIQUIDITY"       // our wallets cannot pay it now
 	ReasonPolicyLimit        Reason = "POLICY_LIMIT"        // the signer's policy said no
 	ReasonDuplicateKey       Reason = "DUPLICATE_KEY"       // the signer's journal has another payment with its idempotency key
+	ReasonNetworkFee         Reason = "NETWORK_FEE"         // the network asks for more than the caller's maxNetworkFee
 	ReasonRestored           Reason = "RESTORED"            // restored from the signer's journal, where it was admitted and never signed
 )
 
@@ -51,7 +52,8 @@ var transitions = []transition{
 	{"", Processing, "requested, every gate passed", ""},
 	{AwaitingApproval, Processing, "approved", webhook.CustomerWithdrawApproved},
 	{AwaitingApproval, Rejected, "removed", webhook.CustomerWithdrawRejected},
-	{Processing, AwaitingApproval, "the signer says no, or the chain would because of the destination", webhook.CustomerWithdrawAwaitingApproval},
+	{AwaitingApproval, Cancelled, "cancelled", webhook.CustomerWithdrawCancelled},
+	{Processing, AwaitingApproval, "the signer says no, the chain would because of the destination, or the fee is above the caller's limit", webhook.CustomerWithdrawAwaitingApproval},
 	{Processing, Broadcast, "a provider took it, or a block has it", webhook.CustomerWithdraw},
 	{Processing, Failed, "final, the slot was used without paying", webhook.CustomerWithdrawFailed},
 	{Broadcast, Completed, "final, paid", webhook.CustomerWithdrawCompleted},

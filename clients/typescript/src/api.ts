@@ -126,6 +126,33 @@ export interface CustomerPage {
   nextCursor: string | null;
 }
 
+/** One decision about a withdrawal. Nobody can change it. */
+export interface Decision {
+  /**
+   * REQUESTED, APPROVED, RETURNED (the signer or the chain sent it back), REMOVED or CANCELLED. Acts
+   * are added without notice.
+   */
+  act: string;
+  /** Who decided; null for a request that was made before this was kept. */
+  actor: Actor | null;
+  /** Why it waits for a person by this decision. */
+  approvalReasons: string[];
+  /** When. */
+  at: string;
+  /** Every rule that was asked, in order. */
+  gates: GateResult[];
+  /** What the person wrote, or the signer said; null without one. */
+  note: string | null;
+  /** What the withdrawal became by it. */
+  status: string;
+}
+
+/** What was decided about a withdrawal, oldest first. */
+export interface Decisions {
+  /** The items, in order. */
+  data: Decision[];
+}
+
 /** One attempt to deliver an event to an endpoint. */
 export interface DeliveryAttempt {
   /** 1, 2, …: how often this event was sent to this endpoint. */
@@ -452,8 +479,8 @@ export interface Entry {
    */
   balance: "AVAILABLE" | "PENDING_WITHDRAW";
   /**
-   * What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END, TRANSFER, RESTORE.
-   * Causes are added without notice.
+   * What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END, WITHDRAWAL_FEE,
+   * TRANSFER, RESTORE. Causes are added without notice.
    */
   cause: string;
   /** The chain. Chains are added without notice. */
@@ -515,6 +542,71 @@ export interface EnvelopePage {
   nextCursor: string | null;
 }
 
+/** What a withdrawal would cost, and how much could be asked for. */
+export interface Estimate {
+  /** Ask again after this. */
+  expiresAt: string;
+  /**
+   * What the customer could withdraw now; null when no customer was named. With either feeMode the
+   * fee comes not on top of it.
+   */
+  maxAmount: string | null;
+  /** The most that the network would take, in atomic units of its own coin. */
+  networkFee: string;
+  /** The mint of networkFee: the chain's native coin. */
+  networkFeeMintId: number | null;
+  /** The same in dollars, exactly; null without a fresh price of the coin. */
+  networkFeeUsd: string | null;
+}
+
+/** Asks what a withdrawal would cost: the body of POST /withdraw, of which only mintId is needed. */
+export interface EstimateRequest {
+  /** As in POST /withdraw. */
+  amount?: string | null;
+  /**
+   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte.
+   */
+  customerId?: string | null;
+  /**
+   * Who pays the network fee. ORGANIZATION is billed for it, and the destination receives the whole
+   * amount. DEDUCTED, for a chain's own coin only: the customer pays amount and the destination
+   * receives amount less networkFee, which is decided when the payment is ordered and stays; what
+   * the network takes more or less than that is the organization's.
+   */
+  feeMode?: "ORGANIZATION" | "DEDUCTED" | null;
+  /**
+   * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
+   * never expires.
+   */
+  idempotencyKey?: string | null;
+  /**
+   * The most that the network may take, in atomic units of the chain's own coin, whatever useDecimal
+   * says. While the network asks for more the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and
+   * no transaction that pays is made above it.
+   */
+  maxNetworkFee?: string | null;
+  /** A memo that belongs to the address; null where the chain has none. */
+  memo?: string | null;
+  /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
+  metadata?: Record<string, string> | null;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** Your own reference, shown again and searchable. */
+  reference?: string | null;
+  /** Waits for a person before anything is sent. */
+  requireApproval?: boolean;
+  /** The destination, in the canonical spelling of its chain. */
+  toAddress?: string | null;
+  /**
+   * What you have to say of the parties: any object of up to 4096 bytes. It is kept and shown with
+   * the withdrawal, is not checked, and no event carries it.
+   */
+  travelRule?: Record<string, unknown> | null;
+  /** Reads amount as whole tokens. */
+  useDecimal?: boolean;
+}
+
 /** Leave out events. */
 export interface Filters {
   /** Only events of this chain; null: all. */
@@ -543,6 +635,57 @@ export interface FlagReason {
 export interface FreezeRequest {
   /** For your own records: who did it and why stands in the audit log. */
   reason?: string | null;
+}
+
+/** What one rule said, with what it looked at. Amounts are in atomic units, values in dollars. */
+export interface GateResult {
+  /** What the customer could spend. */
+  available?: string;
+  /** The refusal of the signer or of the chain. */
+  code?: string;
+  /** What is stopped. */
+  freeze?: string;
+  /**
+   * The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK, REQUIRE_APPROVAL,
+   * USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE or SIGNER. Rules are added without
+   * notice.
+   */
+  gate: string;
+  /** What your addresses could pay, as far as it was counted. */
+  liquid?: string;
+  /** What the request allowed it to take. */
+  maxNetworkFee?: string;
+  /** The mint's smallest withdrawal. */
+  minimum?: string;
+  /** The most that the network would have taken. */
+  networkFee?: string;
+  /** Dollars for one whole token. */
+  price?: string;
+  /** How old that was when it was asked. */
+  priceAgeSeconds?: string;
+  /** When that was the price, by its source. */
+  priceAt?: string;
+  /** Who said so. */
+  priceSource?: string;
+  /** The approvalReason that it gave. */
+  reason?: string;
+  /** The known address that the destination could be mistaken for. */
+  resembles?: string;
+  /**
+   * PASS, HOLD, REFUSE, or NOT_CONFIGURED where nothing is set for the rule to ask. Results are
+   * added without notice.
+   */
+  result: string;
+  /** How far that reaches. */
+  scope?: string;
+  /** What risk screening said. */
+  severity?: string;
+  /** What it was compared with. */
+  threshold?: string;
+  /** What the amount was worth. */
+  usdValue?: string;
+  /** A sentence for a person. */
+  why?: string;
 }
 
 /** A token on a chain. */
@@ -608,6 +751,33 @@ export interface Party {
   customerId?: string | null;
   /** A balance of your own organization. */
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
+}
+
+/** What would become of a withdrawal. */
+export interface Preview {
+  /**
+   * Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW,
+   * PRICE_UNAVAILABLE, POLICY_LIMIT, NETWORK_FEE (the network asks for more than maxNetworkFee),
+   * DUPLICATE_KEY (the signer remembers another payment with its idempotency key; nothing was sent)
+   * or RESTORED (made again from the signer's journal after a restore; nothing was sent).
+   */
+  approvalReasons: string[];
+  /** The withdrawal that has the idempotencyKey already. Present only then. */
+  existingId?: string | null;
+  /** Every rule that was asked, in order. */
+  gates: GateResult[];
+  /**
+   * The most that the network would take, in atomic units of its own coin; null when the chain does
+   * not say. With feeMode DEDUCTED it comes out of the amount.
+   */
+  networkFee: string | null;
+  /** The mint of networkFee: the chain's native coin. */
+  networkFeeMintId: number | null;
+  /**
+   * The status that the withdrawal would have: PROCESSING or AWAITING_APPROVAL, or that of the one
+   * that has the idempotencyKey.
+   */
+  wouldBe: string;
 }
 
 /**
@@ -698,7 +868,10 @@ export interface Resolution {
   decidedBy: Actor;
   /** APPROVED, REJECTED or REDIRECTED. */
   decision: string;
-  /** What the network took, in atomic units of its native coin; null until it is final. */
+  /**
+   * What the network took, in atomic units of its native coin; null until it is final. With feeMode
+   * DEDUCTED what the customer pays of it, from the moment it is decided.
+   */
   networkFee: string | null;
   /** What the person wrote. */
   note: string | null;
@@ -965,13 +1138,24 @@ export interface WithdrawRequest {
    * byte for byte.
    */
   customerId: string;
-  /** Who pays the network fee: ORGANIZATION is billed, and the destination receives the whole amount. */
-  feeMode?: "ORGANIZATION" | null;
+  /**
+   * Who pays the network fee. ORGANIZATION is billed for it, and the destination receives the whole
+   * amount. DEDUCTED, for a chain's own coin only: the customer pays amount and the destination
+   * receives amount less networkFee, which is decided when the payment is ordered and stays; what
+   * the network takes more or less than that is the organization's.
+   */
+  feeMode?: "ORGANIZATION" | "DEDUCTED" | null;
   /**
    * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
    * never expires.
    */
   idempotencyKey?: string | null;
+  /**
+   * The most that the network may take, in atomic units of the chain's own coin, whatever useDecimal
+   * says. While the network asks for more the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and
+   * no transaction that pays is made above it.
+   */
+  maxNetworkFee?: string | null;
   /** Leave it out: no chain of this installation has memos. */
   memo?: string | null;
   /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
@@ -984,6 +1168,11 @@ export interface WithdrawRequest {
   requireApproval?: boolean;
   /** Where the money goes. An EVM address with mixed case has to carry its EIP-55 checksum. */
   toAddress: string;
+  /**
+   * What you have to say of the parties: any object of up to 4096 bytes. It is kept and shown with
+   * the withdrawal, is not checked, and no event carries it.
+   */
+  travelRule?: Record<string, unknown> | null;
   /** Reads amount as whole tokens. */
   useDecimal?: boolean;
 }
@@ -996,9 +1185,9 @@ export interface Withdrawal {
   amountDecimal: string;
   /**
    * Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW,
-   * PRICE_UNAVAILABLE, POLICY_LIMIT, DUPLICATE_KEY (the signer remembers another payment with its
-   * idempotency key; nothing was sent) or RESTORED (made again from the signer's journal after a
-   * restore; nothing was sent).
+   * PRICE_UNAVAILABLE, POLICY_LIMIT, NETWORK_FEE (the network asks for more than maxNetworkFee),
+   * DUPLICATE_KEY (the signer remembers another payment with its idempotency key; nothing was sent)
+   * or RESTORED (made again from the signer's journal after a restore; nothing was sent).
    */
   approvalReasons: string[];
   /** How far the approval has come. */
@@ -1025,13 +1214,24 @@ export interface Withdrawal {
    * The money is back in the balance.
    */
   failureReason: string | null;
-  /** Who pays the network fee: ORGANIZATION is billed, and the destination receives the whole amount. */
-  feeMode: "ORGANIZATION";
+  /**
+   * Who pays the network fee. ORGANIZATION is billed for it, and the destination receives the whole
+   * amount. DEDUCTED, for a chain's own coin only: the customer pays amount and the destination
+   * receives amount less networkFee, which is decided when the payment is ordered and stays; what
+   * the network takes more or less than that is the organization's.
+   */
+  feeMode: "ORGANIZATION" | "DEDUCTED";
   /**
    * Your name for the payment you mean: 1 to 255 printable ASCII characters without a space. It
    * never expires.
    */
   idempotencyKey: string | null;
+  /**
+   * The most that the network may take, in atomic units of the chain's own coin, whatever useDecimal
+   * says. While the network asks for more the withdrawal is AWAITING_APPROVAL with NETWORK_FEE, and
+   * no transaction that pays is made above it.
+   */
+  maxNetworkFee?: string | null;
   /** A memo that belongs to the address; null where the chain has none. */
   memo: string | null;
   /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
@@ -1040,7 +1240,10 @@ export interface Withdrawal {
   mint: EmbeddedMint;
   /** The mint: a token on a chain. */
   mintId: number;
-  /** What the network took, in atomic units of its native coin; null until it is final. */
+  /**
+   * What the network took, in atomic units of its native coin; null until it is final. With feeMode
+   * DEDUCTED what the customer pays of it, from the moment it is decided.
+   */
   networkFee: string | null;
   /** The mint of networkFee: the chain's native coin. */
   networkFeeMintId: number | null;
@@ -1058,6 +1261,11 @@ export interface Withdrawal {
   status: "AWAITING_APPROVAL" | "PROCESSING" | "BROADCAST" | "COMPLETED" | "FAILED" | "REJECTED" | "CANCELLED" | "BLOCKED";
   /** The destination, in the canonical spelling of its chain. */
   toAddress: string;
+  /**
+   * What you have to say of the parties: any object of up to 4096 bytes. It is kept and shown with
+   * the withdrawal, is not checked, and no event carries it.
+   */
+  travelRule?: Record<string, unknown>;
   /** The transaction; null until there is one. */
   txHash: string | null;
   /** Its value in dollars, for display; null when there is no price. */
@@ -1334,7 +1542,7 @@ export class Coffer {
    *
    * POST /customers/{customerId}/freeze. It is repeated when no answer comes.
    */
-  freezeCustomer(customerId: string, body: FreezeRequest, options: CallOptions = {}): Promise<Customer> {
+  freezeCustomer(customerId: string, body: FreezeRequest = {}, options: CallOptions = {}): Promise<Customer> {
     return this.#connection.call<Customer>({ method: "POST", path: `/customers/${segment("customerId", customerId)}/freeze`, repeat: "ALWAYS", body }, options);
   }
 
@@ -1389,8 +1597,8 @@ export class Coffer {
    *
    * POST /customers/{customerId}/unfreeze. It is repeated when no answer comes.
    */
-  unfreezeCustomer(customerId: string, body: UnfreezeRequest, options: CallOptions = {}): Promise<Customer> {
-    return this.#connection.call<Customer>({ method: "POST", path: `/customers/${segment("customerId", customerId)}/unfreeze`, repeat: "ALWAYS", body }, options);
+  unfreezeCustomer(customerId: string, options: CallOptions = {}): Promise<Customer> {
+    return this.#connection.call<Customer>({ method: "POST", path: `/customers/${segment("customerId", customerId)}/unfreeze`, repeat: "ALWAYS" }, options);
   }
 
   /**
@@ -1462,6 +1670,18 @@ export class Coffer {
   }
 
   /**
+   * Take a withdrawal back. Ends a withdrawal that is AWAITING_APPROVAL: it is CANCELLED, its amount
+   * may be spent again, and CUSTOMER_WITHDRAW_CANCELLED is sent. Of a cancel, an approval and a
+   * removal that race one wins; the others are answered 409 with currentStatus. So is a repetition:
+   * currentStatus CANCELLED says that it is done.
+   *
+   * POST /withdrawals/{withdrawalId}/cancel. It is sent once.
+   */
+  cancelWithdrawal(withdrawalId: string, options: CallOptions = {}): Promise<Withdrawal> {
+    return this.#connection.call<Withdrawal>({ method: "POST", path: `/withdrawals/${segment("withdrawalId", withdrawalId)}/cancel`, repeat: "NEVER" }, options);
+  }
+
+  /**
    * Withdraw from a customer's balance. Holds the amount and pays it to an address, or waits for a
    * person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters
    * again show the same withdrawal and pay nothing more, for ever. A 4xx means that this request
@@ -1475,12 +1695,36 @@ export class Coffer {
   }
 
   /**
+   * Ask what a withdrawal would cost. What the network would take at most, as the chain stands, and
+   * how much the customer could withdraw. Takes the body of POST /withdraw, of which only mintId is
+   * needed; customerId, amount, toAddress and feeMode make the answer better, the other fields are
+   * read over. It holds nothing and promises nothing: ask again after expiresAt.
+   *
+   * POST /withdraw/estimate. It is repeated when no answer comes and it has an idempotencyKey;
+   * without one it is sent once.
+   */
+  estimateWithdrawal(body: EstimateRequest, options: CallOptions = {}): Promise<Estimate> {
+    return this.#connection.call<Estimate>({ method: "POST", path: `/withdraw/estimate`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
    * Read a withdrawal. One withdrawal as it is now.
    *
    * GET /withdrawals/{withdrawalId}. It is repeated when no answer comes.
    */
   getWithdrawal(withdrawalId: string, options: CallOptions = {}): Promise<Withdrawal> {
     return this.#connection.call<Withdrawal>({ method: "GET", path: `/withdrawals/${segment("withdrawalId", withdrawalId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read what was decided about a withdrawal. Every decision, oldest first: the request with all its
+   * gates and what they looked at, approval, removal, cancellation, and what the signer or the chain
+   * sent back. Each was written with what it decided, and nobody can change it.
+   *
+   * GET /withdrawals/{withdrawalId}/decisions. It is repeated when no answer comes.
+   */
+  listWithdrawalDecisions(withdrawalId: string, options: CallOptions = {}): Promise<Decisions> {
+    return this.#connection.call<Decisions>({ method: "GET", path: `/withdrawals/${segment("withdrawalId", withdrawalId)}/decisions`, repeat: "ALWAYS" }, options);
   }
 
   /**
@@ -1505,6 +1749,21 @@ export class Coffer {
    */
   listWithdrawalsCSV(params: ListWithdrawalsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Ask what would become of a withdrawal. Takes the body of POST /withdraw, asks the same gates on
+   * the same facts and moves nothing: the answer is what POST /withdraw would make of it now. What
+   * POST /withdraw would refuse is refused here with the same status and code; details.gates has the
+   * gates up to the one that refused. The gate RISK is NOT_CONFIGURED, and passes, as long as this
+   * installation screens nobody. With a known idempotencyKey nothing would be made: wouldBe is then
+   * the status of the withdrawal that has it.
+   *
+   * POST /withdraw/preview. It is repeated when no answer comes and it has an idempotencyKey;
+   * without one it is sent once.
+   */
+  previewWithdrawal(body: WithdrawRequest, options: CallOptions = {}): Promise<Preview> {
+    return this.#connection.call<Preview>({ method: "POST", path: `/withdraw/preview`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
   }
 
   /**

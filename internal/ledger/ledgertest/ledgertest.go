@@ -150,6 +150,7 @@ type Withdrawal struct {
 	ID, OrgID, CustomerID, To string
 	MintID                    int
 	Amount                    money.Amount
+	FeeMax                    *money.Amount // the caller's limit of the network fee, or nil
 }
 
 // Accept makes a withdrawal that was accepted, with the deposit that it is paid from
@@ -172,9 +173,9 @@ func Accept(ctx context.Context, tx pg.Tx, w Withdrawal) error {
 	}
 	if _, err := tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status,
-			requires_approval, approval_reasons, decision, created_at)
-		SELECT $1, $2, $3, mint_id, chain, $5, $6, ''::bytea, 'PROCESSING', false, '{}', '{}', $7 FROM mints WHERE mint_id = $4`,
-		w.ID, w.OrgID, w.CustomerID, w.MintID, w.Amount, w.To, tx.Now); err != nil {
+			requires_approval, approval_reasons, decision, created_at, max_network_fee)
+		SELECT $1, $2, $3, mint_id, chain, $5, $6, ''::bytea, 'PROCESSING', false, '{}', '{}', $7, $8 FROM mints WHERE mint_id = $4`,
+		w.ID, w.OrgID, w.CustomerID, w.MintID, w.Amount, w.To, tx.Now, w.FeeMax); err != nil {
 		return fmt.Errorf("accept withdrawal %s: %w", w.ID, err)
 	}
 	// One balance is posted to after the other: the hold takes what has arrived.

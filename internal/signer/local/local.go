@@ -367,6 +367,9 @@ func (s *Signer) check(i *intent, from chain.Address, r signer.SignRequest) erro
 		return refuse(signer.RefusedFee, "the payload of intent %s may cost %d gas at %v, and the policy's feeMax on %s is %v",
 			i.ID, tx.Gas, tx.FeeCap, i.Chain, policy.FeeMax)
 	}
+	if r.Act == signer.Pay && !i.FeeMax.IsZero() && i.FeeMax.Less(fee) {
+		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and it was admitted for a fee of at most %v", i.ID, fee, i.FeeMax)
+	}
 	if i.fee.Less(fee) {
 		// One transaction of a slot is mined: a dearer one adds what it is dearer by.
 		if no := s.index.fees.allow(policy, account{from, i.Chain}, less(fee, i.fee), s.journal.now(s.conf.now())); no != nil {

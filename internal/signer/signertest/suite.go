@@ -20,18 +20,19 @@ import (
 // attestation key.
 func Run(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.PublicKey)) {
 	for name, test := range map[string]func(*testing.T, signer.Signer, ed25519.PublicKey){
-		"an address is issued once and proven":          issuesOnce,
-		"what is malformed is refused":                  refusesMalformed,
-		"money goes only where its purpose says":        refusesDestinations,
-		"an intent keeps its words":                     keepsWords,
-		"limits are taken once":                         takesLimits,
-		"an idempotency key pays once":                  paysAKeyOnce,
-		"a signature is the same for ever":              signsTheSame,
-		"only what was admitted is signed":              signsOnlyTheIntent,
-		"an intent has one slot and a slot one intent":  keepsSlots,
-		"64 callers of one request share one entry":     sharesAnEntry,
-		"a refusal leaves the journal as it was":        refusalsAreNotJournaled,
-		"the journal is a chain that can be read again": chainsEntries,
+		"an address is issued once and proven":           issuesOnce,
+		"what is malformed is refused":                   refusesMalformed,
+		"money goes only where its purpose says":         refusesDestinations,
+		"an intent keeps its words":                      keepsWords,
+		"limits are taken once":                          takesLimits,
+		"an idempotency key pays once":                   paysAKeyOnce,
+		"a signature is the same for ever":               signsTheSame,
+		"only what was admitted is signed":               signsOnlyTheIntent,
+		"a payment costs no more than its intent allows": keepsFeeMax,
+		"an intent has one slot and a slot one intent":   keepsSlots,
+		"64 callers of one request share one entry":      sharesAnEntry,
+		"a refusal leaves the journal as it was":         refusalsAreNotJournaled,
+		"the journal is a chain that can be read again":  chainsEntries,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,6 +244,8 @@ func keepsWords(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		"mint":     func(i *signer.Intent) { i.MintID = 3 },
 		"key":      func(i *signer.Intent) { i.IdempotencyKeyHash = "00fe" },
 		"purpose":  func(i *signer.Intent) { i.Purpose = signer.Gas },
+		"fee max":  func(i *signer.Intent) { i.FeeMax = money.Units(9) },
+		"fee":      func(i *signer.Intent) { i.FeeDeducted = money.Units(9) },
 	} {
 		i := payment("wd_1")
 		change(&i)
@@ -346,6 +349,27 @@ func signsTheSame(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	r.Act = signer.Cancel
 	_, err = s.Sign(t.Context(), r)
 	refused(t, "the bytes of a payment as a cancel", err, signer.RefusedPayload)
+}
+
+func keepsFeeMax(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	pays, _ := issued(t, s)
+	most, err := Fees().Max()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := payment("wd_1")
+	i.FeeMax = most
+	admit(t, s, i)
+	dearer := Fees()
+	dearer.FeeCap = money.Units(30_000_000_001)
+	r := signer.SignRequest{IntentID: i.ID, Slot: signer.Slot{Nonce: 0}, Act: signer.Pay, Payload: PayloadOf(t, i, pays, 0, dearer)}
+	_, err = s.Sign(t.Context(), r)
+	refused(t, "a payment above it", err, signer.RefusedFee)
+	r.Payload = PayloadOf(t, i, pays, 0, Fees())
+	sign(t, s, r)
+	// What pays nobody may cost more: it is how a person ends it.
+	r.Act, r.Payload = signer.Cancel, Payload(t, pays, nil, 0, dearer)
+	sign(t, s, r)
 }
 
 func signsOnlyTheIntent(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {

@@ -1,0 +1,155 @@
+package withdrawal
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Rule WD-24.
+func TestCancelGivesTheMoneyBackOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	held := h.held()
+	key := audit.APIKey(h.org)
+	w, err := h.Cancel(t.Context(), h.org, held.WithdrawalID, key)
+	if err != nil || w.Status != "CANCELLED" || w.ChainStatus != "NONE" || w.RejectedReason != nil {
+		t.Fatalf("got %+v %v, want it cancelled", w, err)
+	}
+	h.balances("1000000", "0")
+	_, err = h.Cancel(t.Context(), h.org, held.WithdrawalID, key)
+	refused(t, err, fault.InvalidState)
+	if fault.Of(err).Extra["currentStatus"] != "CANCELLED" {
+		t.Errorf("again: got %v, want the current status", fault.Of(err).Extra)
+	}
+	h.balances("1000000", "0")
+	h.heard(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_CANCELLED CANCELLED")
+
+	out := h.request(h.want())
+	_, err = h.Cancel(t.Context(), h.org, out.WithdrawalID, key)
+	refused(t, err, fault.InvalidState)
+	if fault.Of(err).Extra["currentStatus"] != "PROCESSING" {
+		t.Errorf("under way: got %v, want the current status", fault.Of(err).Extra)
+	}
+	if got := h.orders(out.WithdrawalID); got != "QUEUED" {
+		t.Errorf("order: got %v, want QUEUED", got)
+	}
+	h.balances("999000", "1000")
+}
+
+// What the signer sent back has an order, which ends with it; and whoever is frozen may
+// still be given their money back.
+func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit, Message: "too much"})
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Put(ctx, tx, freeze.Freeze{
+			Scope: freeze.Customer, OrgID: h.org, CustomerID: alice, Source: freeze.ByOperator, Reason: "test", By: audit.Operator("op"),
+		})
+	})
+	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.orders(w.WithdrawalID); got != "WITHDRAWN" {
+		t.Errorf("order: got %v, want WITHDRAWN", got)
+	}
+	h.balances("1000000", "0")
+}
+
+// returned is a request whose order the signer sends back.
+func (h *house) returned(r Request, why *signer.Refusal) webhook.Withdrawal {
+	h.t.Helper()
+	w := h.request(r)
+	h.sendBack(w, why)
+	return w
+}
+
+// sendBack plays dispatch: an order in the queue is refused.
+func (h *house) sendBack(w webhook.Withdrawal, why *signer.Refusal) {
+	h.t.Helper()
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+			return err
+		}
+		return h.Refused(ctx, tx, h.order(w), why)
+	})
+}
+
+// Rules WD-6, WD-24.
+func TestApproveRemoveAndCancelHaveOneWinner(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	acts := []struct {
+		status string
+		do     func(id string) error
+	}{
+		{"PROCESSING", func(id string) error { _, err := h.Approve(t.Context(), h.org, id, person); return err }},
+		{"REJECTED", func(id string) error { _, err := h.Remove(t.Context(), h.org, id, person, ""); return err }},
+		{"CANCELLED", func(id string) error { _, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org)); return err }},
+	}
+	for range 8 {
+		held := h.held()
+		won := make([]string, 24)
+		crowd(len(won), func(i int) {
+			act := acts[i%len(acts)]
+			err := act.do(held.WithdrawalID)
+			switch {
+			case err == nil:
+				won[i] = act.status
+			case !fault.Is(err, fault.InvalidState):
+				t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
+			case !slices.Contains([]any{"PROCESSING", "REJECTED", "CANCELLED"}, fault.Of(err).Extra["currentStatus"]):
+				t.Errorf("loser: got %v, want the state that won", fault.Of(err).Extra)
+			}
+		})
+		winners := slices.DeleteFunc(won, func(s string) bool { return s == "" })
+		if len(winners) != 1 {
+			t.Fatalf("winners: got %v, want one", winners)
+		}
+		w, err := h.ByID(t.Context(), h.org, held.WithdrawalID)
+		if err != nil || w.Status != winners[0] {
+			t.Fatalf("got %v %v, want %v", w.Status, err, winners[0])
+		}
+		if n := len(h.told(w.WithdrawalID)); n != 2 {
+			t.Errorf("got %d events, want 2", n)
+		}
+		if all := h.decisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != winners[0] {
+			t.Errorf("decisions: got %+v, want the request and what won", all)
+		}
+		if w.Status == "PROCESSING" { // out of the way of the next round
+			h.sendBack(w, &signer.Refusal{Code: signer.PolicyLimit})
+			if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.balances("1000000", "0")
+	}
+	if n := h.DB.Counts().Deadlocks; n != 0 {
+		t.Errorf("deadlocks: got %v, want 0", n)
+	}
+}
+
+// Rule AUTH-2.
+func TestNobodyElseCancelsOrReadsDecisions(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	held := h.held()
+	other, _, err := org.Create(t.Context(), h.DB, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.Cancel(t.Context(), other.ID, held.WithdrawalID, audit.APIKey(other.ID))
+	refused(t, err, fault.CodeNotFound)
+	_, err = h.Decisions(t.Context(), other.ID, held.WithdrawalID)
+	refused(t, err, fault.CodeNotFound)
+	h.balances("999000", "1000")
+}

@@ -1,0 +1,150 @@
+package withdrawal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+func (h *house) decisions(withdrawalID string) []Decided {
+	h.t.Helper()
+	all, err := h.Decisions(h.t.Context(), h.org, withdrawalID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return all
+}
+
+// gate is what one gate of a decision said, flat.
+func gate(t *testing.T, d Decided, name Gate) map[string]string {
+	t.Helper()
+	i := slices.IndexFunc(d.Gates, func(s Step) bool { return s.Gate == name })
+	if i < 0 {
+		t.Fatalf("the decision %s has no gate %s", d.Act, name)
+	}
+	return Flat(d.Gates)[i]
+}
+
+// Rule WD-25.
+func TestEveryDecisionIsKeptWithWhatItWasMadeOn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	limit := money.MustParseUSD("0.0005")
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return org.SetWithdrawThreshold(ctx, tx, audit.Operator("test"), h.org, &limit)
+	})
+	old := h.DB.Clock()().Add(-90 * time.Second)
+	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}, Clock: func() time.Time { return old }}
+
+	w := h.request(h.want())
+	if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person); err != nil {
+		t.Fatal(err)
+	}
+	h.sendBack(w, &signer.Refusal{Code: signer.PolicyLimit, Message: "one payment may be at most 5"})
+	if _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "too much"); err != nil {
+		t.Fatal(err)
+	}
+
+	all := h.decisions(w.WithdrawalID)
+	var acts []string
+	for _, d := range all {
+		acts = append(acts, fmt.Sprint(d.Act, " ", d.Status, " ", d.Actor.Kind, " ", d.Actor.ID, " ", d.Reasons, " ", d.Note))
+		if d.At.IsZero() {
+			t.Errorf("%s: got no time", d.Act)
+		}
+	}
+	want := []string{
+		"REQUESTED AWAITING_APPROVAL API_KEY " + h.org + " [USD_THRESHOLD] ",
+		"APPROVED PROCESSING USER usr_1 [] ",
+		"RETURNED AWAITING_APPROVAL SYSTEM dispatch [POLICY_LIMIT] one payment may be at most 5",
+		"REMOVED REJECTED USER usr_1 [] too much",
+	}
+	if !slices.Equal(acts, want) {
+		t.Fatalf("got %q, want %q", acts, want)
+	}
+	if n := len(all[0].Gates); n != 12 {
+		t.Errorf("got %d gates, want 12", n)
+	}
+	priced := gate(t, all[0], GateUSDThreshold)
+	if priced["result"] != "HOLD" || priced["threshold"] != "0.0005" || priced["usdValue"] != "0.0009998" || priced["price"] != "0.9998" ||
+		priced["priceAt"] != old.UTC().Format(time.RFC3339Nano) || priced["priceSource"] != "fixed" || len(priced["priceAgeSeconds"]) != 2 {
+		t.Errorf("got %v, want the threshold, the value, and the price with its age", priced)
+	}
+	if got := gate(t, all[0], GateRisk); got["result"] != "NOT_CONFIGURED" {
+		t.Errorf("got %v, want a record that nobody was screened", got)
+	}
+	if got := gate(t, all[0], GateBalance); got["available"] != "1000000" {
+		t.Errorf("got %v, want what was available", got)
+	}
+	if got := gate(t, all[1], GateAddress); got["result"] != "PASS" {
+		t.Errorf("got %v, want what the approval asked again", got)
+	}
+	if got := gate(t, all[2], GateSigner); got["code"] != signer.PolicyLimit {
+		t.Errorf("got %v, want the signer's code", got)
+	}
+}
+
+// Rule WD-25.
+func TestADecisionCannotBeChanged(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.held()
+	owner := pgtest.Owner(t, h.DB)
+	for _, sql := range []string{
+		`UPDATE withdrawal_decisions SET note = 'other'`,
+		`DELETE FROM withdrawal_decisions`,
+		`TRUNCATE withdrawal_decisions`,
+	} {
+		if _, err := owner.Exec(t.Context(), sql); !pg.Violates(err, "withdrawal_decisions_append_only") {
+			t.Errorf("%s: got %v, want a violation of withdrawal_decisions_append_only", sql, err)
+		}
+	}
+	if all := h.decisions(w.WithdrawalID); len(all) != 1 || all[0].Note != "" {
+		t.Errorf("got %+v, want it as it was", all)
+	}
+}
+
+// A house that was upgraded has withdrawals whose decision stands in the row itself.
+func TestADecisionFromBeforeTheRecordIsShown(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.held()
+	h.tamper(`DELETE FROM withdrawal_decisions`, `UPDATE withdrawals SET decision =
+		'{"status": "AWAITING_APPROVAL", "reasons": ["REQUIRE_APPROVAL"], "gates": [{"gate": "MINIMUM", "result": "PASS", "inputs": {"minimum": "10"}}]}'`)
+	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
+		t.Fatal(err)
+	}
+	all := h.decisions(w.WithdrawalID)
+	if len(all) != 2 || all[0].Act != Requested || all[0].Status != AwaitingApproval || all[0].Reasons[0] != ReasonRequireApproval ||
+		gate(t, all[0], GateMinimum)["minimum"] != "10" || all[1].Act != Retracted {
+		t.Errorf("got %+v, want the request from before and the cancellation", all)
+	}
+	_, err := pgtest.Owner(t, h.DB).Exec(t.Context(), `UPDATE withdrawals SET decision = '{}'`)
+	if !pg.Violates(err, "withdrawals_terms_fixed") {
+		t.Errorf("got %v, want a violation of withdrawals_terms_fixed", err)
+	}
+}
+
+// What a payment went through after it was ordered is no decision.
+func TestAPaymentThatIsMadeAddsNoDecision(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.request(h.want())
+	if err := h.ended(h.order(w), dispatch.End{Paid: true, Hash: "0xaa"}); err != nil {
+		t.Fatal(err)
+	}
+	if all := h.decisions(w.WithdrawalID); len(all) != 1 || all[0].Status != Processing || len(all[0].Reasons) != 0 {
+		t.Errorf("got %+v, want the request alone", all)
+	}
+}

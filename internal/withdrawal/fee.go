@@ -1,0 +1,162 @@
+package withdrawal
+
+import (
+	"context"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// quoteMax is how long the chain may take to say what it would charge.
+const quoteMax = 5 * time.Second
+
+// fee is the most that a payment would cost as the chain stands, nil when it does not
+// say. From may be unknown, and To for an estimate: then it is what a usual token's
+// transfer takes, which is more than a coin's.
+func (s *Service) fee(ctx context.Context, p chain.Payment, on chain.Name) *money.Amount {
+	sender := s.Chains[on].Sender
+	if sender == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, quoteMax)
+	defer cancel()
+	if p.Contract == "" && p.From != "" {
+		if p.To == "" {
+			p.To = p.From
+		}
+		// Of nothing: the treasury may get the amount only when it has to pay it.
+		p.Amount = money.Zero
+	}
+	fees, err := chain.Fees{}, error(nil)
+	if p.From != "" && p.To != "" {
+		fees, err = sender.Quote(ctx, p)
+	}
+	if err != nil || fees.GasLimit == 0 {
+		if fees, err = sender.TransferFees(ctx); err != nil {
+			return nil
+		}
+	}
+	most, err := fees.Max()
+	if err != nil {
+		return nil
+	}
+	return &most
+}
+
+// estimateFor is how long an estimate is worth looking at.
+const estimateFor = time.Minute
+
+// Estimate is what a withdrawal would cost and how much could be asked for.
+type Estimate struct {
+	NetworkFee       money.Amount  // the most, in atomic units of the chain's own coin
+	NetworkFeeMintID *int          // the chain's own coin, nil when it is not in the catalogue
+	NetworkFeeUSD    *money.USD    // nil without a fresh price
+	MaxAmount        *money.Amount // what the customer may spend; nil when none was named
+	ExpiresAt        time.Time
+}
+
+// Estimation is what is known of a withdrawal that somebody thinks of; all but the
+// mint may be nil.
+type Estimation struct {
+	MintID     int
+	CustomerID *string
+	Amount     *string
+	UseDecimal bool
+	ToAddress  *string
+	FeeMode    string // "" means ORGANIZATION
+}
+
+// Estimate tells what a withdrawal would cost now. It holds nothing and writes nothing. Errors: the faults of Request for what is malformed,
+// WITHDRAWALS_SUSPENDED for a chain that is not running, UNAVAILABLE when the chain
+// does not say what it would charge.
+func (s *Service) Estimate(ctx context.Context, org string, r Estimation) (Estimate, error) {
+	var none Estimate
+	var mints mint.Catalogue
+	var from chain.Address
+	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		if err := loadMints(ctx, tx, &mints); err != nil {
+			return err
+		}
+		if m, ok := mints.ByID(r.MintID); ok {
+			from, err = payer(ctx, tx, org, m.Chain)
+		}
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	p, err := parseSome(r, mints, s.Chains)
+	if err != nil {
+		return none, err
+	}
+	if _, refusal := suspended(facts{mint: mint.Mint{WithdrawEnabled: true}, chainRuns: p.runs}); refusal != nil {
+		return none, refusal
+	}
+	fee := s.fee(ctx, chain.Payment{From: from, To: p.to, Contract: p.mint.Contract, Amount: p.amount}, p.mint.Chain)
+	if fee == nil {
+		return none, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"The chain does not say at the moment what it would charge. Nothing was held and nothing was sent. Ask again shortly.")
+	}
+	e := Estimate{NetworkFee: *fee, ExpiresAt: s.DB.Clock()().Add(estimateFor)}
+	native, ok := mints.Native(p.mint.Chain)
+	if ok {
+		e.NetworkFeeMintID = &native.ID
+		if q := s.quote(ctx, native.ID); q != nil && fresh(*q, s.DB.Clock()(), s.priceAgeMax()) {
+			if v, err := money.ValueOf(*fee, native.Decimals, q.Price); err == nil {
+				e.NetworkFeeUSD = &v
+			}
+		}
+	}
+	if r.CustomerID == nil {
+		return e, nil
+	}
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		most, err := spendable(ctx, tx, org, *r.CustomerID, p.mint.ID)
+		e.MaxAmount = &most
+		return err
+	})
+	return e, err
+}
+
+// parseSome is parse of what is given.
+func parseSome(r Estimation, mints mint.Catalogue, chains chain.Chains) (p parsed, err error) {
+	if r.CustomerID != nil {
+		if err := customer.CheckID(*r.CustomerID); err != nil {
+			return p, err
+		}
+	}
+	if p.mint, err = parseMint(r.MintID, mints); err != nil {
+		return p, err
+	}
+	p.amount = money.Units(1) // what a token's transfer takes does not depend on it
+	if r.Amount != nil {
+		if p.amount, err = parseAmount(*r.Amount, r.UseDecimal, p.mint); err != nil {
+			return p, err
+		}
+	}
+	if p.deducts, err = parseFeeMode(r.FeeMode, p.mint); err != nil {
+		return p, err
+	}
+	_, p.runs = chains[p.mint.Chain]
+	if r.ToAddress != nil {
+		p.to, p.runs, err = parseAddress(*r.ToAddress, p.mint, chains)
+	}
+	return p, err
+}
+
+// spendable is what a customer may withdraw of a mint: what is available, less what
+// is owed for restored payments. It locks nothing.
+func spendable(ctx context.Context, tx pg.Tx, org, customerID string, mintID int) (money.Amount, error) {
+	balance, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Customer, Subject: customerID})
+	if err != nil {
+		return balance, err
+	}
+	owed, err := owedBy(ctx, tx, org, customerID, mintID)
+	return less(balance, owed), err
+}
