@@ -94,12 +94,18 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, by audit.Actor, ch Chan
 		})
 	}
 	now := was
+	// A transaction that waited for this row may have begun before the one that held
+	// it. The moments of changes go forward all the same.
+	now.UpdatedAt = tx.Now
+	if was.EmailChangedAt != nil && !now.UpdatedAt.After(*was.EmailChangedAt) {
+		now.UpdatedAt = was.EmailChangedAt.Add(time.Microsecond)
+	}
 	if ch.Email != nil && !SameEmail(*ch.Email, was.Email) {
 		now.Email = *ch.Email
 		if was.Email == "" && was.EmailChangedAt == nil {
 			changed("customer.email_added", map[string]any{"email": now.Email})
 		} else {
-			now.EmailChangedAt = &tx.Now
+			now.EmailChangedAt = &now.UpdatedAt
 			changed("customer.email_changed", map[string]any{"from": was.Email, "to": now.Email})
 		}
 	}
@@ -110,10 +116,9 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, by audit.Actor, ch Chan
 	if len(entries) == 0 {
 		return was, nil
 	}
-	now.UpdatedAt = tx.Now
 	_, err = tx.Exec(ctx, `
 		UPDATE customers SET email = nullif($3, ''), email_changed_at = $4, metadata = $5, updated_at = $6
-		WHERE org_id = $1 AND customer_id = $2`, org, id, now.Email, now.EmailChangedAt, now.Metadata, tx.Now)
+		WHERE org_id = $1 AND customer_id = $2`, org, id, now.Email, now.EmailChangedAt, now.Metadata, now.UpdatedAt)
 	if err != nil {
 		return Customer{}, fmt.Errorf("change customer %q: %w", id, err)
 	}

@@ -97,8 +97,10 @@ func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, e
 		err := tx.QueryRow(ctx, `
 			INSERT INTO customers AS c (org_id, customer_id, email, created_at, updated_at)
 			VALUES ($1, $2, $3, $4, $4)
-			ON CONFLICT ON CONSTRAINT customers_pkey DO UPDATE SET email = excluded.email, updated_at = excluded.updated_at,
-				email_changed_at = CASE WHEN c.email_changed_at IS NOT NULL THEN excluded.updated_at END
+			ON CONFLICT ON CONSTRAINT customers_pkey DO UPDATE SET email = excluded.email,
+				updated_at = greatest(excluded.updated_at, c.email_changed_at + interval '1 microsecond'),
+				email_changed_at = CASE WHEN c.email_changed_at IS NOT NULL
+					THEN greatest(excluded.updated_at, c.email_changed_at + interval '1 microsecond') END
 				WHERE c.email IS NULL AND excluded.email IS NOT NULL
 			RETURNING xmax = 0`, org, id, given, tx.Now).Scan(&made)
 		switch {
