@@ -46,8 +46,8 @@ type Account struct {
 // nothing pays meanwhile, until Close. It refuses while the journal is there, while a
 // service works on the database, and when a chain cannot be asked about a wallet.
 func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Adoption, err error) {
-	if conf.Signer.Socket != "" {
-		return nil, errors.New("signer.socket: this configuration points to another signer; give one with the seed, the journal and the policy")
+	if !conf.has(RoleSigner) {
+		return nil, errors.New("signer." + conf.Signer.way() + ": this configuration points to another signer; give one with the seed, the journal and the policy")
 	}
 	switch _, err := os.Stat(conf.Signer.Journal); {
 	case err == nil:

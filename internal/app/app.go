@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -73,6 +75,7 @@ type App struct {
 	public, ops       http.Handler
 	loops             []loop
 	jobs              *jobs.Runner
+	posts             *delivery.Dispatcher // nil where no webhook is posted
 	ready             atomic.Bool
 	opened            chan struct{}
 }
@@ -89,7 +92,10 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 	if err := conf.feesFit(); err != nil {
 		return nil, err
 	}
-	sign, attest, closeSigner, err := OpenSigner(conf.Keys, conf.Signer)
+	if conf.SignerAlone() {
+		return nil, errors.New("this configuration is of a signer alone")
+	}
+	sign, attest, closeSigner, err := OpenSigner(conf)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +122,25 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 		return a, err
 	}
 	deposits := deposit.New(a.db, a.book, a.prices, log)
-	a.loops = append(a.loops, loop{"deposit", deposits.Run}, loop{"restored", func(ctx context.Context) error {
+	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"restored", func(ctx context.Context) error {
 		return a.withdraw.RunCollect(ctx, log)
 	}})
 	for name, ch := range a.chains {
 		a.wireChain(name, ch, deposits)
 	}
-	return a, a.wireEdges()
+	// Every process looks, for each would go on with a database that was replaced.
+	a.loops = append(a.loops, loop{"journal", func(ctx context.Context) error {
+		mirror.Watch(ctx, a.db, a.signer, a.book, mirrorEvery)
+		return nil
+	}})
+	return a, a.wireEdges(ctx)
+}
+
+// runAs adds loops when this process has their role.
+func (a *App) runAs(role Role, loops ...loop) {
+	if a.conf.has(role) {
+		a.loops = append(a.loops, loops...)
+	}
 }
 
 // OpenTools wires what a command needs beside a running service: everything but
@@ -181,6 +199,10 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 func (a *App) openChains(ctx context.Context) error {
 	a.chains = chain.Chains{}
 	for name, c := range a.conf.Chains {
+		if len(c.Endpoints) == 0 && !a.conf.onChains() {
+			a.chains[name] = words(name, a.conf.Network, evmtx.Grammar{ChainID: c.ChainID}, strconv.FormatUint(c.ChainID, 10))
+			continue
+		}
 		trace := map[string]evm.Tracing{"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff}[c.Trace]
 		ch, err := evm.New(ctx, evm.Config{
 			Name: name, Network: a.conf.Network, ChainID: c.ChainID, Endpoints: c.Endpoints, Agree: c.Agree, Archives: c.Archives,
@@ -204,11 +226,9 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk)
 	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep)}, a.log)
 	a.sweepers[name] = sweeper
 	a.walkers[name] = scan.New(a.db, walk, deposits, a.log)
-	a.loops = append(a.loops,
-		loop{"scan " + string(name), a.walkers[name].Run},
-		loop{"dispatch " + string(name), a.Desk(name).Run},
-		loop{"sweep " + string(name), sweeper.Run},
-	)
+	a.runAs(RoleScan, loop{"scan " + string(name), a.walkers[name].Run})
+	a.runAs(RoleDispatch, loop{"dispatch " + string(name), a.Desk(name).Run})
+	a.runAs(RoleWorkers, loop{"sweep " + string(name), sweeper.Run})
 }
 
 // concerned are all that have built on final blocks, in the order in which they
@@ -233,16 +253,62 @@ type retireWebhooks struct{}
 func (retireWebhooks) Kind() string { return "retire_webhooks" }
 
 // wireEdges wires what the outside meets: events, webhooks, the listeners.
-func (a *App) wireEdges() error {
-	sealed, err := seal.Open(a.conf.Keys.Seal)
-	if err != nil {
-		return fmt.Errorf("keys.seal: %w", err)
+func (a *App) wireEdges(ctx context.Context) (err error) {
+	if a.conf.has(RoleWorkers) {
+		if err := a.wireWorkers(); err != nil {
+			return err
+		}
 	}
+	if a.conf.has(RoleAPI) {
+		if err := a.wireAPI(); err != nil {
+			return err
+		}
+	}
+	if a.conf.has(RoleSigner) {
+		answers, err := a.conf.Signer.Serve.answers(ctx, a.signer)
+		if err != nil {
+			return err
+		}
+		for _, answer := range answers {
+			a.loops = append(a.loops, loop{"signer", answer})
+		}
+	}
+	a.ops = ops.New(map[string]ops.Check{"service": a.Ready, "database": a.db.Ping, "signer": a.signerAnswers})
+	if a.private, err = net.Listen("tcp", a.conf.Ops.Listen); err != nil {
+		return fmt.Errorf("ops.listen: %w", err)
+	}
+	return nil
+}
+
+// openDispatcher makes what posts webhooks, with the installation's keys, once for a
+// process. keys are their public halves, newest first.
+func (a *App) openDispatcher(sealed *seal.Keyset) (d *delivery.Dispatcher, keys []string, err error) {
 	key, err := delivery.OpenKey(a.conf.Keys.Webhook)
 	if err != nil {
-		return fmt.Errorf("keys.webhook: %w", err)
+		return nil, nil, fmt.Errorf("keys.webhook: %w", err)
 	}
-	cursor, err := readCursorKey(a.conf.Keys.Cursor)
+	keys = []string{key.Public()}
+	var former []webhook.Key
+	if a.conf.Keys.WebhookFormer != "" {
+		old, err := delivery.OpenKey(a.conf.Keys.WebhookFormer)
+		if err != nil {
+			return nil, nil, fmt.Errorf("keys.webhook_former: %w", err)
+		}
+		former, keys = append(former, old), append(keys, old.Public())
+	}
+	if a.posts == nil {
+		a.posts = &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log}
+	}
+	return a.posts, keys, nil
+}
+
+// wireWorkers wires what numbers events, delivers them and does the chores.
+func (a *App) wireWorkers() error {
+	sealed, err := a.openSeal()
+	if err != nil {
+		return err
+	}
+	dispatcher, _, err := a.openDispatcher(sealed)
 	if err != nil {
 		return err
 	}
@@ -250,34 +316,39 @@ func (a *App) wireEdges() error {
 	if a.conf.Network == chain.Mainnet {
 		environment = webhook.Live
 	}
-	keys := []string{key.Public()} // newest first
-	var former []webhook.Key
-	if a.conf.Keys.WebhookFormer != "" {
-		old, err := delivery.OpenKey(a.conf.Keys.WebhookFormer)
-		if err != nil {
-			return fmt.Errorf("keys.webhook_former: %w", err)
-		}
-		former, keys = append(former, old), append(keys, old.Public())
-	}
 	sequencer := &event.Sequencer{DB: a.db, Environment: environment, Listener: delivery.Fan{}, Log: a.log}
-	dispatcher := &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log}
 	sequencer.Numbered = dispatcher.Wake
-	a.loops = append(a.loops,
-		loop{"sequencer", sequencer.Run},
-		loop{"delivery", dispatcher.Run},
-		loop{"journal", func(ctx context.Context) error {
-			mirror.Watch(ctx, a.db, a.signer, a.book, mirrorEvery)
-			return nil
-		}},
-	)
 	a.jobs = jobs.New(a.db, a.log)
 	jobs.Every(a.jobs, time.Duration(a.conf.Paces.Verify), checkBooks{}, func(ctx context.Context) error {
 		_, err := verify.Watch(ctx, a.db, a.chains, a.log)
 		return err
 	})
 	jobs.Every(a.jobs, retireEvery, retireWebhooks{}, func(ctx context.Context) error { return delivery.Retire(ctx, a.db, a.log) })
-	a.loops = append(a.loops, loop{"jobs", a.jobs.Run})
+	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run}, loop{"jobs", a.jobs.Run})
+	return nil
+}
 
+// wireAPI wires what organizations call. With the public halves of the keys of webhooks
+// alone it shows them, and posts no samples.
+func (a *App) wireAPI() error {
+	sealed, err := a.openSeal()
+	if err != nil {
+		return err
+	}
+	var posts *delivery.Dispatcher
+	var keys []string
+	if a.conf.Keys.WebhookPublic != "" && !a.conf.has(RoleWorkers) {
+		keys, err = readWebhookPublic(a.conf.Keys.WebhookPublic)
+	} else {
+		posts, keys, err = a.openDispatcher(sealed)
+	}
+	if err != nil {
+		return err
+	}
+	cursor, err := readCursorKey(a.conf.Keys.Cursor)
+	if err != nil {
+		return err
+	}
 	proxies, err := a.conf.API.proxies()
 	if err != nil {
 		return fmt.Errorf("api.trusted_proxies: %w", err)
@@ -285,17 +356,21 @@ func (a *App) wireEdges() error {
 	a.public = api.New(api.Config{
 		Limits: a.conf.API.Limits.rates(a.conf.Network), Proxies: proxies,
 		DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: keys,
-		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: dispatcher},
+		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: posts},
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log,
 	})
-	a.ops = ops.New(map[string]ops.Check{"service": a.Ready, "database": a.db.Ping, "signer": a.signerAnswers})
 	if a.listener, err = net.Listen("tcp", a.conf.API.Listen); err != nil {
 		return fmt.Errorf("api.listen: %w", err)
 	}
-	if a.private, err = net.Listen("tcp", a.conf.Ops.Listen); err != nil {
-		return fmt.Errorf("ops.listen: %w", err)
-	}
 	return nil
+}
+
+func (a *App) openSeal() (*seal.Keyset, error) {
+	sealed, err := seal.Open(a.conf.Keys.Seal)
+	if err != nil {
+		return nil, fmt.Errorf("keys.seal: %w", err)
+	}
+	return sealed, nil
 }
 
 // Run works until ctx ends or a part fails, then stops everything in order:
@@ -312,18 +387,26 @@ func (a *App) Run(ctx context.Context) error {
 			return nil
 		})
 	}
-	servers := []*http.Server{a.server(a.public), a.server(a.ops)}
-	for i, l := range []net.Listener{a.listener, a.private} {
+	var servers []*http.Server
+	serve := func(l net.Listener, h http.Handler) {
+		s := a.server(h)
+		servers = append(servers, s)
 		g.Go(func() error {
-			if err := servers[i].Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil
 		})
 	}
+	at := []any{"roles", rolesText(a.conf.Running()), "ops", a.private.Addr().String(), "network", string(a.conf.Network)}
+	if a.listener != nil {
+		serve(a.listener, a.public)
+		at = append(at, "api", a.listener.Addr().String())
+	}
+	serve(a.private, a.ops)
 	a.ready.Store(true)
 	close(a.opened)
-	a.log.Info("serving", "api", a.listener.Addr().String(), "ops", a.private.Addr().String(), "network", string(a.conf.Network))
+	a.log.Info("serving", at...)
 	g.Go(func() error {
 		<-ctx.Done()
 		a.ready.Store(false)

@@ -24,12 +24,14 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/signer/remote"
 )
 
 // Config is all that an installation can set. It is read from a TOML file; what
 // is secret stands in a file of its own that is named here.
 type Config struct {
 	Network  chain.Network        `toml:"network" comment:"MAINNET, TESTNET or LOCAL; every chain below is of this network"`
+	Roles    []Role               `toml:"roles,omitempty" comment:"parts that this process runs: api, workers, scan, dispatch, signer; all when none is named"`
 	Database Database             `toml:"database"`
 	API      API                  `toml:"api"`
 	Ops      Ops                  `toml:"ops"`
@@ -150,18 +152,52 @@ type Keys struct {
 	Attest        string `toml:"attest" comment:"public key of the signer's address proofs; not secret"`
 	Webhook       string `toml:"webhook" comment:"key that signs webhooks beside each endpoint's secret"`
 	WebhookFormer string `toml:"webhook_former,omitempty" comment:"the key before it: signs beside it until every receiver knows the new one"`
+	// WebhookPublic is enough for a process that answers and posts nothing, samples included.
+	WebhookPublic string `toml:"webhook_public,omitempty" comment:"public halves of both, for a process that has the role api and not workers"`
 	Cursor        string `toml:"cursor" comment:"key that keeps the cursors of lists from being made up"`
 }
 
-// Signer says where the signer is: at a socket of a process of its own, or in
-// this one with its files.
+// Signer says where the signer is: at a socket of a process of its own, at an address
+// of a host of its own, or in this process with its files.
 type Signer struct {
-	Socket  string `toml:"socket,omitempty" comment:"unix socket of coffer signer; or the four files below for a signer in this process"`
-	Seed    string `toml:"seed,omitempty"`
-	Wrap    string `toml:"wrap,omitempty" comment:"key that encrypts the seed file"`
-	Journal string `toml:"journal,omitempty"`
-	Policy  string `toml:"policy,omitempty" comment:"JSON file with the limits"`
+	Socket  string      `toml:"socket,omitempty" comment:"unix socket of coffer signer; or address; or the four files below for a signer in this process"`
+	Address string      `toml:"address,omitempty" comment:"host and port of a signer on a host of its own, by mutual TLS"`
+	TLS     SignerTLS   `toml:"tls,omitempty"`
+	Seed    string      `toml:"seed,omitempty"`
+	Wrap    string      `toml:"wrap,omitempty" comment:"key that encrypts the seed file"`
+	Journal string      `toml:"journal,omitempty"`
+	Policy  string      `toml:"policy,omitempty" comment:"JSON file with the limits"`
+	Serve   SignerServe `toml:"serve,omitempty"`
 }
+
+// SignerTLS is how a process shows itself to the signer at an address, and knows it.
+type SignerTLS struct {
+	Certificate string `toml:"certificate,omitempty" comment:"PEM; read again when it changes"`
+	Key         string `toml:"key,omitempty"`
+	CA          string `toml:"ca,omitempty" comment:"authority that signed the signer's certificate; or pin"`
+	Pin         string `toml:"pin,omitempty" comment:"sha256/ and the base64 of the hash of the signer's public key"`
+	Name        string `toml:"name,omitempty" comment:"that the signer's certificate is for, when it is not the host of the address"`
+}
+
+// SignerServe says where the signer of this process answers others.
+type SignerServe struct {
+	Socket      string         `toml:"socket,omitempty" comment:"unix socket, for processes of the same user"`
+	Listen      string         `toml:"listen,omitempty" comment:"address and port, for other hosts, by mutual TLS"`
+	Certificate string         `toml:"certificate,omitempty" comment:"PEM; read again when it changes"`
+	Key         string         `toml:"key,omitempty"`
+	CA          string         `toml:"ca,omitempty" comment:"authority that signs the clients' certificates"`
+	Clients     []SignerClient `toml:"clients,omitempty"`
+}
+
+// SignerClient is a process on another host that the signer answers.
+type SignerClient struct {
+	Name string `toml:"name" comment:"common name of its certificate"`
+	Pin  string `toml:"pin,omitempty" comment:"instead of the authority: sha256/ and the base64 of the hash of its public key"`
+	May  string `toml:"may" comment:"READ, ISSUE or PAY"`
+}
+
+// elsewhere tells that another process is the signer.
+func (s Signer) elsewhere() bool { return s.Socket != "" || s.Address != "" }
 
 // Chain configures one chain.
 type Chain struct {
@@ -262,11 +298,15 @@ func Defaults() Config {
 }
 
 // ReadConfig reads and checks a configuration file. The error holds everything
-// that is wrong with it, each with the setting and what to do.
-func ReadConfig(path string) (Config, error) {
+// that is wrong with it, each with the setting and what to do. Roles stand before
+// those that the file names, and decide what it has to hold.
+func ReadConfig(path string, roles ...Role) (Config, error) {
 	conf, err := decode(path)
 	if err != nil {
 		return conf, err
+	}
+	if len(roles) > 0 {
+		conf.Roles = roles
 	}
 	if err := errors.Join(conf.resolve(filepath.Dir(path)), conf.Check()); err != nil {
 		return conf, fmt.Errorf("%s:\n%w", path, err)
@@ -283,12 +323,13 @@ func ReadSignerConfig(path string) (Config, error) {
 		return conf, err
 	}
 	conf.absolute(filepath.Dir(path))
+	conf.Roles = []Role{RoleSigner}
 	var errs faults
-	if conf.Signer.Socket != "" {
-		errs.bad("signer.socket", "points to another signer; give coffer signer a configuration with the seed, the journal and the policy")
+	if conf.Signer.elsewhere() && conf.Signer.Seed == "" {
+		errs.bad("signer."+conf.Signer.way(), "points to another signer; give coffer signer a configuration with the seed, the journal and the policy")
 	} else {
 		errs.need("keys.attest", conf.Keys.Attest, "the attest.pub file that coffer keys create makes")
-		conf.Signer.check(&errs)
+		conf.checkSigner(&errs)
 	}
 	if err := errs.join(); err != nil {
 		return conf, fmt.Errorf("%s:\n%w", path, err)
@@ -338,7 +379,11 @@ func decode(path string) (Config, error) {
 
 // absolute makes the paths of files absolute, from the folder of the configuration.
 func (c *Config) absolute(dir string) {
-	for _, p := range []*string{&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.WebhookFormer, &c.Keys.Cursor, &c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy} {
+	for _, p := range []*string{
+		&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.WebhookFormer, &c.Keys.WebhookPublic, &c.Keys.Cursor,
+		&c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy, &c.Signer.TLS.Certificate, &c.Signer.TLS.Key, &c.Signer.TLS.CA,
+		&c.Signer.Serve.Socket, &c.Signer.Serve.Certificate, &c.Signer.Serve.Key, &c.Signer.Serve.CA,
+	} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
@@ -350,7 +395,7 @@ func (c *Config) absolute(dir string) {
 func (c *Config) resolve(dir string) error {
 	c.absolute(dir)
 	var errs faults
-	content := func(setting, file string, direct bool) string {
+	content := func(setting, file string, direct, needed bool) string {
 		if file == "" {
 			return ""
 		}
@@ -362,6 +407,8 @@ func (c *Config) resolve(dir string) error {
 		switch {
 		case direct:
 			errs.bad(setting, "is set together with %s; remove the one or the other", strings.TrimSuffix(setting, "_file"))
+		case errors.Is(err, fs.ErrNotExist) && !needed:
+			// One file for all hosts: a secret is only where its role is.
 		case errors.Is(err, fs.ErrNotExist):
 			errs.bad(setting, "%s does not exist; write the value into it (mode 0600)", file)
 		case err != nil:
@@ -374,19 +421,20 @@ func (c *Config) resolve(dir string) error {
 	for _, p := range []struct {
 		setting, file string
 		value         *string
+		needed        bool
 	}{
-		{"database.url_file", c.Database.URLFile, &c.Database.URL},
-		{"database.owner_url_file", c.Database.OwnerURLFile, &c.Database.OwnerURL},
+		{"database.url_file", c.Database.URLFile, &c.Database.URL, !c.SignerAlone()},
+		{"database.owner_url_file", c.Database.OwnerURLFile, &c.Database.OwnerURL, len(c.Roles) == 0},
 	} {
-		if text := content(p.setting, p.file, *p.value != ""); *p.value == "" {
+		if text := content(p.setting, p.file, *p.value != "", p.needed); *p.value == "" {
 			*p.value = text
 		}
 	}
 	for name, ch := range c.Chains {
-		if text := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0); text != "" {
+		if text := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.onChains()); text != "" {
 			ch.Endpoints = strings.Fields(text)
 		}
-		if text := content("chains."+string(name)+".archives_file", ch.ArchivesFile, len(ch.Archives) > 0); text != "" {
+		if text := content("chains."+string(name)+".archives_file", ch.ArchivesFile, len(ch.Archives) > 0, c.onChains()); text != "" {
 			ch.Archives = strings.Fields(text)
 		}
 		c.Chains[name] = ch
@@ -394,10 +442,24 @@ func (c *Config) resolve(dir string) error {
 	return errs.join()
 }
 
-// Check finds everything that is wrong, each with the setting's name and the fix.
+// Check finds everything that is wrong for the roles of this process, each with the
+// setting's name and the fix.
 func (c Config) Check() error {
 	var errs faults
 	bad, need := errs.bad, errs.need
+	for _, r := range c.Roles {
+		if !slices.Contains(allRoles, r) {
+			bad("roles", "%q is no role; they are %s", r, rolesText(allRoles))
+		}
+	}
+	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
+	c.checkSigner(&errs)
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
+		bad("log.level", "is %q; set it to debug, info, warn or error", c.Log.Level)
+	}
+	if c.SignerAlone() {
+		return errs.join()
+	}
 	if !slices.Contains([]chain.Network{chain.Mainnet, chain.Testnet, chain.Local}, c.Network) {
 		bad("network", "is %q; set it to MAINNET, TESTNET or LOCAL", c.Network)
 	}
@@ -407,30 +469,39 @@ func (c Config) Check() error {
 	if c.Database.MaxConns < 4 {
 		bad("database.max_conns", "is %d; the service needs at least 4", c.Database.MaxConns)
 	}
-	for setting, addr := range map[string]string{"api.listen": c.API.Listen, "ops.listen": c.Ops.Listen} {
+	address := func(setting, addr string) {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			bad(setting, "%q is not an address with a port, such as 127.0.0.1:8080", addr)
 		}
 	}
-	if u, err := url.Parse(c.API.URL); err != nil || u.Host == "" {
-		bad("api.url", "%q is not a URL; set it to what the outside calls", c.API.URL)
-	} else if u.Scheme != "https" && c.Network != chain.Local {
-		bad("api.url", "has to be https: an API key crosses it on every call")
+	address("ops.listen", c.Ops.Listen)
+	if c.has(RoleAPI) {
+		address("api.listen", c.API.Listen)
+		if u, err := url.Parse(c.API.URL); err != nil || u.Host == "" {
+			bad("api.url", "%q is not a URL; set it to what the outside calls", c.API.URL)
+		} else if u.Scheme != "https" && c.Network != chain.Local {
+			bad("api.url", "has to be https: an API key crosses it on every call")
+		}
+		if _, err := c.API.proxies(); err != nil {
+			bad("api.trusted_proxies", "%v; name the addresses or networks of the proxies before this service, such as 10.0.0.0/8", err)
+		}
+		c.API.Limits.check(&errs)
+		need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
 	}
-	if _, err := c.API.proxies(); err != nil {
-		bad("api.trusted_proxies", "%v; name the addresses or networks of the proxies before this service, such as 10.0.0.0/8", err)
+	if c.has(RoleAPI, RoleWorkers) {
+		need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
 	}
-	c.API.Limits.check(&errs)
-	need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
-	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
-	need("keys.webhook", c.Keys.Webhook, "the key file that coffer keys create makes")
-	need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
-	c.Signer.check(&errs)
+	switch {
+	case c.has(RoleWorkers):
+		need("keys.webhook", c.Keys.Webhook, "the key file that coffer keys create makes")
+	case c.has(RoleAPI) && c.Keys.WebhookPublic == "":
+		need("keys.webhook_public", c.Keys.Webhook, "the webhook.pub file that coffer keys create makes")
+	}
 	if len(c.Chains) == 0 {
 		bad("chains", "is empty; configure at least one, such as [chains.ETHEREUM]")
 	}
 	for name, ch := range c.Chains {
-		ch.check("chains."+string(name), name, &errs)
+		ch.check("chains."+string(name), name, c.onChains(), &errs)
 	}
 	c.checkNetworks(&errs)
 	c.checkMints(&errs)
@@ -445,27 +516,96 @@ func (c Config) Check() error {
 	if c.Webhooks.Development && c.Network != chain.Local {
 		bad("webhooks.development", "is for network LOCAL alone: it lets webhooks reach this machine")
 	}
-	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
-		bad("log.level", "is %q; set it to debug, info, warn or error", c.Log.Level)
-	}
 	return errs.join()
 }
 
-func (s Signer) check(errs *faults) {
-	files := []string{s.Seed, s.Wrap, s.Journal, s.Policy}
+// way is the setting that names a signer elsewhere.
+func (s Signer) way() string {
 	if s.Socket != "" {
-		if strings.Join(files, "") != "" {
-			errs.bad("signer.socket", "is set together with files of a signer in this process; there is one signer: remove the one or the other")
+		return "socket"
+	}
+	return "address"
+}
+
+// checkSigner looks at whether a process finds its signer, or is one.
+func (c Config) checkSigner(errs *faults) {
+	s := c.Signer
+	files := strings.Join([]string{s.Seed, s.Wrap, s.Journal, s.Policy}, "")
+	switch {
+	case len(c.Roles) == 0 && s.elsewhere() && files != "":
+		errs.bad("signer."+s.way(), "is set together with files of a signer in this process; there is one signer: remove the one or the other, or say which roles this process has")
+	case c.has(RoleSigner):
+		errs.need("signer.seed", s.Seed, "the seed file that coffer keys create makes, or set signer.socket")
+		errs.need("signer.wrap", s.Wrap, "the key file that encrypts the seed")
+		errs.need("signer.journal", s.Journal, "the signer's journal file, on a disk that no database backup rolls back")
+		errs.need("signer.policy", s.Policy, "the JSON file with the signer's limits")
+		s.Serve.check(errs)
+	case s.Socket != "" && s.Address != "":
+		errs.bad("signer.address", "is set together with signer.socket; there is one signer: remove the one or the other")
+	case s.Address != "":
+		s.checkAddress(errs)
+	case s.Socket == "":
+		errs.bad("signer.socket", "is missing; a process without the role signer has to name where the signer answers: its socket, or signer.address")
+	}
+}
+
+// checkAddress looks at how a signer on another host is reached and known.
+func (s Signer) checkAddress(errs *faults) {
+	if _, _, err := net.SplitHostPort(s.Address); err != nil {
+		errs.bad("signer.address", "%q is not a host with a port, such as signer.internal:8090", s.Address)
+	}
+	errs.need("signer.tls.certificate", s.TLS.Certificate, "the certificate that this process shows to the signer; nothing is said to it without TLS")
+	errs.need("signer.tls.key", s.TLS.Key, "the key of signer.tls.certificate")
+	switch {
+	case s.TLS.Pin != "" && s.TLS.CA != "":
+		errs.bad("signer.tls.pin", "is set together with signer.tls.ca; the signer is known by the one or the other")
+	case s.TLS.Pin != "":
+		if err := remote.CheckPin(s.TLS.Pin); err != nil {
+			errs.bad("signer.tls.pin", "%v", err)
+		}
+	case s.TLS.CA == "":
+		errs.bad("signer.tls.ca", "is missing; set it to the authority that signed the signer's certificate, or signer.tls.pin to its key")
+	}
+}
+
+// check looks at where a signer answers others, and whom.
+func (s SignerServe) check(errs *faults) {
+	if s.Listen == "" {
+		if s.Certificate != "" || s.Key != "" || s.CA != "" || len(s.Clients) > 0 {
+			errs.bad("signer.serve.listen", "is missing beside certificates and clients; set it to an address and a port")
 		}
 		return
 	}
-	errs.need("signer.seed", s.Seed, "the seed file that coffer keys create makes, or set signer.socket")
-	errs.need("signer.wrap", s.Wrap, "the key file that encrypts the seed")
-	errs.need("signer.journal", s.Journal, "the signer's journal file, on a disk that no database backup rolls back")
-	errs.need("signer.policy", s.Policy, "the JSON file with the signer's limits")
+	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
+		errs.bad("signer.serve.listen", "%q is not an address with a port, such as 10.0.7.2:8090", s.Listen)
+	}
+	errs.need("signer.serve.certificate", s.Certificate, "the certificate of this signer; it answers nobody without TLS")
+	errs.need("signer.serve.key", s.Key, "the key of signer.serve.certificate")
+	if len(s.Clients) == 0 {
+		errs.bad("signer.serve.clients", "is empty; name each process that may ask, with what it may")
+	}
+	seen := map[string]bool{}
+	for i, c := range s.Clients {
+		at := fmt.Sprintf("signer.serve.clients[%d]", i)
+		if c.Name == "" || seen[c.Name] {
+			errs.bad(at+".name", "is %q; every client has its own, the common name of its certificate", c.Name)
+		}
+		seen[c.Name] = true
+		if !remote.May(c.May).Valid() {
+			errs.bad(at+".may", "is %q; set it to READ, ISSUE or PAY", c.May)
+		}
+		if c.Pin == "" && s.CA == "" {
+			errs.bad(at+".pin", "is missing, and so is signer.serve.ca; a client is known by the one or the other")
+		}
+		if c.Pin != "" {
+			if err := remote.CheckPin(c.Pin); err != nil {
+				errs.bad(at+".pin", "%v", err)
+			}
+		}
+	}
 }
 
-func (ch Chain) check(at string, name chain.Name, errs *faults) {
+func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 	bad := errs.bad
 	if name.Family() != chain.EVM {
 		bad(at, "is not a chain that this version runs")
@@ -473,7 +613,7 @@ func (ch Chain) check(at string, name chain.Name, errs *faults) {
 	if ch.ChainID == 0 {
 		bad(at+".chain_id", "is missing; Ethereum's main network is 1")
 	}
-	if unread := len(ch.Endpoints) == 0 && ch.EndpointsFile != ""; !unread {
+	if unread := len(ch.Endpoints) == 0 && (ch.EndpointsFile != "" || !asked); !unread {
 		if len(ch.Endpoints) == 0 {
 			bad(at+".endpoints", "is empty; name at least one JSON-RPC URL")
 		}

@@ -27,7 +27,7 @@ func TestAFeeCapThatTheSignerWouldNotSignForIsRefusedAtTheStart(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "chains.ETHEREUM.fee_cap") {
 		t.Errorf("above the limit: got %v, want an error that names the setting", err)
 	}
-	if err := ServeSigner(t.Context(), conf("200000000001"), "", nil); err == nil || !strings.Contains(err.Error(), "fee_cap") {
+	if err := ServeSigner(t.Context(), conf("200000000001"), nil); err == nil || !strings.Contains(err.Error(), "fee_cap") {
 		t.Errorf("a signer's own process: got %v, want the same", err)
 	}
 }

@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/delivery"
@@ -49,7 +52,10 @@ func CreateKeys(k Keys, s Signer) error {
 			return fmt.Errorf("create %s: %w", path, err)
 		}
 	}
-	if s.Socket != "" {
+	if err := createWebhookPublic(k.Webhook, filepath.Join(filepath.Dir(k.Webhook), webhookPublic)); err != nil {
+		return err
+	}
+	if s.elsewhere() {
 		return nil
 	}
 	files := keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest}
@@ -85,6 +91,46 @@ func CreateJournal(k Keys, s Signer) error {
 	return local.Create(local.Config{Journal: s.Journal}, seed)
 }
 
+// webhookPublic is the file with the public half of the key of webhooks.
+const webhookPublic = "webhook.pub"
+
+// createWebhookPublic writes the public half of the key of webhooks beside it, for
+// processes that show it and sign nothing. Of a key that was replaced the former's line
+// stays behind it, for as long as receivers need it.
+func createWebhookPublic(private, public string) error {
+	key, err := delivery.OpenKey(private)
+	if err != nil {
+		return err
+	}
+	lines := []string{key.Public()}
+	switch known, err := readWebhookPublic(public); {
+	case err == nil && known[0] == key.Public():
+		return nil
+	case err == nil:
+		lines = append(lines, known[0])
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	fresh := public + ".new"
+	if err := os.WriteFile(fresh, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		return fmt.Errorf("create %s: %w", public, err)
+	}
+	return os.Rename(fresh, public)
+}
+
+// readWebhookPublic reads what createWebhookPublic wrote: keys, newest first.
+func readWebhookPublic(path string) ([]string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("keys.webhook_public: %w; coffer keys create makes it", err)
+	}
+	keys := strings.Fields(string(text))
+	if len(keys) == 0 || slices.ContainsFunc(keys, func(k string) bool { return !strings.HasPrefix(k, "whpk_") }) {
+		return nil, fmt.Errorf("keys.webhook_public: %s does not hold public keys of webhooks (whpk_…), one a line", path)
+	}
+	return keys, nil
+}
+
 func createCursorKey(path string) error {
 	b := make([]byte, cursorKeyBytes)
 	if _, err := rand.Read(b); err != nil {
@@ -105,15 +151,20 @@ func readCursorKey(path string) ([]byte, error) {
 	return b, nil
 }
 
-// OpenSigner opens the signer that a configuration names: the one at a socket,
-// or one in this process, which locks the journal. close ends it.
-func OpenSigner(k Keys, s Signer) (sign signer.Signer, attest ed25519.PublicKey, closer func() error, err error) {
+// OpenSigner opens the signer that a configuration names: the one at a socket or an
+// address, or one in this process, which locks the journal. close ends it.
+func OpenSigner(conf Config) (sign signer.Signer, attest ed25519.PublicKey, closer func() error, err error) {
+	k, s := conf.Keys, conf.Signer
 	attest, err = keys.ReadAttest(k.Attest)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("keys.attest: %w", err)
 	}
-	if s.Socket != "" {
-		return remote.Dial(s.Socket), attest, func() error { return nil }, nil
+	if !conf.has(RoleSigner) {
+		client, err := s.dial()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return client, attest, func() error { client.Close(); return nil }, nil
 	}
 	seed, own, err := openSeed(k, s)
 	if err != nil {
@@ -129,11 +180,25 @@ func OpenSigner(k Keys, s Signer) (sign signer.Signer, attest ed25519.PublicKey,
 	return opened, attest, opened.Close, nil
 }
 
+// dial is the signer of another process.
+func (s Signer) dial() (*remote.Client, error) {
+	if s.Socket != "" {
+		return remote.Dial(s.Socket), nil
+	}
+	client, err := remote.DialTLS(s.Address, remote.ClientConfig{
+		Files: remote.Files{Certificate: s.TLS.Certificate, Key: s.TLS.Key, CA: s.TLS.CA}, Name: s.TLS.Name, Pin: s.TLS.Pin,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("signer.tls: %w", err)
+	}
+	return client, nil
+}
+
 // feesFit refuses fee caps that the signer of this configuration would not sign
 // for. The signer sees a fee only when its slot is taken, and a slot that is
 // never signed for holds up every payment of the wallet behind it.
 func (c Config) feesFit() error {
-	if c.Signer.Socket != "" {
+	if !c.has(RoleSigner) {
 		return nil // the signer's own process asks, see ServeSigner
 	}
 	text, err := os.ReadFile(c.Signer.Policy)
@@ -179,13 +244,17 @@ func openSeed(k Keys, s Signer) (keys.Seed, local.Config, error) {
 	return seed, local.Config{Journal: s.Journal, Policy: policy}, nil
 }
 
-// ServeSigner answers for the signer that a configuration names at a unix socket
-// until ctx ends. up is told where the journal stands when it is about to.
-func ServeSigner(ctx context.Context, conf Config, socket string, up func(signer.Head)) error {
+// ServeSigner answers for the signer that a configuration names, at the socket and the
+// address under signer.serve, until ctx ends. up is told where the journal stands when
+// it is about to.
+func ServeSigner(ctx context.Context, conf Config, up func(signer.Head)) error {
 	if err := conf.feesFit(); err != nil {
 		return err
 	}
-	sign, _, closeSigner, err := OpenSigner(conf.Keys, conf.Signer)
+	if conf.Signer.Serve.Socket == "" && conf.Signer.Serve.Listen == "" {
+		return errors.New("signer.serve: is missing: this signer would answer nobody; set its socket or listen, or give --socket")
+	}
+	sign, _, closeSigner, err := OpenSigner(conf)
 	if err != nil {
 		return err
 	}
@@ -193,6 +262,34 @@ func ServeSigner(ctx context.Context, conf Config, socket string, up func(signer
 	if err != nil {
 		return errors.Join(err, closeSigner())
 	}
+	answers, err := conf.Signer.Serve.answers(ctx, sign)
+	if err != nil {
+		return errors.Join(err, closeSigner())
+	}
 	up(head)
-	return errors.Join(remote.Serve(ctx, socket, sign), closeSigner())
+	g, ctx := errgroup.WithContext(ctx)
+	for _, answer := range answers {
+		g.Go(func() error { return answer(ctx) })
+	}
+	return errors.Join(g.Wait(), closeSigner())
+}
+
+// answers are what serves other processes, each until its context ends. The listener
+// on the network is open when it returns.
+func (s SignerServe) answers(ctx context.Context, sign signer.Signer) (all []func(context.Context) error, err error) {
+	if s.Listen != "" {
+		conf := remote.ServerConfig{Files: remote.Files{Certificate: s.Certificate, Key: s.Key, CA: s.CA}}
+		for _, c := range s.Clients {
+			conf.Peers = append(conf.Peers, remote.Peer{Name: c.Name, Pin: c.Pin, May: remote.May(c.May)})
+		}
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("signer.serve.listen: %w", err)
+		}
+		all = append(all, func(ctx context.Context) error { return remote.ServeTLS(ctx, l, conf, sign) })
+	}
+	if s.Socket != "" {
+		all = append(all, func(ctx context.Context) error { return remote.Serve(ctx, s.Socket, sign) })
+	}
+	return all, nil
 }

@@ -59,7 +59,7 @@ func TestKeysAreCreatedOnceAndNeverReplaced(t *testing.T) {
 			t.Errorf("%s after the second call: got the same bytes %v, want only the missing one made anew", name, same)
 		}
 	}
-	sign, _, closer, err := OpenSigner(k, withPolicy(t, s))
+	sign, _, closer, err := OpenSigner(Config{Keys: k, Signer: withPolicy(t, s)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestASeedAndItsJournalBelongTogether(t *testing.T) {
 		if len(after) != len(before) {
 			t.Errorf("%s: got %d files, want %d", name, len(after), len(before))
 		}
-		if _, _, _, err := OpenSigner(k, withPolicy(t, s)); err == nil {
+		if _, _, _, err := OpenSigner(Config{Keys: k, Signer: withPolicy(t, s)}); err == nil {
 			t.Errorf("%s: the signer opened", name)
 		}
 	}

@@ -64,8 +64,8 @@ type Rescue struct {
 // block. It refuses while the signer's journal is there: then less was lost than this
 // is for. It keeps a journal of its own, beside that name. Close ends it.
 func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Rescue, err error) {
-	if conf.Signer.Socket != "" {
-		return nil, errors.New("signer.socket: this configuration points to another signer; give one with the seed and the policy")
+	if !conf.has(RoleSigner) {
+		return nil, errors.New("signer." + conf.Signer.way() + ": this configuration points to another signer; give one with the seed and the policy")
 	}
 	if _, err := os.Stat(conf.Signer.Journal); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the journal %s is there (%v): it knows what was paid, so restore the database and import it; this is for when both are lost", conf.Signer.Journal, err)

@@ -26,7 +26,7 @@ import (
 // journal: see mirror.Restore. Nothing else of the installation may run. A rehearsal
 // writes nothing. The service can be started when it returns without an error.
 func ImportJournal(ctx context.Context, conf Config, log *slog.Logger, by audit.Actor, rehearse bool) (done mirror.Restored, err error) {
-	sign, attest, closeSigner, err := OpenSigner(conf.Keys, conf.Signer)
+	sign, attest, closeSigner, err := OpenSigner(conf)
 	if err != nil {
 		return done, err
 	}

@@ -121,6 +121,7 @@ var places = []place{
 	{"internal/chain/sim", adapters, mayRand},
 	{"internal/signer/local", adapters, mayKeys},
 	{"internal/signer/remote", adapters, 0},
+	{"internal/signer/remote/remotetest", surfaces, testOnly | mayKeys},
 
 	{"internal/api", surfaces, 0},
 	{"internal/ops", surfaces, mayFloat},
@@ -139,6 +140,7 @@ var places = []place{
 	{"internal/trial/bench", watch, testOnly | mayHTTP | mayFloat | mayRand},
 	{"internal/trial/mutants", watch, testOnly},
 	{"internal/trial/oracle", watch, mayHTTP},
+	{"internal/trial/roles", watch, testOnly | mayHTTP},
 	{"internal/trial/crashes", watch, testOnly | mayHTTP | mayKeys | mayFloat},
 	{"internal/trial/crashes/run", watch, testOnly},
 	{"internal/trial/drill", watch, testOnly | mayHTTP | mayFloat},

@@ -24,12 +24,32 @@ import (
 
 type serve struct {
 	ConfigFile string `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file."`
+	roleList
+}
+
+// roleList is which parts of the service a process runs.
+type roleList struct {
+	Roles string `placeholder:"LIST" help:"Parts that this process runs, such as api,workers: api, workers, scan, dispatch, signer. Without it those of the configuration, which are all when it names none."`
+}
+
+func (l roleList) read(file string) (app.Config, error) {
+	if l.Roles == "" {
+		return app.ReadConfig(file)
+	}
+	roles, err := app.ParseRoles(l.Roles)
+	if err != nil {
+		return app.Config{}, fmt.Errorf("--roles: %w", err)
+	}
+	return app.ReadConfig(file, roles...)
 }
 
 func (s serve) Run(ctx context.Context, std streams) error {
-	conf, err := app.ReadConfig(s.ConfigFile)
+	conf, err := s.read(s.ConfigFile)
 	if err != nil {
 		return err
+	}
+	if conf.SignerAlone() {
+		return serveSigner(ctx, conf, std)
 	}
 	a, err := app.New(ctx, conf, logger(conf.Log, std.err))
 	if err != nil {
@@ -66,7 +86,7 @@ func (m migrate) Run(ctx context.Context, std streams) error {
 }
 
 type signerCmd struct {
-	Serve  signerServe  `cmd:"" default:"withargs" help:"Answer at a unix socket (the default)."`
+	Serve  signerServe  `cmd:"" default:"withargs" help:"Answer at a unix socket, or other hosts by mutual TLS (the default)."`
 	Init   signerInit   `cmd:"" help:"Begin an empty journal for a seed that has never signed."`
 	Adopt  signerAdopt  `cmd:"" help:"Rebuild a journal that is lost for good, from the database's copy and the chains."`
 	Import signerImport `cmd:"" help:"After a restore: bring the database up to the signer's journal."`
@@ -74,7 +94,7 @@ type signerCmd struct {
 
 type signerServe struct {
 	ConfigFile string `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files."`
-	Socket     string `type:"path" required:"" help:"Unix socket to answer at."`
+	Socket     string `type:"path" help:"Unix socket to answer at, instead of the one under signer.serve."`
 }
 
 func (s signerServe) Run(ctx context.Context, std streams) error {
@@ -82,8 +102,16 @@ func (s signerServe) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	return app.ServeSigner(ctx, conf, s.Socket, func(head signer.Head) {
-		fmt.Fprintf(std.err, "signer: journal %s at entry %d, answering at %s\n", head.JournalID, head.Seq, s.Socket)
+	if s.Socket != "" {
+		conf.Signer.Serve.Socket = s.Socket
+	}
+	return serveSigner(ctx, conf, std)
+}
+
+func serveSigner(ctx context.Context, conf app.Config, std streams) error {
+	at := strings.Fields(conf.Signer.Serve.Socket + " " + conf.Signer.Serve.Listen)
+	return app.ServeSigner(ctx, conf, func(head signer.Head) {
+		fmt.Fprintf(std.err, "signer: journal %s at entry %d, answering at %s\n", head.JournalID, head.Seq, strings.Join(at, " and "))
 	})
 }
 
@@ -487,10 +515,11 @@ func (c configSample) Run(std streams) error {
 
 type configCheck struct {
 	File string `arg:"" type:"existingfile" help:"Configuration file."`
+	roleList
 }
 
 func (c configCheck) Run(std streams) error {
-	if _, err := app.ReadConfig(c.File); err != nil {
+	if _, err := c.read(c.File); err != nil {
 		return err
 	}
 	fmt.Fprintln(std.out, "The configuration is sound.")

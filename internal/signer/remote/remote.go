@@ -1,12 +1,14 @@
-// Package remote is the signer's port across a unix socket: one process holds the
-// keys and serves, all others dial.
+// Package remote is the signer's port across a unix socket or, from another host,
+// across mutual TLS: one process holds the keys and serves, all others dial.
 //
 // The wire is HTTP with a JSON body, one path a method. Who may open the socket may
 // ask for everything that the policy allows: the socket's file mode is the whole of
-// the authentication, so it is 0600 from the moment that it has its name.
+// the authentication, so it is 0600 from the moment that it has its name. On the
+// network both sides show a certificate, and each client has no more of the port than
+// it needs.
 //
 // What never happens here: a refusal that is made up on the way, an error that is
-// taken for a refusal, a body without a bound. What a crash leaves: nothing. A caller
+// taken for a refusal, a body without a bound, a word on the network outside of TLS. What a crash leaves: nothing. A caller
 // whose answer was lost does not know and asks again.
 package remote
 
@@ -76,24 +78,29 @@ func Serve(ctx context.Context, socketPath string, s signer.Signer) error {
 		return err
 	}
 	defer os.Remove(socketPath)
+	return run(ctx, listener, socketPath, handler(s))
+}
+
+// run answers on a listener until ctx ends and finishes what is under way.
+func run(ctx context.Context, l net.Listener, where string, h http.Handler) error {
 	server := &http.Server{
-		Handler:           handler(s),
+		Handler:           h,
 		ReadHeaderTimeout: callMax, ReadTimeout: callMax, WriteTimeout: callMax, IdleTimeout: idleMax,
 		MaxHeaderBytes: headerBytesMax,
 		ErrorLog:       slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- server.Serve(l) }()
 	select {
 	case err := <-served:
-		return fmt.Errorf("serve the signer on %s: %w", socketPath, err)
+		return fmt.Errorf("serve the signer on %s: %w", where, err)
 	case <-ctx.Done():
 	}
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeMax)
 	defer cancel()
 	if err := server.Shutdown(patient); err != nil {
 		err = errors.Join(err, server.Close())
-		return fmt.Errorf("stop serving the signer on %s: %w", socketPath, err)
+		return fmt.Errorf("stop serving the signer on %s: %w", where, err)
 	}
 	<-served
 	return nil
@@ -195,12 +202,14 @@ var _ signer.Signer = (*Client)(nil)
 // again after the other side was started anew.
 func Dial(socketPath string) *Client {
 	d := net.Dialer{Timeout: dialMax}
-	return &Client{path: socketPath, http: &http.Client{
+	return dial(socketPath, func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "unix", socketPath) })
+}
+
+func dial(where string, connect func(context.Context) (net.Conn, error)) *Client {
+	return &Client{path: where, http: &http.Client{
 		Timeout: callMax,
 		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return d.DialContext(ctx, "unix", socketPath)
-			},
+			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return connect(ctx) },
 			MaxConnsPerHost:     connsMax,
 			MaxIdleConnsPerHost: connsMax,
 			IdleConnTimeout:     idleMax / 2,

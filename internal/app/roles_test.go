@@ -1,0 +1,147 @@
+package app
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+// bare is a sound configuration without anything that only some roles need.
+func bare(roles ...Role) Config {
+	c := sound()
+	c.Roles = roles
+	c.Keys, c.Signer = Keys{Attest: "/keys/attest.pub"}, Signer{}
+	c.Database.URL, c.API, c.Ops = "", API{}, Ops{}
+	with(&c, func(ch *Chain) { ch.Endpoints, ch.Agree = nil, 0 })
+	return c
+}
+
+// settings are the names that an error tells of, sorted.
+func settings(err error) []string {
+	if err == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for line := range strings.Lines(err.Error()) {
+		name, _, _ := strings.Cut(line, ": ")
+		names[name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func TestEachRoleIsToldWhatItLacksAndNoMore(t *testing.T) {
+	t.Parallel()
+	endpoints := []string{"chains.ETHEREUM.agree", "chains.ETHEREUM.endpoints"}
+	every := []string{"database.url", "ops.listen", "signer.socket"}
+	seed := []string{"signer.journal", "signer.policy", "signer.seed", "signer.wrap"}
+	for _, c := range []struct {
+		roles []Role
+		want  [][]string
+	}{
+		{[]Role{RoleAPI}, [][]string{every, {"api.listen", "api.url", "keys.cursor", "keys.seal", "keys.webhook_public"}}},
+		{[]Role{RoleWorkers}, [][]string{every, endpoints, {"keys.seal", "keys.webhook"}}},
+		{[]Role{RoleScan}, [][]string{every, endpoints}},
+		{[]Role{RoleDispatch}, [][]string{every, endpoints}},
+		{[]Role{RoleSigner}, [][]string{seed}},
+		{[]Role{RoleScan, RoleSigner}, [][]string{{"database.url", "ops.listen"}, endpoints, seed}},
+		{[]Role{RoleAPI, RoleDispatch}, [][]string{every, endpoints, {"api.listen", "api.url", "keys.cursor", "keys.seal", "keys.webhook_public"}}},
+		{nil, [][]string{{"api.listen", "api.url", "database.url", "keys.cursor", "keys.seal", "keys.webhook", "ops.listen"}, endpoints, seed}},
+	} {
+		want := slices.Sorted(slices.Values(slices.Concat(c.want...)))
+		if got := settings(bare(c.roles...).Check()); !slices.Equal(got, want) {
+			t.Errorf("%v: got %v, want %v", c.roles, got, want)
+		}
+	}
+	if _, err := ParseRoles("api,wrokers"); err == nil || !strings.Contains(err.Error(), "workers, scan") {
+		t.Errorf("got %v, want the roles that there are", err)
+	}
+	if got, err := ParseRoles("api, scan,api"); err != nil || !slices.Equal(got, []Role{RoleAPI, RoleScan}) {
+		t.Errorf("got %v %v, want each once", got, err)
+	}
+	c := sound()
+	c.Roles = []Role{"cook"}
+	if got := settings(c.Check()); !slices.Contains(got, "roles") {
+		t.Errorf("got %v, want the role told", got)
+	}
+}
+
+func TestASignerElsewhereIsNamedWholly(t *testing.T) {
+	t.Parallel()
+	pin := "sha256/" + strings.Repeat("A", 43) + "="
+	for name, c := range map[string]struct {
+		role   Role
+		signer Signer
+		want   []string
+	}{
+		"a socket":                 {RoleDispatch, Signer{Socket: "/run/s"}, nil},
+		"both":                     {RoleDispatch, Signer{Socket: "/run/s", Address: "signer:1"}, []string{"signer.address"}},
+		"an address":               {RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", CA: "ca"}}, nil},
+		"an address with a pin":    {RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", Pin: pin}}, nil},
+		"an address without TLS":   {RoleDispatch, Signer{Address: "signer"}, []string{"signer.address", "signer.tls.ca", "signer.tls.certificate", "signer.tls.key"}},
+		"a pin and an authority":   {RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", CA: "ca", Pin: pin}}, []string{"signer.tls.pin"}},
+		"a pin that is none":       {RoleDispatch, Signer{Address: "signer:1", TLS: SignerTLS{Certificate: "c", Key: "k", Pin: "sha256/x"}}, []string{"signer.tls.pin"}},
+		"a listener without TLS":   {RoleSigner, Signer{Serve: SignerServe{Listen: ":1"}}, []string{"signer.serve.certificate", "signer.serve.clients", "signer.serve.key"}},
+		"clients and no listener":  {RoleSigner, Signer{Serve: SignerServe{Clients: []SignerClient{{Name: "a", May: "PAY"}}}}, []string{"signer.serve.listen"}},
+		"a client nobody knows":    {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", Clients: []SignerClient{{Name: "a", May: "PAY"}}}}, []string{"signer.serve.clients[0].pin"}},
+		"a client that may what":   {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", CA: "ca", Clients: []SignerClient{{Name: "a", May: "ALL"}}}}, []string{"signer.serve.clients[0].may"}},
+		"two clients of one name":  {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", CA: "ca", Clients: []SignerClient{{Name: "a", May: "PAY"}, {Name: "a", May: "READ"}}}}, []string{"signer.serve.clients[1].name"}},
+		"a socket of its own":      {RoleSigner, Signer{Serve: SignerServe{Socket: "/run/s"}}, nil},
+		"one file for two roles":   {RoleSigner, Signer{Socket: "/run/s", Serve: SignerServe{Socket: "/run/s"}}, nil},
+		"a listener with a client": {RoleSigner, Signer{Serve: SignerServe{Listen: ":1", Certificate: "c", Key: "k", Clients: []SignerClient{{Name: "a", Pin: pin, May: "PAY"}}}}, nil},
+	} {
+		conf := sound()
+		files := conf.Signer
+		conf.Roles, conf.Signer = []Role{c.role}, c.signer
+		if c.role == RoleSigner {
+			conf.Signer.Seed, conf.Signer.Wrap, conf.Signer.Journal, conf.Signer.Policy = files.Seed, files.Wrap, files.Journal, files.Policy
+		}
+		if got := settings(conf.Check()); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// One file may serve every host: a secret that a role does not use may be missing there.
+func TestARoleDoesNotLookForFilesOfOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := settle(t, dir)
+	if err := os.Mkdir(filepath.Join(dir, "db"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "db", "url"), "postgres://coffer:pw@db/coffer\n")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, strings.Replace(string(text), "[signer]\n", "[signer]\nsocket = '/run/coffer/signer.sock'\n", 1))
+	if _, err := ReadConfig(path, RoleAPI); err != nil {
+		t.Errorf("api: got %v, want no endpoint missed", err)
+	}
+	if _, err := ReadConfig(path, RoleScan); told(errors.Join(err), "chains.ETHEREUM.endpoints_file") == "" {
+		t.Errorf("scan: got %v, want the endpoints missed", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "db", "url")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadConfig(path, RoleSigner); err != nil {
+		t.Errorf("signer: got %v, want no database missed", err)
+	}
+}
+
+func TestAProcessWithoutEndpointsAsksNobody(t *testing.T) {
+	t.Parallel()
+	c := words(chain.Ethereum, chain.Mainnet, nil, "1")
+	if _, err := c.Reader.Heads(t.Context()); err == nil || !strings.Contains(err.Error(), "no endpoint of ETHEREUM") {
+		t.Errorf("got %v, want it said", err)
+	}
+	if answer, said := c.Sender.Send(t.Context(), nil); answer != chain.Unknown || said == "" {
+		t.Errorf("got %v %q, want that nothing is known", answer, said)
+	}
+}
