@@ -28,7 +28,11 @@ var files embed.FS
 // Up brings the database behind pool to Latest. The pool's role must own the database
 // and may create roles. A session lock makes a second caller wait for the first; the
 // pool therefore needs at least three connections.
-func Up(ctx context.Context, pool *pgxpool.Pool) error {
+func Up(ctx context.Context, pool *pgxpool.Pool) error { return UpTo(ctx, pool, Latest()) }
+
+// UpTo is Up as far as a version: what an older program would have left. The service
+// always goes to the end; this is for looking at the way there.
+func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 	// One try a second for ten minutes: a large step of another process may be running.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 600))
 	if err != nil {
@@ -40,7 +44,7 @@ func Up(ctx context.Context, pool *pgxpool.Pool) error {
 	if err != nil {
 		return err
 	}
-	if _, err := provider.Up(ctx); err != nil {
+	if _, err := provider.UpTo(ctx, version); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil

@@ -58,9 +58,12 @@ type Config struct {
 	CursorKey []byte
 	// BaseURL is where callers reach this interface, /v1 included, for the document.
 	BaseURL string
-	Limits  Limits       // the zero value sets none; see UsualLimits
-	Proxies Proxies      // none: who connects is who calls
-	Log     *slog.Logger // nil: the default
+	Limits  Limits  // the zero value sets none; see UsualLimits
+	Proxies Proxies // none: who connects is who calls
+	// Observe hears of every request: when it begins, which gives the context that it
+	// runs with, and when it was answered, with the pattern of its route, "" for none.
+	Observe func(ctx context.Context) (context.Context, func(method, route string, status int)) // nil: nobody does
+	Log     *slog.Logger                                                                        // nil: the default
 }
 
 type api struct {
@@ -156,6 +159,12 @@ func (a *api) shell(next http.Handler) http.Handler {
 		// a slash. Routes unescape their own parameters.
 		r.URL.RawPath = r.URL.EscapedPath()
 
+		if a.conf.Observe != nil {
+			observed, answered := a.conf.Observe(r.Context())
+			seen := &seen{ResponseWriter: w, status: http.StatusOK}
+			w, r = seen, r.WithContext(observed)
+			defer func() { answered(r.Method, seen.route, seen.status) }()
+		}
 		h := w.Header()
 		h.Set("X-Request-Id", name)
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -172,6 +181,22 @@ func (a *api) shell(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// seen is an answer that somebody observes.
+type seen struct {
+	http.ResponseWriter
+	route  string
+	status int
+}
+
+// WriteHeader remembers the status.
+func (s *seen) WriteHeader(status int) {
+	s.status = status
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // call is a request that passed everything that is the same for all routes.
 type call struct {
@@ -211,6 +236,10 @@ func (c *call) param(name string) string {
 // the query, then the body's type, size and syntax.
 func (a *api) serve(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own := w // of the server, which closes a connection after a body that is too large
+		if s, observed := w.(*seen); observed {
+			s.route, own = base+rt.path, s.ResponseWriter
+		}
 		c := &call{Request: r, route: rt, warn: w.Header(), table: rt.csv && wantsCSV(r)}
 		got, err := func() (got answer, err error) {
 			if !rt.open {
@@ -232,7 +261,7 @@ func (a *api) serve(rt route) http.Handler {
 				return got, err
 			}
 			if rt.body != nil {
-				if c.body, err = readBody(w, r, rt.optional); err != nil {
+				if c.body, err = readBody(own, r, rt.optional); err != nil {
 					return got, err
 				}
 			}

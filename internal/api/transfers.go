@@ -7,6 +7,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -59,6 +60,7 @@ func (a *api) createTransfer(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	trace.Note(c.Context(), out.Transfer.TransferID)
 	if out.Replayed {
 		c.warn.Set("Idempotent-Replayed", "true")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -162,6 +163,7 @@ func (a *api) createWithdrawal(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	trace.Note(c.Context(), w.WithdrawalID)
 	if known {
 		c.warn.Set("Idempotent-Replayed", "true")
 	}

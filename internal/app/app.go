@@ -41,6 +41,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/trace/otlp"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -71,6 +72,7 @@ type App struct {
 	walkers  map[chain.Name]*scan.Walker
 	withdraw *withdrawal.Service
 
+	metrics           *ops.Metrics
 	listener, private net.Listener
 	public, ops       http.Handler
 	loops             []loop
@@ -107,6 +109,9 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 		}
 	}()
 	if err := a.open(ctx, sign, attest); err != nil {
+		return a, err
+	}
+	if err := a.openTrace(ctx); err != nil {
 		return a, err
 	}
 	// Before anything may go out or be issued, the database has to know all
@@ -186,6 +191,12 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 	if err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
+	var roles []string
+	for _, r := range a.conf.Running() {
+		roles = append(roles, string(r))
+	}
+	a.metrics = ops.NewMetrics(a.db, roles, a.log)
+	sign = a.metrics.Watched(sign)
 	a.signer, a.book = sign, wallet.New(a.db, sign, attest)
 	if err := a.openChains(ctx); err != nil {
 		return err
@@ -193,6 +204,19 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 	a.withdraw = &withdrawal.Service{
 		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
 	}
+	return nil
+}
+
+// openTrace has spans sent when the configuration says where.
+func (a *App) openTrace(ctx context.Context) error {
+	if a.conf.Trace.Endpoint == "" {
+		return nil
+	}
+	closing, err := otlp.Open(ctx, a.conf.Trace.Endpoint, a.conf.Trace.share(), rolesText(a.conf.Running()), a.log)
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, closing)
 	return nil
 }
 
@@ -219,6 +243,7 @@ func (a *App) openChains(ctx context.Context) error {
 func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk) {
 	paces := a.conf.Paces
 	walk := scan.Config{Chain: name, Reader: ch.Reader, Poll: time.Duration(paces.Scan), Concerned: concerned(deposits)}
+	walk.Trouble = func(walk string, err error) { a.metrics.Scan(name, walk, err) }
 	if start := a.conf.Chains[name].StartHeight; start > 0 {
 		before := start - 1
 		walk.Start = &before
@@ -273,7 +298,7 @@ func (a *App) wireEdges(ctx context.Context) (err error) {
 			a.loops = append(a.loops, loop{"signer", answer})
 		}
 	}
-	a.ops = ops.New(map[string]ops.Check{"service": a.Ready, "database": a.db.Ping, "signer": a.signerAnswers})
+	a.ops = ops.New(map[string]ops.Check{"service": a.Ready, "database": a.db.Ping, "signer": a.signerAnswers}, a.metrics)
 	if a.private, err = net.Listen("tcp", a.conf.Ops.Listen); err != nil {
 		return fmt.Errorf("ops.listen: %w", err)
 	}
@@ -357,7 +382,7 @@ func (a *App) wireAPI() error {
 		Limits: a.conf.API.Limits.rates(a.conf.Network), Proxies: proxies,
 		DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: keys,
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: posts},
-		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log,
+		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.Observe,
 	})
 	if a.listener, err = net.Listen("tcp", a.conf.API.Listen); err != nil {
 		return fmt.Errorf("api.listen: %w", err)

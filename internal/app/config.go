@@ -43,6 +43,7 @@ type Config struct {
 	Webhooks Webhooks             `toml:"webhooks"`
 	Paces    Paces                `toml:"paces"`
 	Log      Log                  `toml:"log"`
+	Trace    Trace                `toml:"trace,omitempty"`
 }
 
 // Database says where PostgreSQL is. The URLs hold passwords, so each can stand
@@ -265,6 +266,15 @@ type Log struct {
 	JSON  bool   `toml:"json"`
 }
 
+// Trace says where spans go. Without an endpoint none are made.
+type Trace struct {
+	Endpoint string `toml:"endpoint,omitempty" comment:"OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces"`
+	Percent  int    `toml:"percent,omitempty" comment:"of the traces that are kept; 100"`
+}
+
+// share is the part of the traces that is kept.
+func (t Trace) share() float64 { return float64(cmp.Or(t.Percent, 100)) / 100 }
+
 // Duration is a time.Duration that is written as "1m30s".
 type Duration time.Duration
 
@@ -456,6 +466,12 @@ func (c Config) Check() error {
 	c.checkSigner(&errs)
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		bad("log.level", "is %q; set it to debug, info, warn or error", c.Log.Level)
+	}
+	if u, err := url.Parse(c.Trace.Endpoint); c.Trace.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		bad("trace.endpoint", "%q is not a URL such as http://127.0.0.1:4318/v1/traces", c.Trace.Endpoint)
+	}
+	if c.Trace.Percent < 0 || c.Trace.Percent > 100 {
+		bad("trace.percent", "is %d; it is between 1 and 100", c.Trace.Percent)
 	}
 	if c.SignerAlone() {
 		return errs.join()

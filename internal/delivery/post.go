@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -23,7 +24,12 @@ func (d *Dispatcher) post(ctx context.Context, c claimed) (o outcome) {
 	now := d.DB.Clock()().UTC().Truncate(time.Microsecond)
 	o = outcome{claimed: c, at: now}
 	started := time.Now()
-	defer func() { o.took = time.Since(started) }()
+	ctx, span := trace.About(ctx, "webhook post", c.eventID)
+	defer func() {
+		o.took = time.Since(started)
+		span.Say("status", strconv.Itoa(o.status))
+		span.End(nil)
+	}()
 	if c.until.Sub(now) < leaseLengthLeft {
 		// This process stood still since it claimed: somebody else may be at it already.
 		o.abandoned = true

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -72,6 +73,8 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, looked 
 }
 
 func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slotted bool, err error) {
+	ctx, span := trace.About(ctx, "dispatch admit", o.ID)
+	defer func() { span.End(err) }()
 	var (
 		reason string
 		native int

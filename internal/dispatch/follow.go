@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -288,6 +289,8 @@ func (d *Desk) push(ctx context.Context, from wallet.Wallet, s slot, head bool) 
 // send gives stored bytes to the providers. Only "taken" and "have it" change
 // the order; every other answer leaves it as it is, to be sent again.
 func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err error) {
+	ctx, span := trace.About(ctx, "dispatch send", s.ID)
+	defer func() { span.End(err) }()
 	var reason string
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		if err := freeze.Hold(ctx, tx); err != nil {
@@ -558,7 +561,9 @@ func (d *Desk) absence(ctx context.Context, s slot, since *time.Time) error {
 
 // end settles an order in one transaction: its status, what the wallets hold,
 // what its feature posts, the fee.
-func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Outcome, proof int64) error {
+func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Outcome, proof int64) (err error) {
+	ctx, span := trace.About(ctx, "dispatch end", s.ID)
+	defer func() { span.End(err) }()
 	act := s.attempt(out.Tx).Act
 	e := End{Paid: act == signer.Pay && out.Succeeded, Cancelled: act == signer.Cancel, Hash: out.Tx, Fee: out.Fee, ProofID: proof, Block: out.Block}
 	e.Refused = e.Cancelled && s.attempt(out.Tx).MadeFor == forRefusal
@@ -567,7 +572,7 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 	if e.Paid {
 		to = Paid
 	}
-	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// Held before the order: a break that is decided meanwhile waits, and the
 		// proof is alive at the commit.
 		if broken, err := finality.Hold(ctx, tx, s.Chain); err != nil {

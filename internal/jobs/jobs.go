@@ -23,6 +23,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/trace"
 )
 
 const (
@@ -57,7 +58,10 @@ func New(db *pg.DB, log *slog.Logger) *Runner {
 // handled already.
 func Handle[A Args](r *Runner, work func(context.Context, A) error) {
 	river.AddWorker(r.workers, river.WorkFunc(func(ctx context.Context, job *river.Job[A]) error {
-		return work(ctx, job.Args)
+		ctx, span := trace.Start(ctx, "job "+job.Kind)
+		err := work(ctx, job.Args)
+		span.End(err)
+		return err
 	}))
 }
 

@@ -51,9 +51,12 @@ type Options struct {
 	SignerProcess bool
 	// Bare starts everything but the service: the caller runs it, as often and
 	// in whatever way it wants, with the world's configuration file.
-	Bare   bool
-	Manual bool // blocks are made by the caller alone; BlockTime says nothing then
-	Log    *slog.Logger
+	Bare bool
+	// AsItWas starts a kept, Bare world without touching its database: an earlier
+	// program made it, and the caller upgrades it.
+	AsItWas bool
+	Manual  bool // blocks are made by the caller alone; BlockTime says nothing then
+	Log     *slog.Logger
 	// Progress is told what is being done, a line each.
 	Progress func(format string, args ...any)
 }
@@ -146,6 +149,13 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 		if err := w.RestartSigner(ctx); err != nil {
 			return w, err
 		}
+	}
+	if opts.AsItWas {
+		if err := w.remember(); err != nil {
+			return w, err
+		}
+		w.describe(conf, tokens)
+		return w, w.Info.write(opts.Dir)
 	}
 	opts.Progress("starting the service")
 	if err := pg.Migrate(ctx, pg.Config{URL: conf.Database.URL, OwnerURL: conf.Database.OwnerURL}); err != nil {
@@ -304,20 +314,13 @@ func catalogue(tokens anvil.Tokens) []app.Mint {
 
 // settle makes the organization, its key and its person, or finds them again.
 func (w *World) settle(ctx context.Context) error {
-	file := filepath.Join(w.dir, "world.json")
-	var k kept
-	b, err := os.ReadFile(file)
-	switch {
-	case err == nil:
-		if err := json.Unmarshal(b, &k); err != nil {
-			return fmt.Errorf("read %s: %w", file, err)
-		}
-	case errors.Is(err, fs.ErrNotExist):
+	err := w.remember()
+	if errors.Is(err, fs.ErrNotExist) {
 		o, key, err := org.Create(ctx, w.app.DB(), orgName)
 		if err != nil {
 			return err
 		}
-		k = kept{OrganizationID: o.ID, APIKey: key.Reveal()}
+		k := kept{OrganizationID: o.ID, APIKey: key.Reveal()}
 		err = w.app.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			_, err := people.Add(ctx, tx, audit.Operator("local world"), o.ID, ownerEmail, "Olivia Owner", people.Owner)
 			return err
@@ -325,14 +328,29 @@ func (w *World) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if b, err = json.Marshal(k); err != nil {
+		b, err := json.Marshal(k)
+		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(file, b, 0o600); err != nil {
+		if err := os.WriteFile(w.keptFile(), b, 0o600); err != nil {
 			return err
 		}
-	default:
+		return w.remember()
+	}
+	return err
+}
+
+func (w *World) keptFile() string { return filepath.Join(w.dir, "world.json") }
+
+// remember reads what a kept world has to know of its former life.
+func (w *World) remember() error {
+	var k kept
+	b, err := os.ReadFile(w.keptFile())
+	if err != nil {
 		return err
+	}
+	if err := json.Unmarshal(b, &k); err != nil {
+		return fmt.Errorf("read %s: %w", w.keptFile(), err)
 	}
 	w.Info.OrganizationID, w.Info.APIKey = k.OrganizationID, k.APIKey
 	w.Info.Users = []User{{Email: ownerEmail, Roles: []string{string(people.Owner)}}}

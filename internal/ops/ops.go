@@ -1,5 +1,5 @@
 // Package ops is the private listener's answer to whoever runs the service: is
-// the process alive, and may it be given work.
+// the process alive, may it be given work, and what would one be woken for.
 //
 // What never happens here: a secret, an amount, anything that a neighbour on
 // the network should not read. Nothing is kept, so a crash leaves nothing.
@@ -29,9 +29,13 @@ type Readiness struct {
 }
 
 // New makes the handler: /healthz answers while the process runs, /readyz asks
-// every check at once and answers 503 with the reasons of those that fail.
-func New(checks map[string]Check) http.Handler {
+// every check at once and answers 503 with the reasons of those that fail, /metrics
+// tells the metrics in Prometheus' text; nil has none.
+func New(checks map[string]Check, metrics *Metrics) http.Handler {
 	mux := http.NewServeMux()
+	if metrics != nil {
+		mux.Handle("GET /metrics", metrics.handler())
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, map[string]string{"status": "alive"})
 	})

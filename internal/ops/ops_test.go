@@ -26,10 +26,10 @@ func TestReadinessNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	good := func(context.Context) error { return nil }
 	bad := func(context.Context) error { return errors.New("the database does not answer") }
-	if status, got := get(t, New(map[string]Check{"database": good, "signer": good}), "/readyz"); status != 200 || !got.Ready || len(got.Reasons) != 0 {
+	if status, got := get(t, New(map[string]Check{"database": good, "signer": good}, nil), "/readyz"); status != 200 || !got.Ready || len(got.Reasons) != 0 {
 		t.Errorf("got %v %+v, want it ready", status, got)
 	}
-	h := New(map[string]Check{"database": bad, "signer": good})
+	h := New(map[string]Check{"database": bad, "signer": good}, nil)
 	status, got := get(t, h, "/readyz")
 	if want := map[string]string{"database": "the database does not answer"}; status != 503 || got.Ready || !reflect.DeepEqual(got.Reasons, want) {
 		t.Errorf("got %v %+v, want 503 with %v", status, got, want)

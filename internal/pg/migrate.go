@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -12,10 +13,30 @@ import (
 	"github.com/cofferpay/coffer/migrations"
 )
 
+const (
+	// migrateLockMax is how long a step waits for a table. Whoever asks for the table
+	// meanwhile waits behind it, so it is well below what a statement of the service
+	// waits for a lock: a step that has to wait costs requests some seconds, never an
+	// error.
+	migrateLockMax = 3 * time.Second
+	// migratePause is between a step that gave up waiting and its next try, in which
+	// everybody else goes on.
+	migratePause = 2 * time.Second
+	// migratePatience is how long a table may stay out of reach before the whole
+	// migration is given up, to be run again.
+	migratePatience = 10 * time.Minute
+)
+
 // Migrate brings the schema to what this program needs, as the owner (conf.OwnerURL),
-// and makes the login role of conf.URL a member of the three roles. It may run in
-// several processes at once and may be cut off anywhere; the next run continues.
+// and makes the login role of conf.URL a member of the three roles. It may run beside
+// services and in several processes at once, and may be cut off anywhere; the next run
+// continues.
 func Migrate(ctx context.Context, conf Config) error {
+	return MigrateTo(ctx, conf, migrations.Latest())
+}
+
+// MigrateTo is Migrate as far as a version, for looking at an upgrade.
+func MigrateTo(ctx context.Context, conf Config, version int64) error {
 	if conf.OwnerURL == "" {
 		return errors.New("the owner's database URL is empty: migrations need a postgres:// URL of the owner of the database")
 	}
@@ -30,18 +51,34 @@ func Migrate(ctx context.Context, conf Config) error {
 	// The session lock, goose, and River's step hold one connection each.
 	poolConf.MaxConns = 4
 	poolConf.ConnConfig.RuntimeParams["application_name"] = "coffer migrate"
-	// A step that waits for a table behind a long read would make every later reader
-	// of that table wait as well; better to give up and be run again.
-	poolConf.ConnConfig.RuntimeParams["lock_timeout"] = "30s"
+	poolConf.ConnConfig.RuntimeParams["lock_timeout"] = milliseconds(migrateLockMax)
 	pool, err := pgxpool.NewWithConfig(ctx, poolConf)
 	if err != nil {
 		return fmt.Errorf("open the owner's pool: %w", err)
 	}
 	defer pool.Close()
-	if err := migrations.Up(ctx, pool); err != nil {
+	if err := patiently(ctx, func() error { return migrations.UpTo(ctx, pool, version) }); err != nil {
 		return err
 	}
 	return admit(ctx, pool, login.User)
+}
+
+// patiently runs steps again that could not get at a table in time. Each is a
+// transaction, or says of itself that it may be run again.
+func patiently(ctx context.Context, up func() error) error {
+	until := time.Now().Add(migratePatience)
+	for {
+		err := up()
+		busy, refused := errors.AsType[*pgconn.PgError](err)
+		if !refused || busy.Code != "55P03" && busy.Code != "40P01" || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(migratePause):
+		}
+	}
 }
 
 // admit makes login a member of the roles without inheriting from them.

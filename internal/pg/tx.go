@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cofferpay/coffer/internal/trace"
 )
 
 const (
@@ -125,12 +127,14 @@ func asOrg(org string) string {
 
 type insideKey struct{}
 
-func (db *DB) run(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) error {
+func (db *DB) run(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error) {
 	if ctx.Value(insideKey{}) != nil {
 		// It would wait for a second connection while holding the first, and the two
 		// could wait for each other's rows for ever.
 		panic("pg: a transaction was opened inside a transaction")
 	}
+	ctx, span := trace.Within(ctx, "transaction")
+	defer func() { span.End(err) }()
 	for attempt := 1; ; attempt++ {
 		err, again := db.once(ctx, begin, writes, fn)
 		if err == nil || !again || attempt == attemptsMax || ctx.Err() != nil {

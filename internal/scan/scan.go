@@ -82,6 +82,9 @@ type Config struct {
 	Poll time.Duration
 	// Concerned are told when finality breaks, in this order.
 	Concerned []finality.Concerned
+	// Trouble hears of every step of a walk, "final" or "head", that did not come
+	// about; nil means that nobody does.
+	Trouble func(walk string, err error)
 	// HeadDepth is how many recent blocks are remembered, and so the deepest
 	// fork that is followed block by block; 128.
 	HeadDepth uint64
@@ -147,6 +150,7 @@ func (w *Walker) walk(ctx context.Context) {
 	for ctx.Err() == nil {
 		finalMoved, err := w.Final(ctx)
 		final.about(ctx, err)
+		w.trouble(ctx, "final", err)
 		if finalMoved {
 			progress.report(ctx)
 		}
@@ -154,6 +158,7 @@ func (w *Walker) walk(ctx context.Context) {
 		if !time.Now().Before(rest) {
 			headMoved, err = w.Head(ctx)
 			head.about(ctx, err)
+			w.trouble(ctx, "head", err)
 		}
 		if w.forked.Swap(false) {
 			// Providers that take turns in showing two branches would have it go to
@@ -163,6 +168,12 @@ func (w *Walker) walk(ctx context.Context) {
 		if !finalMoved && !headMoved {
 			pause(ctx, w.conf.Poll)
 		}
+	}
+}
+
+func (w *Walker) trouble(ctx context.Context, walk string, err error) {
+	if err != nil && ctx.Err() == nil && w.conf.Trouble != nil {
+		w.conf.Trouble(walk, err)
 	}
 }
 

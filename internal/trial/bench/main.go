@@ -38,7 +38,7 @@ var figures = []figure{
 	{"deposits", "deposits from block to committed credit", nil},
 	{"matching", "a block's recipients against ten million addresses", nil},
 	{"webhooks", "webhooks to a fast local receiver", webhooks},
-	{"start", "cold start of coffer serve", nil},
+	{"start", "cold start of coffer serve", start},
 }
 
 func main() {

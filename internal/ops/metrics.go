@@ -1,0 +1,377 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/trace"
+)
+
+const (
+	lookMax   = 4 * time.Second // for all that the database is asked at a scrape
+	lookEvery = 5 * time.Second // a scrape within it gets what the last one saw
+)
+
+// Metrics are what /metrics tells. What has an age or a state is read from the
+// database when somebody asks, so that every process tells the same truth and one that
+// was started a moment ago knows it, too; what a process does itself is counted here.
+type Metrics struct {
+	db       *pg.DB
+	log      *slog.Logger
+	registry *prometheus.Registry
+
+	requests *prometheus.HistogramVec
+	scans    *prometheus.CounterVec
+	calls    *prometheus.CounterVec
+	refusals *prometheus.CounterVec
+
+	mu   sync.Mutex
+	at   time.Time
+	seen []prometheus.Metric
+	err  error
+}
+
+// NewMetrics makes the metrics of a process, roles being what it runs.
+func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
+	m := &Metrics{
+		db: db, log: log, registry: prometheus.NewRegistry(),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "coffer_http_request_seconds", Help: "Requests that were answered, by the route's pattern and the status.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15, 60},
+		}, []string{"method", "route", "status"}),
+		scans: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coffer_scan_errors_total", Help: "Steps of a walk that did not come about, by what stood in the way.",
+		}, []string{"chain", "walk", "kind"}),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coffer_signer_calls_total", Help: "What the signer was asked, by what came of it.",
+		}, []string{"call", "outcome"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coffer_signer_refusals_total", Help: "What the signer refused, by its reason.",
+		}, []string{"code"}),
+	}
+	up := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "coffer_role", Help: "1 for every part that this process runs."}, []string{"role"})
+	for _, r := range roles {
+		up.WithLabelValues(r).Set(1)
+	}
+	m.registry.MustRegister(up, m.requests, m.scans, m.calls, m.refusals, (*looker)(m), counts{db},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *Metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
+}
+
+// Request counts an answered request. The route is its pattern, "" when there is none.
+func (m *Metrics) Request(method, route string, status int, took time.Duration) {
+	if route == "" {
+		route, method = "none", "any" // anybody can make up others
+	}
+	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// Observe is Request for api.Config, with a span around the request.
+func (m *Metrics) Observe(ctx context.Context) (context.Context, func(method, route string, status int)) {
+	began := time.Now()
+	ctx, span := trace.Start(ctx, "request")
+	return ctx, func(method, route string, status int) {
+		m.Request(method, route, status, time.Since(began))
+		span.Rename(strings.TrimSpace(method + " " + route))
+		span.Say("status", strconv.Itoa(status))
+		span.End(nil)
+	}
+}
+
+// Scan counts a step of a walk that failed.
+func (m *Metrics) Scan(name chain.Name, walk string, err error) {
+	kind := "other"
+	for _, k := range []struct {
+		is   error
+		kind string
+	}{{chain.ErrDisagreement, "disagreement"}, {chain.ErrUndecodable, "undecodable"}, {chain.ErrStateGone, "state_gone"}, {chain.ErrNotYet, "not_yet"}} {
+		if errors.Is(err, k.is) {
+			kind = k.kind
+			break
+		}
+	}
+	m.scans.WithLabelValues(string(name), walk, kind).Inc()
+}
+
+// Watched is a signer whose answers are counted, and timed for whoever traces.
+func (m *Metrics) Watched(s signer.Signer) signer.Signer { return watched{s, m} }
+
+type watched struct {
+	signer.Signer
+	m *Metrics
+}
+
+func (w watched) count(call string, err error) {
+	outcome := "ok"
+	var no *signer.Refusal
+	switch {
+	case errors.As(err, &no):
+		outcome = "refused"
+		w.m.refusals.WithLabelValues(no.Code).Inc()
+	case err != nil:
+		outcome = "error"
+	}
+	w.m.calls.WithLabelValues(call, outcome).Inc()
+}
+
+// Issue implements signer.Signer.
+func (w watched) Issue(ctx context.Context, r signer.WalletRef) (signer.Issued, error) {
+	out, err := w.Signer.Issue(ctx, r)
+	w.count("issue", err)
+	return out, err
+}
+
+// Admit implements signer.Signer.
+func (w watched) Admit(ctx context.Context, i signer.Intent) (signer.Entry, error) {
+	ctx, span := trace.About(ctx, "signer admit", i.ID)
+	out, err := w.Signer.Admit(ctx, i)
+	span.End(err)
+	w.count("admit", err)
+	return out, err
+}
+
+// Sign implements signer.Signer.
+func (w watched) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed, error) {
+	ctx, span := trace.About(ctx, "signer sign", r.IntentID)
+	out, err := w.Signer.Sign(ctx, r)
+	span.End(err)
+	w.count("sign", err)
+	return out, err
+}
+
+// Head implements signer.Signer.
+func (w watched) Head(ctx context.Context) (signer.Head, error) {
+	out, err := w.Signer.Head(ctx)
+	w.count("head", err)
+	return out, err
+}
+
+// counts are what this process's door to the database has counted.
+type counts struct{ db *pg.DB }
+
+var (
+	rerunDesc   = desc("coffer_db_transactions_rerun_total", "Transactions of this process that were run again, by why; a deadlock is a bug in an order of locks.", "cause")
+	unknownDesc = desc("coffer_db_commits_unknown_total", "Commits of this process whose outcome had to be looked up.")
+	connDesc    = desc("coffer_db_connections", "Connections of this process's pool.", "state")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (c counts) Describe(to chan<- *prometheus.Desc) {
+	to <- rerunDesc
+	to <- unknownDesc
+	to <- connDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c counts) Collect(to chan<- prometheus.Metric) {
+	n, pool := c.db.Counts(), c.db.PoolStat()
+	to <- prometheus.MustNewConstMetric(rerunDesc, prometheus.CounterValue, float64(n.Deadlocks), "deadlock")
+	to <- prometheus.MustNewConstMetric(rerunDesc, prometheus.CounterValue, float64(n.Serializations), "serialization")
+	to <- prometheus.MustNewConstMetric(unknownDesc, prometheus.CounterValue, float64(n.CommitsUnknown))
+	to <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.AcquiredConns()), "used")
+	to <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.IdleConns()), "idle")
+	to <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.MaxConns()), "max")
+}
+
+// A gauge is a query whose rows are values of one metric: the labels first, as text,
+// and the value last. now() is the moment of the transaction, by our clock.
+type gauge struct {
+	desc   *prometheus.Desc
+	labels int
+	sql    string
+	now    bool
+}
+
+func sql(name, help, query string, labels ...string) gauge {
+	return gauge{desc(name, help, labels...), len(labels), strings.ReplaceAll(query, "now()", "$1::timestamptz"), strings.Contains(query, "now()")}
+}
+
+// openOrders are the orders that somebody waits for. They are reached from what is
+// open, since the orders of all times have no index of those that are stuck.
+const openOrders = `
+	(SELECT withdrawal_id AS order_id FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')
+	 UNION ALL SELECT sweep_id FROM sweeps WHERE status = 'OPEN'
+	 UNION ALL SELECT top_up_id FROM gas_top_ups WHERE status = 'OPEN') AS open
+	JOIN dispatch_orders AS o USING (order_id)
+	WHERE o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN')
+	GROUP BY o.chain, o.purpose, o.status, coalesce(o.waiting_for, '')`
+
+// spentMax is how many of a chain's latest payments say what a wallet spends.
+const spentMax = 2000
+
+// gauges are read together, in one transaction. Each walks an index of what is open
+// or a table of some rows.
+var gauges = []gauge{
+	sql("coffer_deposits_unfinal_oldest_seconds", "Age of the oldest deposit that was seen and is not final.", `
+		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM deposits
+		WHERE status IN ('DETECTED', 'CONFIRMING') GROUP BY chain`, "chain"),
+	sql("coffer_deposits_uncredited_oldest_seconds", "Age of the oldest deposit that is final and not decided about.", `
+		SELECT chain, extract(epoch FROM now() - min(coalesce(confirmed_at, created_at)))::float8 FROM deposits
+		WHERE status = 'SCREENING' GROUP BY chain`, "chain"),
+	sql("coffer_events_unnumbered_oldest_seconds", "Age of the oldest event without a number; 0 when there is none.", `
+		SELECT coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM events WHERE sequence IS NULL`),
+	sql("coffer_events_undelivered_oldest_seconds", "Age of the oldest event that an enabled endpoint has not got; 0 when there is none.", `
+		SELECT coalesce(extract(epoch FROM now() - min(d.created_at)), 0)::float8
+		FROM deliveries d JOIN webhook_endpoints e USING (org_id, endpoint_id) WHERE d.status = 'PENDING' AND e.status = 'ENABLED'`),
+	sql("coffer_webhook_deliveries_pending", "Deliveries to enabled endpoints that are due or wait, by whether an attempt has failed.", `
+		SELECT CASE WHEN d.attempts > 0 THEN 'yes' ELSE 'no' END, count(*)::float8
+		FROM deliveries d JOIN webhook_endpoints e USING (org_id, endpoint_id) WHERE d.status = 'PENDING' AND e.status = 'ENABLED' GROUP BY 1`, "failing"),
+	sql("coffer_webhook_endpoints", "Endpoints, by their status.", `
+		SELECT status, count(*)::float8 FROM webhook_endpoints WHERE deleted_at IS NULL GROUP BY status`, "status"),
+	sql("coffer_scan_cursor_age_seconds", "Time since the final walk took in a block.", `
+		SELECT chain, extract(epoch FROM now() - updated_at)::float8 FROM scan_cursors`, "chain"),
+	sql("coffer_scan_block_age_seconds", "Age of the newest block that the final walk has taken in.", `
+		SELECT c.chain, extract(epoch FROM now() - p.block_time)::float8
+		FROM scan_cursors c JOIN finality_proofs p ON p.chain = c.chain AND p.height = c.height AND p.hash = c.hash`, "chain"),
+	sql("coffer_scan_blocks_behind_head", "Blocks between the newest that was seen and the last final one that was taken in.", `
+		SELECT c.chain, greatest(0, (SELECT max(h.height) FROM scan_heads h WHERE h.chain = c.chain) - c.height)::float8
+		FROM scan_cursors c WHERE EXISTS (SELECT FROM scan_heads h WHERE h.chain = c.chain)`, "chain"),
+	sql("coffer_orders_open", "Payments, sweeps and top-ups that have not ended, by where they stand and what they wait for.", `
+		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), count(*)::float8 FROM `+openOrders,
+		"chain", "purpose", "status", "waiting_for"),
+	sql("coffer_orders_open_oldest_seconds", "Age of the oldest of them.", `
+		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), extract(epoch FROM now() - min(o.created_at))::float8 FROM `+openOrders,
+		"chain", "purpose", "status", "waiting_for"),
+	sql("coffer_orders_in_question", "Payments that ended on a block which finality has taken back, by what they wait for.", `
+		SELECT chain, coalesce(waiting_for, ''), count(*)::float8 FROM dispatch_in_question GROUP BY 1, 2`, "chain", "waiting_for"),
+	sql("coffer_withdrawals_open", "Withdrawals that have not ended.", `
+		SELECT status, count(*)::float8 FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`, "status"),
+	sql("coffer_withdrawals_open_oldest_seconds", "Age of the oldest of them.", `
+		SELECT status, extract(epoch FROM now() - min(created_at))::float8 FROM withdrawals
+		WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`, "status"),
+	// A wallet spends its fees and, the treasury, what it gives others for theirs. The
+	// window is a day, or as much of it as the latest payments of the chain cover.
+	sql("coffer_gas_hours_left", "For how long the gas of a wallet lasts at the pace of the last day. Wallets that spent nothing are not here.", fmt.Sprintf(`
+		SELECT s.chain, s.wallet_id,
+			(greatest(0, f.gas - f.gas_reserved) / (s.spent / greatest(1, extract(epoch FROM now() - CASE WHEN s.n = %d THEN s.since ELSE now() - interval '24 hours' END) / 3600)))::float8
+		FROM (
+			SELECT l.chain, l.wallet_id, sum(l.fee + CASE WHEN l.purpose = 'GAS' AND l.status = 'PAID' THEN l.amount ELSE 0 END) AS spent, max(l.n) AS n, min(l.since) AS since
+			FROM (
+				SELECT c.chain, r.*, count(*) OVER (PARTITION BY c.chain) AS n, min(r.ended_at) OVER (PARTITION BY c.chain) AS since
+				FROM scan_cursors c CROSS JOIN LATERAL (
+					SELECT wallet_id, fee, purpose, status, amount, ended_at FROM dispatch_orders o
+					WHERE o.chain = c.chain AND o.status IN ('PAID', 'FAILED') ORDER BY o.proof_id DESC LIMIT %d) AS r
+			) AS l
+			WHERE l.ended_at > now() - interval '24 hours' GROUP BY l.chain, l.wallet_id
+		) AS s
+		JOIN wallets w USING (wallet_id)
+		JOIN mints m ON m.chain = s.chain AND m.contract = ''
+		JOIN address_funds f ON f.wallet_id = s.wallet_id AND f.mint_id = m.mint_id
+		WHERE w.purpose = 'TREASURY' AND s.spent > 0
+		ORDER BY 3 LIMIT 50`, spentMax, spentMax), "chain", "wallet"),
+	sql("coffer_freezes", "What is frozen, by what it is and who did it.", `
+		SELECT lower(scope), source, count(*)::float8 FROM freezes WHERE lifted_at IS NULL GROUP BY 1, 2`, "scope", "source"),
+	sql("coffer_verify_breached", "1 while payments are stopped because the books or the chains did not add up.", `
+		SELECT count(*)::float8 FROM (SELECT FROM freezes WHERE lifted_at IS NULL AND source = 'VERIFY' LIMIT 1) AS f`),
+	sql("coffer_verify_age_seconds", "Time since the last check of the books that ended; absent before the first.", `
+		SELECT extract(epoch FROM now() - max(finalized_at))::float8 FROM river_job WHERE kind = 'verify' AND state = 'completed'
+		HAVING max(finalized_at) IS NOT NULL`),
+	sql("coffer_jobs_given_up", "Chores of the last day that failed and are not tried again.", `
+		SELECT kind, count(*)::float8 FROM river_job WHERE state = 'discarded' AND finalized_at > now() - interval '24 hours' GROUP BY kind`, "kind"),
+	sql("coffer_mints_quarantined", "Mints of which nothing is credited or paid.", `
+		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
+}
+
+var (
+	lookDesc = desc("coffer_db_look_ok", "1 when the database answered what this scrape needs of it.")
+	tookDesc = desc("coffer_db_look_seconds", "How long it took.")
+)
+
+// looker is Metrics as a collector of what the database knows.
+type looker Metrics
+
+// Describe implements prometheus.Collector.
+func (l *looker) Describe(to chan<- *prometheus.Desc) {
+	to <- lookDesc
+	to <- tookDesc
+	for _, g := range gauges {
+		to <- g.desc
+	}
+}
+
+// Collect implements prometheus.Collector. A database that does not answer leaves out
+// what it would have said and says so: no figure is better than an old one.
+func (l *looker) Collect(to chan<- prometheus.Metric) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at.IsZero() || time.Since(l.at) >= lookEvery {
+		began := time.Now()
+		l.seen, l.err = look(l.db)
+		l.at = time.Now()
+		l.seen = append(l.seen, prometheus.MustNewConstMetric(tookDesc, prometheus.GaugeValue, time.Since(began).Seconds()))
+		if l.err != nil {
+			l.log.Warn("the database does not answer for the metrics", "error", l.err)
+		}
+	}
+	ok := 1.0
+	if l.err != nil {
+		ok = 0
+	}
+	to <- prometheus.MustNewConstMetric(lookDesc, prometheus.GaugeValue, ok)
+	for _, m := range l.seen {
+		to <- m
+	}
+}
+
+// look asks the database for all gauges at once.
+func look(db *pg.DB) (seen []prometheus.Metric, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookMax) // a scrape has no context
+	defer cancel()
+	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		seen = nil
+		batch := &pgx.Batch{}
+		for _, g := range gauges {
+			if g.now {
+				batch.Queue(g.sql, tx.Now)
+			} else {
+				batch.Queue(g.sql)
+			}
+		}
+		results := tx.SendBatch(ctx, batch)
+		defer results.Close()
+		for _, g := range gauges {
+			rows, err := results.Query()
+			if err != nil {
+				return fmt.Errorf("%s: %w", g.desc, err)
+			}
+			labels, into, value := make([]string, g.labels), make([]any, g.labels+1), 0.0
+			for i := range labels {
+				into[i] = &labels[i]
+			}
+			into[g.labels] = &value
+			_, err = pgx.ForEachRow(rows, into, func() error {
+				one, err := prometheus.NewConstMetric(g.desc, prometheus.GaugeValue, value, labels...)
+				seen = append(seen, one)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", g.desc, err)
+			}
+		}
+		return results.Close()
+	})
+	return seen, err
+}

@@ -1,0 +1,267 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/oasdiff/yaml3"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// scrape is what /metrics tells: values by name and labels.
+func scrape(t *testing.T, m *Metrics) map[string]float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	New(nil, m).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("got %d %s, want the metrics", w.Code, w.Body)
+	}
+	got := map[string]float64{}
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		at := strings.LastIndex(line, " ")
+		v, err := strconv.ParseFloat(strings.TrimSpace(line[at:]), 64)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		got[line[:at]] = v
+	}
+	return got
+}
+
+// rows of a bad day, one and a half hours old where they have an age. Triggers and
+// foreign keys are off: what is told is a matter of the rows alone.
+const badDay = `
+SET session_replication_role = replica;
+INSERT INTO organizations (org_id, name, created_at) VALUES ('org_1', 'Acme', $T);
+INSERT INTO mints (mint_id, chain, network, kind, contract, symbol, name, decimals, deposit_enabled, withdraw_enabled, min_deposit, min_withdraw, confirmations_required, finality, quarantined_at, quarantine_reason)
+	VALUES (1, 'ETHEREUM', 'LOCAL', 'NATIVE', '', 'ETH', 'Ether', 18, true, true, 1, 1, 1, 'FINALIZED', $T, 'BALANCE_DELTA');
+INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at) VALUES ('adr_1', 'org_1', 'EVM', 'TREASURY', '', 'm', '0x1', '', $T);
+INSERT INTO address_funds (wallet_id, mint_id, org_id, gas, gas_reserved) VALUES ('adr_1', 1, 'org_1', 1300, 100);
+INSERT INTO scan_cursors (chain, height, hash, updated_at) VALUES ('ETHEREUM', 100, '0xa', $T);
+INSERT INTO scan_heads (chain, height, hash, parent) VALUES ('ETHEREUM', 170, '0xb', '0xc');
+INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at) VALUES ('ETHEREUM', 100, '0xa', '0x', $T, 2, 'header', $T);
+INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, confirmed_at)
+	VALUES ('dep_1', 'org_1', 'adr_1', 'CUSTOMER_DEPOSIT', 'c', 1, 'ETHEREUM', '', 1, '0x1', '0x2', '0xd1', 'NATIVE', '0', 0, 101, '0xe', NULL, 'CONFIRMING', 'INCLUDED', $T, NULL),
+	       ('dep_2', 'org_1', 'adr_1', 'CUSTOMER_DEPOSIT', 'c', 1, 'ETHEREUM', '', 1, '0x1', '0x2', '0xd2', 'NATIVE', '0', 0, 100, '0xa', (SELECT max(proof_id) FROM finality_proofs), 'SCREENING', 'FINALIZED', $T, $T);
+INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at) VALUES ('evt_1', 'org_1', 'X', 'DEPOSIT', 'dep_1', 1, '{}', $T);
+INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, secret_sealed, api_version, created_at, updated_at)
+	VALUES ('we_1', 'org_1', 'https://a.example', '{}', 'ENABLED', '', '1', $T, $T), ('we_2', 'org_1', 'https://b.example', '{}', 'DISABLED_GONE', '', '1', $T, $T);
+INSERT INTO deliveries (org_id, endpoint_id, event_id, resource_id, resource_seq, status, attempts, created_at, attempt_after) VALUES ('org_1', 'we_1', 'evt_1', 'dep_1', 1, 'PENDING', 2, $T, $T);
+INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval, approval_reasons, decision, created_at, tx_hash)
+	VALUES ('wd_1', 'org_1', 'c', 1, 'ETHEREUM', 1, '0x3', '', 'AWAITING_APPROVAL', true, '{REQUIRE_APPROVAL}', '{}', $T, NULL),
+	       ('wd_2', 'org_1', 'c', 1, 'ETHEREUM', 1, '0x3', '', 'BROADCAST', false, '{}', '{}', $T, '0xf');
+INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, waiting_for, attempt_after, created_at, ended_at, tx_hash, fee, proof_id)
+	VALUES ('wd_1', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'QUEUED', 'GAS', $T, $T, NULL, NULL, NULL, NULL),
+	       ('wd_2', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'STUCK', NULL, $T, $T, NULL, NULL, NULL, NULL),
+	       ('wd_3', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'PAID', NULL, $T, $T, $T, '0x9', 100, 1),
+	       ('gas_1', 'org_1', 'GAS', 'ETHEREUM', 'adr_1', 'adr_2', '0x4', 1, '', 1000, 'PAID', NULL, $T, $T, $T, '0x8', 100, 1);
+INSERT INTO freezes (freeze_id, scope, source, reason, created_at) VALUES ('frz_1', 'ALL', 'VERIFY', 'x', $T);
+INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)
+	VALUES ('verify', 'default', '{}', 1, 'completed', $T, $T, $T), ('mail', 'default', '{}', 1, 'discarded', $T, $T, $T);
+`
+
+func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
+	t.Parallel()
+	d := pgtest.Fresh(t)
+	m := NewMetrics(pgtest.Open(t, d, time.Now), []string{"api", "scan"}, slog.New(slog.DiscardHandler))
+	calm := scrape(t, m)
+	for name, want := range map[string]float64{
+		"coffer_events_unnumbered_oldest_seconds": 0, "coffer_events_undelivered_oldest_seconds": 0, "coffer_verify_breached": 0, "coffer_mints_quarantined": 0,
+		"coffer_db_look_ok": 1, `coffer_role{role="api"}`: 1, `coffer_db_transactions_rerun_total{cause="deadlock"}`: 0, "coffer_db_commits_unknown_total": 0,
+	} {
+		if got, ok := calm[name]; !ok || got != want {
+			t.Errorf("a calm day: %s: got %v %v, want %v", name, got, ok, want)
+		}
+	}
+
+	super, err := pgx.Connect(t.Context(), d.SuperURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer super.Close(t.Context())
+	const age = 5400
+	if _, err := super.Exec(t.Context(), strings.ReplaceAll(badDay, "$T", fmt.Sprintf("now() - interval '%d seconds'", age))); err != nil {
+		t.Fatal(err)
+	}
+	m.at = time.Time{} // what was seen may be some seconds old otherwise
+	m.Request("POST", "/v1/withdraw", 503, time.Second)
+	m.Request("BREW", "", 404, time.Second)
+	m.Scan(chain.Ethereum, "final", fmt.Errorf("block 7: %w", chain.ErrDisagreement))
+	no := m.Watched(refuses{})
+	_, _ = no.Admit(t.Context(), signer.Intent{})
+	_, _ = no.Sign(t.Context(), signer.SignRequest{})
+	got := scrape(t, m)
+	for name, want := range map[string]float64{
+		`coffer_deposits_unfinal_oldest_seconds{chain="ETHEREUM"}`:    age,
+		`coffer_deposits_uncredited_oldest_seconds{chain="ETHEREUM"}`: age,
+		"coffer_events_unnumbered_oldest_seconds":                     age,
+		"coffer_events_undelivered_oldest_seconds":                    age,
+		`coffer_webhook_deliveries_pending{failing="yes"}`:            1,
+		`coffer_webhook_endpoints{status="DISABLED_GONE"}`:            1,
+		`coffer_scan_cursor_age_seconds{chain="ETHEREUM"}`:            age,
+		`coffer_scan_block_age_seconds{chain="ETHEREUM"}`:             age,
+		`coffer_scan_blocks_behind_head{chain="ETHEREUM"}`:            70,
+		// 1200 that are free, 1200 in a day.
+		`coffer_gas_hours_left{chain="ETHEREUM",wallet="adr_1"}`:                                                  24,
+		`coffer_orders_open{chain="ETHEREUM",purpose="payment",status="STUCK",waiting_for=""}`:                    1,
+		`coffer_orders_open{chain="ETHEREUM",purpose="payment",status="QUEUED",waiting_for="GAS"}`:                1,
+		`coffer_orders_open_oldest_seconds{chain="ETHEREUM",purpose="payment",status="QUEUED",waiting_for="GAS"}`: age,
+		`coffer_withdrawals_open{status="AWAITING_APPROVAL"}`:                                                     1,
+		`coffer_withdrawals_open_oldest_seconds{status="AWAITING_APPROVAL"}`:                                      age,
+		`coffer_freezes{scope="all",source="VERIFY"}`:                                                             1,
+		"coffer_verify_breached":            1,
+		"coffer_verify_age_seconds":         age,
+		"coffer_mints_quarantined":          1,
+		`coffer_jobs_given_up{kind="mail"}`: 1,
+		`coffer_http_request_seconds_count{method="POST",route="/v1/withdraw",status="503"}`: 1,
+		`coffer_http_request_seconds_count{method="any",route="none",status="404"}`:          1,
+		`coffer_scan_errors_total{chain="ETHEREUM",kind="disagreement",walk="final"}`:        1,
+		`coffer_signer_refusals_total{code="POLICY_LIMIT"}`:                                  1,
+		`coffer_signer_calls_total{call="admit",outcome="refused"}`:                          1,
+		`coffer_signer_calls_total{call="sign",outcome="error"}`:                             1,
+	} {
+		if v, ok := got[name]; !ok || math.Abs(v-want) > 60 || want < age && v != want {
+			t.Errorf("%s: got %v %v, want %v", name, v, ok, want)
+		}
+	}
+
+	// A rule that names what nobody tells never wakes anybody.
+	names := map[string]bool{"up": true}
+	for name := range got {
+		name, _, _ = strings.Cut(name, "{")
+		names[name] = true
+	}
+	inRules(t, func(rule, name string) {
+		// Rows of a broken finality come from a view over five tables.
+		if !names[name] && name != "coffer_orders_in_question" {
+			t.Errorf("%s: got %s, which is in no scrape", rule, name)
+		}
+	})
+
+	super.Close(t.Context())
+	m.db.Close()
+	m.at = time.Time{}
+	if got := scrape(t, m); got["coffer_db_look_ok"] != 0 {
+		t.Errorf("no database: got %v, want it told and the rest left out", got["coffer_db_look_ok"])
+	} else if _, old := got["coffer_verify_breached"]; old {
+		t.Error("no database: got an old figure, want none")
+	}
+}
+
+// refuses is a signer that says no, and then cannot be reached.
+type refuses struct{ signer.Signer }
+
+func (refuses) Admit(context.Context, signer.Intent) (signer.Entry, error) {
+	return signer.Entry{}, &signer.Refusal{Code: "POLICY_LIMIT"}
+}
+
+func (refuses) Sign(context.Context, signer.SignRequest) (signer.Signed, error) {
+	return signer.Signed{}, errors.New("nobody there")
+}
+
+// rule is an alert of deploy/alerts.yaml.
+type rule struct {
+	Alert       string            `yaml:"alert"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+func rules(t *testing.T) (all []rule) {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []rule `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range file.Groups {
+		all = append(all, g.Rules...)
+	}
+	if len(all) == 0 {
+		t.Fatal("got no rules")
+	}
+	return all
+}
+
+var (
+	quoted = regexp.MustCompile(`"[^"]*"`)
+	inside = regexp.MustCompile(`\{[^}]*\}`)
+	word   = regexp.MustCompile(`[a-zA-Z_][a-zA-Z0-9_]*`)
+	metric = regexp.MustCompile(`\bcoffer_[a-z_]+\b`)
+	// known are the functions and words of the language that the rules use.
+	known = regexp.MustCompile(`^(absent|increase|rate|sum|by|on|or|offset|histogram_quantile|le|route|chain|code|kind|scope|source|instance|waiting_for|[0-9]*[smhd])$`)
+)
+
+func inRules(t *testing.T, each func(rule, name string)) {
+	t.Helper()
+	for _, r := range rules(t) {
+		for _, name := range metric.FindAllString(quoted.ReplaceAllString(r.Expr, ""), -1) {
+			each(r.Alert, name)
+		}
+	}
+}
+
+func TestTheRulesAreWholeAndTheirRunbooksAreThere(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, r := range rules(t) {
+		if seen[r.Alert] {
+			t.Errorf("%s: got it twice", r.Alert)
+		}
+		seen[r.Alert] = true
+		bare := quoted.ReplaceAllString(r.Expr, `""`)
+		for _, pair := range []string{"()", "{}", "[]"} {
+			if strings.Count(bare, pair[:1]) != strings.Count(bare, pair[1:]) {
+				t.Errorf("%s: got %s, want every bracket closed", r.Alert, r.Expr)
+			}
+		}
+		for _, w := range word.FindAllString(inside.ReplaceAllString(bare, ""), -1) {
+			if !metric.MatchString(w) && !known.MatchString(w) {
+				t.Errorf("%s: got the word %s, which is neither a metric nor of the language", r.Alert, w)
+			}
+		}
+		if r.For != "" {
+			if _, err := time.ParseDuration(r.For); err != nil {
+				t.Errorf("%s: %v", r.Alert, err)
+			}
+		}
+		if s := r.Labels["severity"]; s != "critical" && s != "warning" {
+			t.Errorf("%s: got severity %q", r.Alert, s)
+		}
+		if r.Annotations["summary"] == "" || r.Annotations["do"] == "" {
+			t.Errorf("%s: got %v, want a summary and what to do", r.Alert, r.Annotations)
+		}
+		file, heading, _ := strings.Cut(r.Annotations["runbook"], "#")
+		text, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Errorf("%s: %v", r.Alert, err)
+		} else if heading != "" && !strings.Contains(strings.ToLower(string(text)), "\n## "+heading+"\n") {
+			t.Errorf("%s: got no section %s in %s", r.Alert, heading, file)
+		}
+	}
+}

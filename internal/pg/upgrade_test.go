@@ -1,0 +1,70 @@
+package pg_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/local"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/migrations"
+)
+
+// A live house is upgraded under its service: the step that cannot get at a table
+// stands aside, lets everybody pass, and comes back.
+func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster := private(t)
+	conf := pg.Config{URL: cluster.URL(local.Database), OwnerURL: cluster.OwnerURL(local.Database)}
+	if err := pg.MigrateTo(ctx, conf, migrations.Latest()-1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pg.Open(ctx, conf, time.Now); err == nil || !strings.Contains(err.Error(), "run the migrations") {
+		t.Errorf("the new program on the old schema: got %v, want it to say what to do", err)
+	}
+	reader, watcher := connect(t, cluster.SuperURL(local.Database)), connect(t, cluster.SuperURL(local.Database))
+	// Every step writes into this table, whatever else the newest one does.
+	if _, err := reader.Exec(ctx, `BEGIN; LOCK TABLE goose_db_version IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	migrated := make(chan error, 1)
+	go func() { migrated <- pg.Migrate(context.WithoutCancel(ctx), conf) }()
+	waits := func() (waits bool) {
+		err := watcher.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'goose_db_version'::regclass AND NOT granted)`).Scan(&waits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return waits
+	}
+	pgtest.Eventually(t, waits, "the migration waits for the table")
+	pgtest.Eventually(t, func() bool { return !waits() }, "the migration gives up waiting")
+	select {
+	case err := <-migrated:
+		t.Fatalf("the migration ended: %v", err)
+	default:
+	}
+	if _, err := reader.Exec(ctx, `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Fatalf("once the table is free: got %v, want it migrated", err)
+	}
+	db, err := pg.Open(ctx, conf, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+
+	// Migrations only add, so a program goes on with a schema that is newer than it is:
+	// that is what an upgrade looks like between its first and its last process.
+	if _, err := reader.Exec(ctx, `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, true)`, migrations.Latest()+1); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = pg.Open(ctx, conf, time.Now); err != nil {
+		t.Fatalf("the old program on a newer schema: got %v, want it to work", err)
+	}
+	db.Close()
+}

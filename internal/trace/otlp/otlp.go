@@ -1,0 +1,54 @@
+// Package otlp sends spans to a collector by OTLP over HTTP.
+//
+// What never happens here: waiting for the collector. Spans that it does not take in
+// time are dropped. What a crash leaves: the spans of its last seconds are missing.
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/cofferpay/coffer/internal/trace"
+)
+
+const (
+	sendMax  = 5 * time.Second // for one batch
+	flushMax = 3 * time.Second // for the last one, when the process ends
+)
+
+// Open has spans sent to a URL such as http://127.0.0.1:4318/v1/traces until close is
+// called. share is which part of the traces is kept, 1 being all. roles says what this
+// process runs.
+func Open(ctx context.Context, url string, share float64, roles string, log *slog.Logger) (close func() error, err error) {
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(url), otlptracehttp.WithTimeout(sendMax))
+	if err != nil {
+		return nil, fmt.Errorf("trace.endpoint: %w", err)
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {
+		log.Warn("spans could not be sent") // the library's words may hold the URL
+	}))
+	provider := sdk.NewTracerProvider(
+		sdk.WithBatcher(exporter),
+		// By the id of the trace alone: every process keeps the same payments.
+		sdk.WithSampler(sdk.TraceIDRatioBased(share)),
+		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "coffer"), attribute.String("coffer.roles", roles))),
+	)
+	trace.Use(provider)
+	return func() error {
+		trace.Use(nil)
+		patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushMax)
+		defer cancel()
+		if err := provider.Shutdown(patient); err != nil {
+			log.Warn("the last spans could not be sent")
+		}
+		return nil
+	}, nil
+}

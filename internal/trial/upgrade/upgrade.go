@@ -1,0 +1,156 @@
+// Package upgrade replaces the program as it was before the newest migration by this
+// one, under load, as an operator would.
+//
+// What never happens here: a database that was made for the test. The old program made
+// it and filled it. A crash leaves files in a test's folder; the processes end with it.
+package upgrade
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Before puts the sources as they were before the newest migration into a folder, from
+// the history around root. ok is false where there is no history to be had.
+func Before(ctx context.Context, root, newest, into string) (commit string, ok bool, err error) {
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	came, err := git("log", "-1", "--format=%H", "--diff-filter=A", "--", newest)
+	if err != nil {
+		return "", false, nil // no git, or no repository
+	}
+	before := came + "^"
+	if came == "" {
+		before = "HEAD" // not committed yet
+	}
+	if commit, err = git("rev-parse", "--verify", before+"^{commit}"); err != nil {
+		return "", false, nil // a history that was cut short
+	}
+	file := filepath.Join(into, "sources.tar")
+	if _, err := git("archive", "--output", file, commit); err != nil {
+		return commit, true, fmt.Errorf("take the sources of %s: %w", commit, err)
+	}
+	if out, err := exec.CommandContext(ctx, "tar", "-xf", file, "-C", into).CombinedOutput(); err != nil {
+		return commit, true, fmt.Errorf("unpack the sources: %w\n%s", err, out)
+	}
+	return commit, true, nil
+}
+
+// Build builds the program of a source tree.
+func Build(ctx context.Context, root, into string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", into, "./cmd/coffer")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the program of %s: %w\n%s", root, err, out)
+	}
+	return nil
+}
+
+// Load calls the API without a pause until it is stopped. A call whose answer does not
+// come, or says that it was not done, is made again with the same key.
+type Load struct {
+	base, key string
+	mint      int
+
+	Done  atomic.Int64 // transfers and withdrawals that were accepted
+	mu    sync.Mutex
+	wrong []string // answers that no caller should see
+	stop  chan struct{}
+	ended sync.WaitGroup
+}
+
+// Start lets customers who have money pay each other and pay out.
+func Start(ctx context.Context, base, key string, mint int, customers []string, to string) *Load {
+	l := &Load{base: base, key: key, mint: mint, stop: make(chan struct{})}
+	for i, customer := range customers {
+		other := customers[(i+1)%len(customers)]
+		l.ended.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-l.stop:
+					return
+				case <-ctx.Done():
+					return
+				case <-time.After(30 * time.Millisecond):
+				}
+				id := fmt.Sprintf("%s-%d", customer, n)
+				if n%40 == 0 {
+					l.until(ctx, http.MethodPost, "/withdraw", map[string]any{
+						"mintId": mint, "customerId": customer, "amount": "20000", "toAddress": to, "idempotencyKey": id,
+					}, http.StatusAccepted)
+					continue
+				}
+				l.until(ctx, http.MethodPost, "/transfers", map[string]any{
+					"mintId": mint, "amount": "1", "idempotencyKey": id, "from": map[string]any{"customerId": customer}, "to": map[string]any{"customerId": other},
+				}, http.StatusCreated)
+			}
+		})
+	}
+	return l
+}
+
+// until makes a call until it is done.
+func (l *Load) until(ctx context.Context, method, path string, body any, want int) {
+	for {
+		status, text, err := Call(ctx, method, l.base+path, l.key, body)
+		switch {
+		case err == nil && status == want:
+			l.Done.Add(1)
+			return
+		case err == nil && status != http.StatusServiceUnavailable:
+			l.mu.Lock()
+			l.wrong = append(l.wrong, fmt.Sprintf("%s: %d %s", path, status, text))
+			l.mu.Unlock()
+			return
+		}
+		select {
+		case <-l.stop:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Stop ends the load and says which answers were wrong.
+func (l *Load) Stop() []string {
+	close(l.stop)
+	l.ended.Wait()
+	return l.wrong
+}
+
+// Call makes one call.
+func Call(ctx context.Context, method, url, key string, body any) (status int, text string, err error) {
+	payload, err := json.Marshal(body)
+	if err != nil {
+		return 0, "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(payload))
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("x-api-key", key)
+	if method == http.MethodPost {
+		req.Header.Set("content-type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b), err
+}
