@@ -64,7 +64,7 @@ func unit(t *testing.T, name string) map[string][]string {
 
 func TestTheUnitsRunTheProgramAndLetItDoLittle(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"coffer.service", "coffer-signer.service"} {
+	for _, name := range []string{"coffer.service", "coffer@.service", "coffer-signer.service"} {
 		settings := unit(t, name)
 		for _, command := range slices.Concat(settings["ExecStartPre"], settings["ExecStart"]) {
 			words := strings.Fields(command)
@@ -114,8 +114,8 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	}
 	args := []string{"verify", "--man=no", "--recursive-errors=no"}
 	dir := t.TempDir()
-	for _, name := range []string{"coffer.service", "coffer-signer.service"} {
-		path := filepath.Join(dir, name)
+	for _, name := range []string{"coffer.service", "coffer@.service", "coffer-signer.service"} {
+		path := filepath.Join(dir, strings.Replace(name, "@", "@api", 1))
 		if err := os.WriteFile(path, []byte(strings.ReplaceAll(deployed(t, name), installed, program)), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -124,6 +124,27 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), analyze, args...)
 	if said, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(said), dir) {
 		t.Errorf("systemd-analyze: got %v %s, want no complaint", err, said)
+	}
+}
+
+// The signer on a host of its own answers where its configuration says, asks nobody, and
+// is otherwise the unit that it is beside the service.
+func TestTheSignersDropInOpensItsPortAndNothingElse(t *testing.T) {
+	t.Parallel()
+	settings := unit(t, "coffer-signer-network.conf")
+	command := settings["ExecStart"]
+	if len(command) != 2 || command[0] != "" {
+		t.Fatalf("got %q, want the unit's command replaced", command)
+	}
+	words := strings.Fields(command[1])
+	runs(t, "coffer-signer-network.conf", words[1:])
+	if slices.Contains(words, "--socket") || !slices.Equal(settings["IPAddressDeny"], []string{"any"}) || len(settings["IPAddressAllow"]) == 0 {
+		t.Errorf("got %v, want no socket, and nobody but who is named", settings)
+	}
+	for key := range settings {
+		if !slices.Contains([]string{"ExecStart", "PrivateNetwork", "RestrictAddressFamilies", "IPAddressDeny", "IPAddressAllow"}, key) {
+			t.Errorf("got %s, want the rest as the unit has it", key)
+		}
 	}
 }
 

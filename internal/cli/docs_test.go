@@ -17,15 +17,51 @@ import (
 // sample is a block of docs/running.md, by the name behind its language.
 func sample(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/running.md")
+	return sampleOf(t, "../../docs/running.md", name)
+}
+
+func sampleOf(t *testing.T, file, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := regexp.MustCompile("(?s)\n```[a-z]+ " + regexp.QuoteMeta(name) + "\n(.*?)\n```\n").FindStringSubmatch(string(text))
 	if m == nil {
-		t.Fatalf("docs/running.md has no sample %s", name)
+		t.Fatalf("%s has no sample %s", file, name)
 	}
 	return m[1]
+}
+
+// The two sides of a signer on a host of its own, as its runbook has them.
+func TestTheSamplesOfTheSignersRunbookAreTaken(t *testing.T) {
+	t.Parallel()
+	const runbook = "../../docs/runbooks/signer-host.md"
+	dir := t.TempDir()
+	path := filepath.Join(dir, "signer.toml")
+	if err := os.WriteFile(path, []byte(sampleOf(t, runbook, "signer.toml")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if conf, err := app.ReadSignerConfig(path); err != nil || len(conf.Signer.Serve.Clients) != 4 {
+		t.Errorf("signer.toml: got %+v %v, want it taken", conf.Signer.Serve, err)
+	}
+	// The other side is a part of a configuration: the sample without its socket.
+	whole := regexp.MustCompile(`(?s)\[signer\]\n.*?\n\n`).ReplaceAllString(sample(t, "coffer.toml"), sampleOf(t, runbook, "coffer.toml")+"\n\n")
+	for name, text := range map[string]string{
+		"coffer.toml": whole, "secrets/database-url": "postgres://coffer:pw@db/coffer", "secrets/owner-url": "postgres://o:pw@db/coffer",
+		"secrets/ethereum": "https://one.example.com https://two.example.net",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, _, err := run(t, "config", "check", "--roles", "dispatch", filepath.Join(dir, "coffer.toml")); code != 0 {
+		t.Errorf("coffer.toml: got %q, want it sound", err)
+	}
 }
 
 // What a person copies out of the document is what the program takes.
@@ -52,6 +88,9 @@ func TestTheSamplesOfTheDocumentAreTaken(t *testing.T) {
 	if code, out, err := run(t, "config", "check", conf); code != 0 || !strings.Contains(out, "sound") {
 		t.Errorf("got %d %q, want 0 and that it is sound", code, err)
 	}
+	if code, out, err := run(t, "config", "check", write("api.toml", sample(t, "api.toml"))); code != 0 || !strings.Contains(out, "sound") {
+		t.Errorf("api.toml: got %d %q, want it sound", code, err)
+	}
 	if _, err := app.ReadSignerConfig(write("signer.toml", sample(t, "signer.toml"))); err != nil {
 		t.Errorf("signer.toml: got %v, want it taken", err)
 	}
@@ -68,7 +107,7 @@ func TestTheCommandsOfTheDocumentsAreTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	quoted := regexp.MustCompile("(?m)^ {4,}coffer ([^#\n]*)|`coffer\\s([^`]*)`")
-	for _, file := range []string{"../../docs/runbooks/restore.md", "../../docs/running.md"} {
+	for _, file := range []string{"../../docs/runbooks/restore.md", "../../docs/runbooks/alerts.md", "../../docs/runbooks/signer-host.md", "../../docs/running.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
