@@ -148,13 +148,29 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(ctx, t, "the old world is up", func() (bool, error) {
-		_, err := localworld.Read(place)
-		if err != nil {
+	var info localworld.Info
+	until(ctx, t, "the old world is up", func() (_ bool, err error) {
+		if info, err = localworld.Read(place); err != nil {
 			err = fmt.Errorf("%w\n%s", err, first.Log())
 		}
 		return err == nil, err
 	})
+	// A chain that is started again keeps no state of earlier blocks, so what came in
+	// has to be taken in before.
+	login, err := pgx.Connect(ctx, info.Database.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "the treasury's gas is credited", func() (funded bool, err error) {
+		_, err = login.Exec(ctx, `SET ROLE coffer_system`)
+		if err == nil {
+			err = login.QueryRow(ctx, `SELECT EXISTS (SELECT FROM deposits WHERE status = 'CREDITED')`).Scan(&funded)
+		}
+		return funded, err
+	})
+	if err := login.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
 	}
