@@ -107,3 +107,31 @@ func TestASeedAndItsJournalBelongTogether(t *testing.T) {
 		}
 	}
 }
+
+func TestThePublicHalvesOfWebhookKeysAreKeptUntilAReceiverHasTheNewOne(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	k, s := KeyFiles(dir)
+	if err := CreateKeys(k, s); err != nil {
+		t.Fatal(err)
+	}
+	public := filepath.Join(dir, webhookPublic)
+	first, err := readWebhookPublic(public)
+	if err != nil || len(first) != 1 {
+		t.Fatalf("got %v %v, want one key", first, err)
+	}
+	if err := os.Rename(k.Webhook, k.Webhook+".former"); err != nil {
+		t.Fatal(err)
+	}
+	if err := CreateKeys(k, s); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readWebhookPublic(public)
+	if err != nil || len(got) != 2 || got[0] == first[0] || got[1] != first[0] {
+		t.Errorf("got %v %v, want the new one before %v", got, err, first)
+	}
+	write(t, public, "whsk_secret\n")
+	if _, err := readWebhookPublic(public); err == nil || !strings.Contains(err.Error(), "keys.webhook_public") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want a private key refused and not repeated", err)
+	}
+}

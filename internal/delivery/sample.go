@@ -28,7 +28,8 @@ const samplesMax = 16
 // on their way.
 func (s *Endpoints) Test(ctx context.Context, db *pg.DB, org string, actor audit.Actor, endpointID string, t event.Type) (Attempt, error) {
 	if s.Posts == nil {
-		return Attempt{}, fmt.Errorf("test endpoint %s: nobody posts here", endpointID)
+		return Attempt{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"This installation sends no samples: the process that answers has no key to sign them with. Nothing was sent. Messages of events are not concerned.")
 	}
 	data, ok := webhook.Sample(t)
 	if !ok || !event.Known(t) {
