@@ -61,8 +61,8 @@ INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_
 	VALUES ('dep_1', 'org_1', 'adr_1', 'CUSTOMER_DEPOSIT', 'c', 1, 'ETHEREUM', '', 1, '0x1', '0x2', '0xd1', 'NATIVE', '0', 0, 101, '0xe', NULL, 'CONFIRMING', 'INCLUDED', $T, NULL),
 	       ('dep_2', 'org_1', 'adr_1', 'CUSTOMER_DEPOSIT', 'c', 1, 'ETHEREUM', '', 1, '0x1', '0x2', '0xd2', 'NATIVE', '0', 0, 100, '0xa', (SELECT max(proof_id) FROM finality_proofs), 'SCREENING', 'FINALIZED', $T, $T);
 INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at) VALUES ('evt_1', 'org_1', 'X', 'DEPOSIT', 'dep_1', 1, '{}', $T);
-INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, secret_sealed, api_version, created_at, updated_at)
-	VALUES ('we_1', 'org_1', 'https://a.example', '{}', 'ENABLED', '', '1', $T, $T), ('we_2', 'org_1', 'https://b.example', '{}', 'DISABLED_GONE', '', '1', $T, $T);
+INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, api_version, created_at, updated_at)
+	VALUES ('we_1', 'org_1', 'https://a.example', '{}', 'ENABLED', '1', $T, $T), ('we_2', 'org_1', 'https://b.example', '{}', 'DISABLED_GONE', '1', $T, $T);
 INSERT INTO deliveries (org_id, endpoint_id, event_id, resource_id, resource_seq, status, attempts, created_at, attempt_after) VALUES ('org_1', 'we_1', 'evt_1', 'dep_1', 1, 'PENDING', 2, $T, $T);
 INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval, approval_reasons, decision, created_at, tx_hash)
 	VALUES ('wd_1', 'org_1', 'c', 1, 'ETHEREUM', 1, '0x3', '', 'AWAITING_APPROVAL', true, '{REQUIRE_APPROVAL}', '{}', $T, NULL),
