@@ -308,11 +308,12 @@ func TestEachRoleRunsByItselfAndASecondOneTakesOver(t *testing.T) {
 		}
 	}
 	// A second signer would be a second journal's owner.
-	second := n.hosts[app.RoleSigner]
-	if p, err := second.Run(n.ctx, n.program, 1); err == nil || p == nil || !strings.Contains(p.Log(), "journal") {
-		t.Errorf("a second signer: got %v, want it refused for the journal", err)
-	} else if err := p.Ended(n.ctx); err == nil || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a second signer: got %v, want it to end with an error", err)
+	second, err := Start(n.program, "a second signer", "serve", "--config", filepath.Join(n.hosts[app.RoleSigner].Dir, "signer-0.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Ended(n.ctx); err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(second.Log(), "journal") {
+		t.Errorf("a second signer: got %v, want it refused for the journal\n%s", err, second.Log())
 	}
 
 	first, next := common.HexToAddress("0x00000000000000000000000000000000c0ffee01"), common.HexToAddress("0x00000000000000000000000000000000c0ffee02")
