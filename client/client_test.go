@@ -85,6 +85,7 @@ func scripted(t *testing.T, plan ...told) (*Client, *script) {
 }
 
 // What is repeated, and what each ending says of the money.
+// Rule DOC-4.
 func TestPaymentsAreRepeatedWithTheirKeyAlone(t *testing.T) {
 	t.Parallel()
 	const insufficient, limited, internal, unauthorized = "INSUFFICIENT_BALANCE", "RATE_LIMITED", "INTERNAL", "UNAUTHORIZED"

@@ -78,7 +78,8 @@ type api struct {
 }
 
 // New makes the handler of the public listener: the interface under /v1, the
-// document at /openapi.json and the keys at /.well-known/webhook-keys.
+// document at /openapi.json, the keys at /.well-known/webhook-keys, and the pages
+// for people at /docs.
 func New(conf Config) http.Handler {
 	if len(conf.CursorKey) == 0 {
 		panic("api: cursors need a key")

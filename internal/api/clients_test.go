@@ -117,6 +117,7 @@ func structs(t *testing.T, dir string) fields {
 
 // The drawing above could leave something out and still be stable. So what a
 // caller finds in the client is compared with the document by other means.
+// Rule DOC-2.
 func TestTheGoClientHasEveryCallAndEveryField(t *testing.T) {
 	t.Parallel()
 	d := current(t)

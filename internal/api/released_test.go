@@ -14,6 +14,7 @@ const released = "openapi.released.json"
 
 // Clients of yesterday work tomorrow. A change that would break them is named
 // here, and stands only after a person said so.
+// Rule DOC-1.
 func TestNoClientIsBroken(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("COFFER_APPROVE") == "1" {

@@ -140,6 +140,7 @@ var places = []place{
 	{"internal/trial/tokens", world, testOnly},
 	{"internal/trial/soak", world, testOnly | mayKeys},
 	{"internal/trial/bench", watch, testOnly | mayHTTP | mayFloat | mayRand},
+	{"internal/trial/integrate", watch, testOnly | mayHTTP},
 	{"internal/trial/mutants", watch, testOnly},
 	{"internal/trial/oracle", watch, mayHTTP},
 	{"internal/trial/roles", watch, testOnly | mayHTTP},

@@ -62,7 +62,8 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 func show(std streams, info localworld.Info, took time.Duration) {
 	fmt.Fprintf(std.out, "\nCoffer's local world is up after %s.\n\n", took.Round(10*time.Millisecond))
 	t := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "  API\t%s\n  API key\t%s\n  document\t%s\n", info.BaseURL, info.APIKey, info.OpenAPIURL)
+	fmt.Fprintf(t, "  API\t%s\n  API key\t%s\n  document\t%s\n  guide\t%s\n",
+		info.BaseURL, info.APIKey, info.OpenAPIURL, strings.TrimSuffix(info.OpenAPIURL, "openapi.json")+"docs")
 	fmt.Fprintf(t, "  organization\t%s\n  owner\t%s\n", info.OrganizationID, info.Users[0].Email)
 	for name, c := range info.Chains {
 		fmt.Fprintf(t, "  %s\t%s (chain id %d)\n", strings.ToLower(name), c.RPCURL, c.ChainID)
