@@ -1984,7 +1984,8 @@ func (c *Client) TestWebhookEndpoint(ctx context.Context, endpointID string, bod
 // deliveries wait. With ENABLED, which also brings a disabled endpoint back, and with
 // another url, everything that waits is due at once, in the order of each resource and
 // with the whole schedule before it. Other events and filters decide about what
-// happens from now on; what waits is still sent.
+// happens from now on; what waits is still sent. What happened while an endpoint was
+// disabled was not queued for it: ask for that with recover.
 //
 // PATCH /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
 func (c *Client) UpdateWebhookEndpoint(ctx context.Context, endpointID string, body EndpointChange, opts ...CallOption) (out Endpoint, err error) {

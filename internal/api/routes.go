@@ -328,7 +328,7 @@ var routes = []route{
 	{
 		method: http.MethodPatch, path: "/webhook-endpoints/{endpointId}", name: "updateWebhookEndpoint", group: "Webhooks",
 		summary: "Change a webhook endpoint",
-		text:    "Changes what is given and nothing else; filters are replaced as a whole, and {} takes them away. While PAUSED its deliveries wait. With ENABLED, which also brings a disabled endpoint back, and with another url, everything that waits is due at once, in the order of each resource and with the whole schedule before it. Other events and filters decide about what happens from now on; what waits is still sent.",
+		text:    "Changes what is given and nothing else; filters are replaced as a whole, and {} takes them away. While PAUSED its deliveries wait. With ENABLED, which also brings a disabled endpoint back, and with another url, everything that waits is due at once, in the order of each resource and with the whole schedule before it. Other events and filters decide about what happens from now on; what waits is still sent. What happened while an endpoint was disabled was not queued for it: ask for that with recover.",
 		body:    EndpointChange{},
 		answers: []success{{http.StatusOK, "The endpoint as it is now.", Endpoint{}, exampleEndpoint, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},

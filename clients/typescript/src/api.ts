@@ -2001,7 +2001,8 @@ export class Coffer {
    * whole, and {} takes them away. While PAUSED its deliveries wait. With ENABLED, which also brings
    * a disabled endpoint back, and with another url, everything that waits is due at once, in the
    * order of each resource and with the whole schedule before it. Other events and filters decide
-   * about what happens from now on; what waits is still sent.
+   * about what happens from now on; what waits is still sent. What happened while an endpoint was
+   * disabled was not queued for it: ask for that with recover.
    *
    * PATCH /webhook-endpoints/{endpointId}. It is repeated when no answer comes.
    */

@@ -182,7 +182,6 @@ func webhooksFast(ctx context.Context, w *world) error {
 		figure:   "Webhooks, events numbered, each with its delivery",
 		here:     fmt.Sprintf("%.0f/s", n),
 		compared: fmt.Sprintf("%s; CPU each: %s here, %s in the database", times(n, w.table.tpcb8, "pgbench at 8 clients"), short(work.ours/time.Duration(stock)), short(work.database/time.Duration(stock))),
-		target:   reached(n >= deliveriesTarget, "5,000/s"),
 	})
 
 	running, stop := context.WithCancel(ctx)
@@ -305,7 +304,6 @@ func webhooksCalm(ctx context.Context, w *world) error {
 	w.table.add(row{
 		figure: fmt.Sprintf("Webhooks, from the commit of an event to its arrival, %d events a second", calmRate),
 		here:   fmt.Sprintf("p50 %s, p99 %s", short(took.part(0.5)), short(took.part(0.99))),
-		target: reached(took.part(0.99) < time.Second, "p99 under 1 s"),
 	})
 	return nil
 }
