@@ -29,6 +29,8 @@ const (
 	CustomerWithdrawFailed    Type = "CUSTOMER_WITHDRAW_FAILED"    // Withdrawal: will never be paid; the money is back
 	CustomerWithdrawCompleted Type = "CUSTOMER_WITHDRAW_COMPLETED" // Withdrawal: final on the chain
 
+	CustomerDepositSeen Type = "CUSTOMER_DEPOSIT_SEEN" // Deposit: a block shows it that is not final. It is no money yet, and may never be
+
 	OrganizationDeposit         Type = "ORGANIZATION_DEPOSIT"          // Deposit: credited to a product of the organization
 	OrganizationDepositReversed Type = "ORGANIZATION_DEPOSIT_REVERSED" // Deposit with Reversal: finality itself broke, and the credit is taken back
 
@@ -74,6 +76,10 @@ type Mint struct {
 // CUSTOMER_DEPOSIT_REVERSED is sent at most once for a deposit, to endpoints that
 // named it, and only when the finality of its chain itself broke: the credit is
 // taken back, see Reversal. Debit the user, and expect the customer to be frozen.
+//
+// CUSTOMER_DEPOSIT_SEEN is sent at most once for a deposit, before any other event
+// of it, to endpoints that named it: something to show, never something to credit.
+// Nothing is sent when a fork takes it away again; DepositID and Status tell.
 //
 // What reached a product is told by ORGANIZATION_DEPOSIT and
 // ORGANIZATION_DEPOSIT_REVERSED, and by no event of the interface.

@@ -31,6 +31,11 @@ func Sample(t Type) (data any, ok bool) {
 		d.Status, d.ChainStatus = "REVERSED", "REORGED"
 		d.Reversal = &Reversal{ReversedAt: later(3600), TakenBack: "4000000", Loss: "1000000"}
 		return d, true
+	case CustomerDepositSeen:
+		d := sampleDeposit()
+		d.Status, d.ChainStatus, d.Confirmations, d.ConfirmedAt, d.CreditedAt = "CONFIRMING", "INCLUDED", 1, nil, nil
+		d.Screening = Screening{Status: "PENDING"}
+		return d, true
 	case OrganizationDeposit:
 		return ownDeposit(sampleDeposit()), true
 	case OrganizationDepositReversed:

@@ -73,6 +73,7 @@ func (d *Desk) Broken(ctx context.Context, tx pg.Tx, b finality.Break) error {
 		return fmt.Errorf("look for deposits above block %d of %s: %w", b.Ancestor.Height, b.Chain, err)
 	}
 	var (
+		changes []change
 		dust    []wallet.Movement
 		entries []audit.Entry
 	)
@@ -82,9 +83,7 @@ func (d *Desk) Broken(ctx context.Context, tx pg.Tx, b finality.Break) error {
 		if was.status != Credited {
 			is.status, is.proofID, is.confirmedAt = Orphaned, nil, nil
 		}
-		if err := become(ctx, tx, was, is); err != nil {
-			return err
-		}
+		changes = append(changes, change{was, is})
 		if was.status == BelowMinimum {
 			dust = append(dust, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Dust, Minus: is.amount})
 		}
@@ -93,6 +92,9 @@ func (d *Desk) Broken(ctx context.Context, tx pg.Tx, b finality.Break) error {
 			e.Action = "deposit.in_question"
 		}
 		entries = append(entries, e)
+	}
+	if err := become(ctx, tx, changes...); err != nil {
+		return err
 	}
 	if err := wallet.Move(ctx, tx, dust...); err != nil {
 		return err
@@ -199,7 +201,7 @@ func (d *Desk) reverse(ctx context.Context, depositID string) (done bool, err er
 		}
 		is, now := was, tx.Now
 		is.status, is.reversedAt, is.takenBack = Reversed, &now, &taken
-		if err := become(ctx, tx, was, is); err != nil {
+		if err := become(ctx, tx, change{was, is}); err != nil {
 			return err
 		}
 		back := wallet.Reversed
@@ -221,15 +223,7 @@ func (d *Desk) reverse(ctx context.Context, depositID string) (done bool, err er
 			return err
 		}
 		if told := is.told(event.CustomerDepositReversed); told != "" {
-			shown, err := byID(ctx, tx, []row{is})
-			if err != nil {
-				return err
-			}
-			_, err = event.Record(ctx, tx, event.Event{
-				OrgID: is.orgID, Type: told, ResourceKind: resourceKind, ResourceID: is.id,
-				CustomerID: is.customerID, Chain: string(is.chain), Data: shown[is.id], FoundAgain: true,
-			})
-			if err != nil {
+			if err := tell(ctx, tx, []row{is}, func(row) event.Type { return told }); err != nil {
 				return err
 			}
 		}
@@ -345,7 +339,7 @@ func (d *Desk) claim(ctx context.Context, depositID string) (done bool, err erro
 		}
 		is := was
 		is.takenBack, is.claims = &sum, was.claims+1
-		if err := become(ctx, tx, was, is); err != nil {
+		if err := become(ctx, tx, change{was, is}); err != nil {
 			return err
 		}
 		err = ledger.Post(ctx, tx, ledger.Posting{

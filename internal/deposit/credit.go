@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +26,7 @@ import (
 )
 
 const (
-	batchMax    = 100             // deposits credited in one transaction
+	batchMax    = 500             // deposits credited in one transaction
 	priceAgeMax = 5 * time.Minute // older prices are not shown
 )
 
@@ -63,9 +65,10 @@ func (d *Desk) Credit(ctx context.Context) (credited int, err error) {
 		}
 		crash.Point("D04")
 		after = page[len(page)-1].id
+		problems := d.checkAll(page)
 		var sound []candidate
-		for _, c := range page {
-			if err := d.check(c); err != nil {
+		for i, c := range page {
+			if err := problems[i]; err != nil {
 				d.log.Error("deposit: not credited", "deposit", c.id, "wallet", c.walletID, "error", err)
 				continue
 			}
@@ -76,21 +79,8 @@ func (d *Desk) Credit(ctx context.Context) (credited int, err error) {
 			c.screening, c.usd = encoded(webhook.Screening{Status: decision.status}), d.value(ctx, values, c)
 			sound = append(sound, c)
 		}
-		n, err := d.settle(ctx, sound)
+		n, err := d.parts(ctx, sound)
 		credited += n
-		if err != nil && len(sound) > 1 && !errors.Is(err, pg.ErrCommitUnknown) && ctx.Err() == nil {
-			// One of them spoils the batch: the others need not wait for it.
-			d.log.Warn("deposit: batch not credited, one by one now", "error", err)
-			err = nil
-			for _, c := range sound {
-				n, alone := d.settle(ctx, []candidate{c})
-				credited += n
-				if alone != nil {
-					d.log.Error("deposit: not credited", "deposit", c.id, "error", alone)
-					err = errors.Join(err, alone)
-				}
-			}
-		}
 		if err != nil {
 			return credited, err
 		}
@@ -98,6 +88,44 @@ func (d *Desk) Credit(ctx context.Context) (credited int, err error) {
 			return credited, nil
 		}
 	}
+}
+
+// parts credits a batch, and when it cannot be credited as a whole its halves, until
+// what spoils it stands alone: the others need not wait for that.
+func (d *Desk) parts(ctx context.Context, batch []candidate) (credited int, err error) {
+	credited, err = d.settle(ctx, batch)
+	switch {
+	case err == nil || errors.Is(err, pg.ErrCommitUnknown) || ctx.Err() != nil:
+		return credited, err
+	case len(batch) == 1:
+		d.log.Error("deposit: not credited", "deposit", batch[0].id, "error", err)
+		return 0, err
+	}
+	d.log.Warn("deposit: batch not credited, its halves now", "deposits", len(batch), "error", err)
+	half := len(batch) / 2
+	first, errFirst := d.parts(ctx, batch[:half])
+	if errors.Is(errFirst, pg.ErrCommitUnknown) {
+		return first, errFirst
+	}
+	second, errSecond := d.parts(ctx, batch[half:])
+	return first + second, errors.Join(errFirst, errSecond)
+}
+
+// checkAll is check of many: to verify a proof is what a credit costs this process
+// most, and one does not wait for the other.
+func (d *Desk) checkAll(page []candidate) []error {
+	problems := make([]error, len(page))
+	var wg sync.WaitGroup
+	workers := runtime.GOMAXPROCS(0)
+	for n := range workers {
+		wg.Go(func() {
+			for i := n; i < len(page); i += workers {
+				problems[i] = d.check(page[i])
+			}
+		})
+	}
+	wg.Wait()
+	return problems
 }
 
 // waiting reads deposits that wait to be credited, after an id. What is of a mint
@@ -266,6 +294,7 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 			return err
 		}
 		var (
+			changes  []change
 			postings []ledger.Posting
 			moves    []wallet.Movement
 			entries  []audit.Entry
@@ -281,9 +310,7 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 			now := tx.Now
 			is.status, is.creditedAt = Credited, &now
 			is.screening, is.usd = c.screening, c.usd
-			if err := become(ctx, tx, was, is); err != nil {
-				return err
-			}
+			changes = append(changes, change{was, is})
 			to, part := owner(is, m.Kind == mint.Native)
 			postings = append(postings, ledger.Posting{
 				Cause: ledger.Cause{Kind: ledger.Deposit, ID: is.id},
@@ -301,6 +328,9 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		if len(postings) == 0 {
 			return nil
 		}
+		if err := become(ctx, tx, changes...); err != nil {
+			return err
+		}
 		// In the order of dispatch, which meets this one at a treasury: what wallets
 		// hold first, the books after it.
 		if err := wallet.Move(ctx, tx, moves...); err != nil {
@@ -309,22 +339,8 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		if err := ledger.Post(ctx, tx, postings...); err != nil {
 			return err
 		}
-		shown, err := byID(ctx, tx, told)
-		if err != nil {
+		if err := tell(ctx, tx, told, func(is row) event.Type { return is.told(event.CustomerDeposit) }); err != nil {
 			return err
-		}
-		for _, is := range told {
-			object, ok := shown[is.id]
-			if !ok {
-				return fmt.Errorf("deposit %s cannot be shown", is.id)
-			}
-			_, err = event.Record(ctx, tx, event.Event{
-				OrgID: is.orgID, Type: is.told(event.CustomerDeposit), ResourceKind: resourceKind, ResourceID: is.id,
-				CustomerID: is.customerID, Chain: string(is.chain), Data: object, FoundAgain: true,
-			})
-			if err != nil {
-				return err
-			}
 		}
 		crash.Point("D07")
 		credited = len(postings)

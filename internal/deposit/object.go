@@ -65,7 +65,7 @@ func Object(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Depos
 	return found.Items[0], nil
 }
 
-// byID are the objects of deposits of any organizations, at most a batch.
+// byID are the objects of deposits of any organizations.
 func byID(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit, error) {
 	if len(of) == 0 {
 		return nil, nil
@@ -74,15 +74,17 @@ func byID(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit, 
 	for _, r := range of {
 		ids = append(ids, r.id)
 	}
-	found, err := render(ctx, tx, page.Select(objects).And(`deposit_id = ANY(?)`, ids), page.Page{Limit: batchMax})
+	found, catalogue, err := read(ctx, tx, objects+` AND deposit_id = ANY ($1)`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read %d deposits: %w", len(ids), err)
 	}
-	objects := map[string]webhook.Deposit{}
-	for _, o := range found.Items {
-		objects[o.DepositID] = o
+	all := make(map[string]webhook.Deposit, len(found))
+	for _, s := range found {
+		if all[s.id], err = s.object(catalogue); err != nil {
+			return nil, fmt.Errorf("deposit %s: %w", s.id, err)
+		}
 	}
-	return objects, nil
+	return all, nil
 }
 
 // Filter narrows a list; zero values let everything through.
@@ -207,15 +209,7 @@ func scanShown(r pgx.CollectableRow) (s shown, err error) {
 func render(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Result[webhook.Deposit], error) {
 	var none page.Result[webhook.Deposit]
 	sql, args := q.Sorted(p, "created_at", "deposit_id")
-	rows, err := tx.Query(ctx, sql, args...)
-	if err != nil {
-		return none, err
-	}
-	found, err := pgx.CollectRows(rows, scanShown)
-	if err != nil {
-		return none, err
-	}
-	catalogue, err := mint.All(ctx, tx)
+	found, catalogue, err := read(ctx, tx, sql, args...)
 	if err != nil {
 		return none, err
 	}
@@ -229,6 +223,20 @@ func render(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Res
 		result.Items = append(result.Items, object)
 	}
 	return result, nil
+}
+
+// read reads what objects selects, and the mints that the objects name.
+func read(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]shown, mint.Catalogue, error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, mint.Catalogue{}, err
+	}
+	found, err := pgx.CollectRows(rows, scanShown)
+	if err != nil {
+		return nil, mint.Catalogue{}, err
+	}
+	catalogue, err := mint.All(ctx, tx)
+	return found, catalogue, err
 }
 
 func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {

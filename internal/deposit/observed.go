@@ -3,6 +3,7 @@ package deposit
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/scan"
@@ -134,8 +136,10 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 		return err
 	}
 	var (
+		changes []change
 		dust    []wallet.Movement
 		entries []audit.Entry
+		back    bool // one that a fork took away is there again
 	)
 	for _, f := range found {
 		m := movement{f.Tx, f.Kind, f.Position}
@@ -152,9 +156,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 			}
 			left := was
 			left.status, left.chainStatus = Orphaned, reorged
-			if err := become(ctx, tx, was, left); err != nil {
-				return err
-			}
+			changes = append(changes, change{was, left})
 			entries = append(entries, changed(left))
 			was, lives = row{}, false
 		}
@@ -163,9 +165,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 			is, now := *again, tx.Now
 			is.from, is.logIndex, is.height, is.blockHash = f.From, f.LogIndex, b.Height, b.Hash
 			is.proofID, is.chainStatus, is.confirmedAt = proof, finalized, &now
-			if err := become(ctx, tx, *again, is); err != nil {
-				return err
-			}
+			changes = append(changes, change{*again, is})
 			e := changed(is)
 			e.Action = "deposit.proven_again"
 			entries = append(entries, e)
@@ -178,44 +178,126 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 				}
 			}
 		}
-		is, changes, err := next(was, f, ch, b, proof)
+		is, differs, err := next(was, f, ch, b, proof)
 		if err != nil {
 			return err
 		}
-		if !changes {
+		if !differs {
 			continue
 		}
 		if was.status == "" {
 			is.id, is.createdAt = named(is, met), tx.Now
-			if is.customerID != "" {
-				// The wallet may have come back from the signer's journal before
-				// its customer did.
-				if _, _, err := customer.Ensure(ctx, tx, is.orgID, is.customerID, ""); err != nil {
-					return fmt.Errorf("deposit of %s: %w", f.Tx, err)
-				}
-			}
 		}
 		if proof != nil {
 			now := tx.Now
 			is.confirmedAt = &now
 		}
-		if err := become(ctx, tx, was, is); err != nil {
-			return err
-		}
-		if was.status == Orphaned {
-			crash.Point("D13")
-		}
+		changes = append(changes, change{was, is})
+		back = back || was.status == Orphaned
 		entries = append(entries, changed(is))
 		if is.status == BelowMinimum {
 			dust = append(dust, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Dust, Plus: is.amount})
 		}
 	}
-	if len(dust) > 0 {
-		if err := wallet.Move(ctx, tx, dust...); err != nil {
+	if err := owners(ctx, tx, changes); err != nil {
+		return err
+	}
+	if err := become(ctx, tx, changes...); err != nil {
+		return err
+	}
+	if back {
+		crash.Point("D13")
+	}
+	if proof == nil {
+		if err := seen(ctx, tx, changes); err != nil {
 			return err
 		}
 	}
+	if err := wallet.Move(ctx, tx, dust...); err != nil {
+		return err
+	}
 	return record(ctx, tx, entries)
+}
+
+// seen tells of customers' deposits that a recent block shows for the first time, to
+// whoever has an endpoint for that. It promises nothing, so it is written only where
+// it is wanted; what a fork takes away and brings again is told once.
+func seen(ctx context.Context, tx pg.Tx, changes []change) error {
+	var orgs []string
+	for _, c := range changes {
+		if c.was.status == "" && c.is.customerID != "" {
+			orgs = append(orgs, c.is.orgID)
+		}
+	}
+	if len(orgs) == 0 {
+		return nil
+	}
+	slices.Sort(orgs)
+	named, err := event.Named(ctx, tx, event.CustomerDepositSeen, slices.Compact(orgs))
+	if err != nil || len(named) == 0 {
+		return err
+	}
+	var told []row
+	for _, c := range changes {
+		if c.was.status == "" && c.is.customerID != "" && named[c.is.orgID] {
+			told = append(told, c.is)
+		}
+	}
+	return tell(ctx, tx, told, func(row) event.Type { return event.CustomerDepositSeen })
+}
+
+// tell records an event of each deposit, with the deposit as it is now.
+func tell(ctx context.Context, tx pg.Tx, told []row, as func(row) event.Type) error {
+	shown, err := byID(ctx, tx, told)
+	if err != nil {
+		return err
+	}
+	events := make([]event.Event, len(told))
+	for i, is := range told {
+		object, ok := shown[is.id]
+		if !ok {
+			return fmt.Errorf("deposit %s cannot be shown", is.id)
+		}
+		events[i] = event.Event{
+			OrgID: is.orgID, Type: as(is), ResourceKind: resourceKind, ResourceID: is.id,
+			CustomerID: is.customerID, Chain: string(is.chain), Data: object, FoundAgain: true,
+		}
+	}
+	return event.RecordMany(ctx, tx, events...)
+}
+
+// owners makes the customers of new deposits that are not there yet: a wallet may
+// have come back from the signer's journal before its customer did.
+func owners(ctx context.Context, tx pg.Tx, changes []change) error {
+	of := map[string][]string{}
+	for _, c := range changes {
+		if c.was.status == "" && c.is.customerID != "" {
+			of[c.is.orgID] = append(of[c.is.orgID], c.is.customerID)
+		}
+	}
+	for _, org := range slices.Sorted(maps.Keys(of)) {
+		b := &pgx.Batch{}
+		known := customer.Known(b, org, of[org])
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return fmt.Errorf("look for %d customers of %s: %w", len(of[org]), org, err)
+		}
+		var strangers []string
+		for _, customerID := range of[org] {
+			if known[customerID] {
+				continue
+			}
+			if err := customer.CheckID(customerID); err != nil {
+				return fmt.Errorf("a wallet of %s: %w", org, err)
+			}
+			strangers = append(strangers, customerID)
+		}
+		if len(strangers) > 0 {
+			if err := customer.Make(ctx, tx, org, strangers); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // known locks the deposits of a block's transactions: those that live, and

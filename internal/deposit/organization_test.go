@@ -173,18 +173,24 @@ func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 		t.Errorf("got %v, want no wallet of a product that there is not", err)
 	}
 	// Credited, it may be posted to its product and to nothing else.
-	for kind, subject := range map[ledger.Kind]string{ledger.Customer: "alice", ledger.Product: "CUSTODIAL", ledger.Suspense: ""} {
+	for _, to := range []ledger.Account{
+		{Kind: ledger.Customer, Subject: "alice"},
+		{Kind: ledger.Customer, Subject: "CHECKOUT"},
+		{Kind: ledger.Withdrawing, Subject: "CHECKOUT"},
+		{Kind: ledger.Product, Subject: "CUSTODIAL"},
+		{Kind: ledger.Suspense},
+	} {
+		to.OrgID, to.MintID = w.org, usdc
 		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			if _, err := tx.Exec(ctx, `UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = $1`, fresh); err != nil {
 				return err
 			}
 			return ledger.Post(ctx, tx, ledger.Posting{Cause: ledger.Cause{Kind: ledger.Deposit, ID: fresh}, Legs: []ledger.Leg{{
-				Debit:  ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Custody},
-				Credit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: kind, Subject: subject}, Amount: money.Units(100),
+				Debit: ledger.Account{OrgID: w.org, MintID: usdc, Kind: ledger.Custody}, Credit: to, Amount: money.Units(100),
 			}}})
 		})
 		if !pg.Violates(err, "ledger_transfers_of_cause") {
-			t.Errorf("%s %s: got %v, want a violation of ledger_transfers_of_cause", kind, subject, err)
+			t.Errorf("%v: got %v, want a violation of ledger_transfers_of_cause", to, err)
 		}
 	}
 	if n := w.credit(t); n != 1 {

@@ -49,7 +49,7 @@ type transition struct {
 
 // transitions are all that may happen; become refuses the rest.
 var transitions = []transition{
-	{"", Confirming, "a recent block shows it", ""},
+	{"", Confirming, "a recent block shows it", webhook.CustomerDepositSeen},
 	{"", Screening, "a final block shows it first", ""},
 	{"", Unsupported, "a final block shows it, and it cannot be credited", ""},
 	{"", BelowMinimum, "a final block shows it, and it is too little", ""},
@@ -142,41 +142,141 @@ func null(s string) *string {
 	return &s
 }
 
-// become changes a deposit from what it was to what it is, or inserts it when
-// it was nothing. The row must still be as it was read: its state and what
-// would be credited. Impossible transitions panic.
-func become(ctx context.Context, tx pg.Tx, was, is row) error {
-	if !allowed(was.status, is.status) {
-		panic(fmt.Sprintf("deposit: %s cannot go from %q to %q", is.id, was.status, is.status))
-	}
-	if was.status == "" {
-		_, err := tx.Exec(ctx, `
-			INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, address, from_address,
-				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, screening, created_at, confirmed_at, product)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)`,
-			is.id, is.orgID, is.walletID, is.purpose, null(is.customerID), is.mintID, is.chain, is.contract, is.address, is.from,
-			is.amount, is.tx, is.kind, is.position, is.logIndex, is.height, is.blockHash, is.proofID, is.status, is.chainStatus,
-			null(is.reason), is.screening, is.createdAt, is.confirmedAt, null(is.product))
-		if err != nil {
-			return fmt.Errorf("insert deposit %s of %s: %w", is.id, is.tx, err)
+// change is what a deposit was, nothing when it is new, and what it is.
+type change struct{ was, is row }
+
+// become changes deposits from what they were to what they are, or inserts those
+// that were nothing, all or none. The rows must still be as they were read: their
+// states and what would be credited. Impossible transitions panic.
+//
+// What leaves the chain does so first: the place that it had on it can be another's
+// then. The caller has locked the rows, so the order among them is of no matter.
+func become(ctx context.Context, tx pg.Tx, changes ...change) error {
+	var leaving, moving, arriving []change
+	for _, c := range changes {
+		switch {
+		case !allowed(c.was.status, c.is.status):
+			panic(fmt.Sprintf("deposit: %s cannot go from %q to %q", c.is.id, c.was.status, c.is.status))
+		case c.was.status == "":
+			arriving = append(arriving, c)
+		case c.is.chainStatus == reorged:
+			leaving = append(leaving, c)
+		default:
+			moving = append(moving, c)
 		}
+	}
+	for _, part := range [][]change{leaving, moving} {
+		if err := move(ctx, tx, part); err != nil {
+			return err
+		}
+	}
+	return insert(ctx, tx, arriving)
+}
+
+func move(ctx context.Context, tx pg.Tx, changes []change) error {
+	n := len(changes)
+	if n == 0 {
 		return nil
 	}
-	tag, err := tx.Exec(ctx, `
-		UPDATE deposits SET mint_id = $6, from_address = $7, amount = $8, log_index = $9, height = $10, block_hash = $11, proof_id = $12,
-			status = $13, chain_status = $14, reason = $15, usd_value = $16, screening = $17, confirmed_at = $18, credited_at = $19,
-			reversed_at = $20, taken_back = $21, claims = $22
-		WHERE deposit_id = $1 AND status = $2 AND amount = $3 AND block_hash = $4 AND proof_id IS NOT DISTINCT FROM $5
-			AND chain_status = $23 AND claims = $24`,
-		was.id, was.status, was.amount, was.blockHash, was.proofID,
-		is.mintID, is.from, is.amount, is.logIndex, is.height, is.blockHash, is.proofID,
-		is.status, is.chainStatus, null(is.reason), is.usd, is.screening, is.confirmedAt, is.creditedAt,
-		is.reversedAt, is.takenBack, is.claims, was.chainStatus, was.claims)
-	if err != nil {
-		return fmt.Errorf("deposit %s from %s to %s: %w", was.id, was.status, is.status, err)
+	var (
+		ids, statuses, blocks, chains            = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		amounts                                  = make([]money.Amount, n)
+		proofs                                   = make([]*int64, n)
+		claims                                   = make([]int, n)
+		toMint                                   = make([]*int, n)
+		toFrom, toBlock, toStatus, toChainStatus = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		toAmount                                 = make([]money.Amount, n)
+		toIndex, toHeight                        = make([]int64, n), make([]int64, n)
+		toProof                                  = make([]*int64, n)
+		toReason                                 = make([]*string, n)
+		toUSD                                    = make([]*money.USD, n)
+		toScreening                              = make([]string, n)
+		confirmed, credited, reversed            = make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n)
+		toTaken                                  = make([]*money.Amount, n)
+		toClaims                                 = make([]int, n)
+	)
+	for i, c := range changes {
+		ids[i], statuses[i], blocks[i], chains[i] = c.was.id, string(c.was.status), c.was.blockHash, c.was.chainStatus
+		amounts[i], proofs[i], claims[i] = c.was.amount, c.was.proofID, c.was.claims
+		toMint[i], toFrom[i], toAmount[i], toIndex[i], toHeight[i] = c.is.mintID, string(c.is.from), c.is.amount, int64(c.is.logIndex), int64(c.is.height)
+		toBlock[i], toProof[i], toStatus[i], toChainStatus[i] = c.is.blockHash, c.is.proofID, string(c.is.status), c.is.chainStatus
+		toReason[i], toUSD[i], toScreening[i] = null(c.is.reason), c.is.usd, string(c.is.screening)
+		confirmed[i], credited[i], reversed[i] = c.is.confirmedAt, c.is.creditedAt, c.is.reversedAt
+		toTaken[i], toClaims[i] = c.is.takenBack, c.is.claims
 	}
-	if tag.RowsAffected() != 1 {
-		return fmt.Errorf("deposit %s from %s to %s: it is not what it was", was.id, was.status, is.status)
+	tag, err := tx.Exec(ctx, `
+		UPDATE deposits d SET mint_id = c.mint_id, from_address = c.from_address, amount = c.amount, log_index = c.log_index, height = c.height,
+			block_hash = c.block_hash, proof_id = c.proof_id, status = c.status, chain_status = c.chain_status, reason = c.reason,
+			usd_value = c.usd_value, screening = c.screening::jsonb, confirmed_at = c.confirmed_at, credited_at = c.credited_at,
+			reversed_at = c.reversed_at, taken_back = c.taken_back, claims = c.claims
+		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::text[], $5::bigint[], $6::text[], $7::int[],
+			$8::int[], $9::text[], $10::numeric[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[],
+			$18::numeric[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::numeric[], $24::int[])
+			AS c (deposit_id, was_status, was_amount, was_block, was_proof, was_chain_status, was_claims,
+				mint_id, from_address, amount, log_index, height, block_hash, proof_id, status, chain_status, reason,
+				usd_value, screening, confirmed_at, credited_at, reversed_at, taken_back, claims)
+		WHERE d.deposit_id = c.deposit_id AND d.deposit_id = ANY ($1) AND d.status = c.was_status AND d.amount = c.was_amount
+			AND d.block_hash = c.was_block AND d.proof_id IS NOT DISTINCT FROM c.was_proof
+			AND d.chain_status = c.was_chain_status AND d.claims = c.was_claims`,
+		ids, statuses, amounts, blocks, proofs, chains, claims,
+		toMint, toFrom, toAmount, toIndex, toHeight, toBlock, toProof, toStatus, toChainStatus, toReason,
+		toUSD, toScreening, confirmed, credited, reversed, toTaken, toClaims)
+	what := fmt.Sprintf("deposit %s from %s to %s", ids[0], statuses[0], toStatus[0])
+	if n > 1 {
+		what += fmt.Sprintf(" and %d more", n-1)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if tag.RowsAffected() != int64(n) {
+		return fmt.Errorf("%s: %d are not what they were", what, int64(n)-tag.RowsAffected())
+	}
+	return nil
+}
+
+func insert(ctx context.Context, tx pg.Tx, changes []change) error {
+	n := len(changes)
+	if n == 0 {
+		return nil
+	}
+	var (
+		ids, orgs, wallets, purposes  = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		customers, products           = make([]*string, n), make([]*string, n)
+		mints                         = make([]*int, n)
+		chains, contracts, addresses  = make([]string, n), make([]string, n), make([]string, n)
+		froms, hashes, kinds, places  = make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		amounts                       = make([]money.Amount, n)
+		indexes, heights              = make([]int64, n), make([]int64, n)
+		blocks, statuses, chainStatus = make([]string, n), make([]string, n), make([]string, n)
+		proofs                        = make([]*int64, n)
+		reasons                       = make([]*string, n)
+		screenings                    = make([]string, n)
+		created                       = make([]time.Time, n)
+		confirmed                     = make([]*time.Time, n)
+	)
+	for i, c := range changes {
+		ids[i], orgs[i], wallets[i], purposes[i] = c.is.id, c.is.orgID, c.is.walletID, c.is.purpose
+		customers[i], products[i], mints[i] = null(c.is.customerID), null(c.is.product), c.is.mintID
+		chains[i], contracts[i], addresses[i], froms[i] = string(c.is.chain), string(c.is.contract), string(c.is.address), string(c.is.from)
+		amounts[i], hashes[i], kinds[i], places[i] = c.is.amount, string(c.is.tx), string(c.is.kind), c.is.position
+		indexes[i], heights[i], blocks[i], proofs[i] = int64(c.is.logIndex), int64(c.is.height), c.is.blockHash, c.is.proofID
+		statuses[i], chainStatus[i], reasons[i], screenings[i] = string(c.is.status), c.is.chainStatus, null(c.is.reason), string(c.is.screening)
+		created[i], confirmed[i] = c.is.createdAt, c.is.confirmedAt
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
+			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, screening, created_at, confirmed_at)
+		SELECT deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
+			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, screening::jsonb, created_at, confirmed_at
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[], $9::text[], $10::text[], $11::text[],
+			$12::numeric[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::text[],
+			$22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[])
+			AS c (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
+				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, screening, created_at, confirmed_at)`,
+		ids, orgs, wallets, purposes, customers, products, mints, chains, contracts, addresses, froms,
+		amounts, hashes, kinds, places, indexes, heights, blocks, proofs, statuses, chainStatus, reasons, screenings, created, confirmed)
+	if err != nil {
+		return fmt.Errorf("insert %d deposits from %s of %s on: %w", n, ids[0], hashes[0], err)
 	}
 	return nil
 }

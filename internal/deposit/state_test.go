@@ -22,7 +22,10 @@ func drawn(t webhook.Type) string {
 	if t == "" {
 		return ""
 	}
-	return string(t) + "` or `" + string(organizations[t])
+	if own := organizations[t]; own != "" {
+		return string(t) + "` or `" + string(own)
+	}
+	return string(t)
 }
 
 func TestEveryStateIsReachedAndEveryChangeIsAudited(t *testing.T) {

@@ -54,6 +54,8 @@ const (
 	CustomerWithdrawFailed    = webhook.CustomerWithdrawFailed
 	CustomerWithdrawCompleted = webhook.CustomerWithdrawCompleted
 
+	CustomerDepositSeen = webhook.CustomerDepositSeen
+
 	OrganizationDeposit         = webhook.OrganizationDeposit
 	OrganizationDepositReversed = webhook.OrganizationDepositReversed
 
@@ -69,6 +71,8 @@ var extension = map[Type]bool{
 	CustomerDepositReversed: true, CustomerWithdrawBlocked: true, CustomerWithdrawApproved: true,
 	CustomerWithdrawRejected: true, CustomerWithdrawCancelled: true, CustomerWithdrawFailed: true,
 	CustomerWithdrawCompleted: true,
+
+	CustomerDepositSeen: true,
 
 	OrganizationDeposit: true, OrganizationDepositReversed: true,
 

@@ -34,7 +34,7 @@ var checks = []Check{
 			('audit_log', 'audit_log_append_only'), ('signer_journal', 'signer_journal_append_only'),
 			('finality_proofs', 'finality_proofs_append_only'), ('finality_proofs', 'finality_proofs_on_fork'),
 			('finality_breaks', 'finality_breaks_append_only'), ('finality_breaks', 'finality_breaks_next'),
-			('deposits', 'deposits_proof_live'), ('dispatch_orders', 'dispatch_orders_proof_live'),
+			('deposits', 'deposits_proof_live'), ('deposits', 'deposits_proof_live_moved'), ('dispatch_orders', 'dispatch_orders_proof_live'),
 			('address_funds', 'address_funds_short'), ('freezes', 'freezes_settled'), ('signer_identity', 'signer_identity_forward'),
 			('mints', 'mints_identity_fixed'), ('deposits', 'deposits_keep'), ('withdrawals', 'withdrawals_keep'),
 			('withdrawals', 'withdrawals_restored_keep'),
@@ -501,6 +501,12 @@ var checks = []Check{
 			WHERE type IN ('CUSTOMER_DEPOSIT_REVERSED', 'ORGANIZATION_DEPOSIT_REVERSED') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.type
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1`},
+
+	{ID: "I-36-seen", Promise: "what was told before it was final was told once, first, and of a customer's deposit", sql: `
+		SELECT e.org_id, 'deposit ' || e.resource_id, format('was told of as seen %s times, at place %s', e.times, e.place)
+		FROM (SELECT org_id, resource_id, count(*) AS times, max(resource_seq) AS place FROM events WHERE type = 'CUSTOMER_DEPOSIT_SEEN' GROUP BY 1, 2) e
+		LEFT JOIN deposits d ON d.org_id = e.org_id AND d.deposit_id = e.resource_id AND d.purpose = 'CUSTOMER_DEPOSIT'
+		WHERE d.deposit_id IS NULL OR (e.times, e.place) <> (1, 1)`},
 
 	{ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal was told", sql: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s; %s was told of %s times', w.status, due.type, due.told)

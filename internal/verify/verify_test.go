@@ -152,6 +152,8 @@ var tamperings = []struct {
 	{"I-36-deposit", "an organization's deposit told as a customer's", []string{`UPDATE events SET type = 'CUSTOMER_DEPOSIT' WHERE resource_id = 'dep_own'`}},
 	{"I-36-deposit", "an organization's deposit that nobody heard of", []string{`DELETE FROM events WHERE resource_id = 'dep_own'`}},
 	{"I-36-deposit", "an organization's reversal told of what stands", []string{`UPDATE events SET type = 'ORGANIZATION_DEPOSIT_REVERSED' WHERE type = 'CUSTOMER_DEPOSIT_REVERSED'`}},
+	{"I-36-seen", "a deposit told as seen after its credit", []string{`UPDATE events SET type = 'CUSTOMER_DEPOSIT_SEEN' WHERE type = 'CUSTOMER_DEPOSIT_REVERSED'`}},
+	{"I-36-seen", "an organization's deposit told as seen", []string{`UPDATE events SET type = 'CUSTOMER_DEPOSIT_SEEN' WHERE resource_id = 'dep_own'`}},
 	{"I-36-deposit", "a reversal that was not told", []string{`DELETE FROM events WHERE type = 'CUSTOMER_DEPOSIT_REVERSED'`}},
 	{"I-13", "a block skipped", []string{`DELETE FROM finality_proofs WHERE height = 12`}},
 	{"I-13", "a block on another one", []string{`UPDATE finality_proofs SET parent = 'other' WHERE height = 13`}},

@@ -89,50 +89,73 @@ func Move(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 	slices.SortFunc(rows, func(a, b holding) int {
 		return cmp.Or(cmp.Compare(a.wallet, b.wallet), cmp.Compare(a.mint, b.mint))
 	})
-	var batch pgx.Batch
-	for _, h := range rows {
-		// Two statements: an INSERT with ON CONFLICT checks the row that it proposes
-		// even when it ends as an update.
-		batch.Queue(`
-			INSERT INTO address_funds (wallet_id, mint_id, org_id) VALUES ($1, $2, $3)
-			ON CONFLICT ON CONSTRAINT address_funds_pkey DO NOTHING`, h.wallet, h.mint, orgs[h])
-		args := []any{h.wallet, h.mint, orgs[h]}
-		for _, p := range order {
-			c := parts[h][p]
-			args = append(args, c.plus, c.minus)
+	n := len(rows)
+	wallets, mints, owners := make([]string, n), make([]int, n), make([]string, n)
+	changes := make([][]money.Amount, 2*len(order))
+	for i, h := range rows {
+		wallets[i], mints[i], owners[i] = h.wallet, h.mint, orgs[h]
+		for p, part := range order {
+			c := parts[h][part]
+			changes[2*p], changes[2*p+1] = append(changes[2*p], c.plus), append(changes[2*p+1], c.minus)
 		}
-		batch.Queue(`
-			UPDATE address_funds SET
-				credited = credited + $4 - $5 - $18,
-				held = held + $6 - $7,
-				reserved = reserved + $8 - $9,
-				swept = swept + $10 - $11,
-				gas = gas + $12 - $13 - $20,
-				gas_reserved = gas_reserved + $14 - $15,
-				dust = dust + $16 - $17,
-				reversed = reversed + $18 - $19,
-				gas_reversed = gas_reversed + $20 - $21
-			WHERE wallet_id = $1 AND mint_id = $2 AND org_id = $3`, args...)
+	}
+	args := []any{wallets, mints, owners}
+	for _, c := range changes {
+		args = append(args, c)
+	}
+	var batch pgx.Batch
+	// An INSERT with ON CONFLICT checks the row that it proposes even when it ends as an
+	// update, so rows are opened empty. Locked in one order, they are then moved in any.
+	batch.Queue(`
+		INSERT INTO address_funds (wallet_id, mint_id, org_id)
+		SELECT w.wallet_id, w.mint_id, w.org_id FROM unnest($1::text[], $2::int[], $3::text[]) WITH ORDINALITY AS w (wallet_id, mint_id, org_id, nth)
+		WHERE (SELECT f.wallet_id FROM address_funds f WHERE f.wallet_id = w.wallet_id AND f.mint_id = w.mint_id) IS NULL
+		ORDER BY w.nth
+		ON CONFLICT ON CONSTRAINT address_funds_pkey DO NOTHING`, wallets, mints, owners)
+	batch.Queue(`
+		SELECT FROM address_funds f JOIN unnest($1::text[], $2::int[]) AS w (wallet_id, mint_id) ON f.wallet_id = w.wallet_id AND f.mint_id = w.mint_id
+		WHERE f.wallet_id = ANY ($1)
+		ORDER BY f.wallet_id, f.mint_id FOR NO KEY UPDATE OF f`, wallets, mints)
+	batch.Queue(`
+		UPDATE address_funds f SET
+			credited = credited + m.c1 - m.c2 - m.c15,
+			held = held + m.c3 - m.c4,
+			reserved = reserved + m.c5 - m.c6,
+			swept = swept + m.c7 - m.c8,
+			gas = gas + m.c9 - m.c10 - m.c17,
+			gas_reserved = gas_reserved + m.c11 - m.c12,
+			dust = dust + m.c13 - m.c14,
+			reversed = reversed + m.c15 - m.c16,
+			gas_reversed = gas_reversed + m.c17 - m.c18
+		FROM unnest($1::text[], $2::int[], $3::text[],
+			$4::numeric[], $5::numeric[], $6::numeric[], $7::numeric[], $8::numeric[], $9::numeric[], $10::numeric[], $11::numeric[], $12::numeric[],
+			$13::numeric[], $14::numeric[], $15::numeric[], $16::numeric[], $17::numeric[], $18::numeric[], $19::numeric[], $20::numeric[], $21::numeric[])
+			AS m (wallet_id, mint_id, org_id, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18)
+		WHERE f.wallet_id = m.wallet_id AND f.mint_id = m.mint_id AND f.org_id = m.org_id AND f.wallet_id = ANY ($1)`, args...)
+	what := fmt.Sprintf("wallet %s, mint %d", wallets[0], mints[0])
+	if n > 1 {
+		what += fmt.Sprintf(", and %d more", n-1)
 	}
 	results := tx.SendBatch(ctx, &batch)
 	defer results.Close()
-	for _, h := range rows {
-		if _, err := results.Exec(); err != nil {
-			return fmt.Errorf("open what wallet %s holds of mint %d: %w", h.wallet, h.mint, err)
-		}
-		tag, err := results.Exec()
-		if pg.Violates(err, "address_funds_covered") || pg.Violates(err, "address_funds_gas_covered") || pg.Violates(err, "address_funds_not_negative") {
-			return fmt.Errorf("move funds of wallet %s, mint %d: %w: %w", h.wallet, h.mint, ErrShort, err)
-		}
-		if err != nil {
-			return fmt.Errorf("move funds of wallet %s, mint %d: %w", h.wallet, h.mint, err)
-		}
-		if tag.RowsAffected() != 1 {
-			return fmt.Errorf("move funds of wallet %s, mint %d: it does not belong to %s", h.wallet, h.mint, orgs[h])
-		}
+	if _, err := results.Exec(); err != nil {
+		return fmt.Errorf("open what is held by %s: %w", what, err)
+	}
+	if _, err := results.Exec(); err != nil {
+		return fmt.Errorf("lock what is held by %s: %w", what, err)
+	}
+	tag, err := results.Exec()
+	if pg.Violates(err, "address_funds_covered") || pg.Violates(err, "address_funds_gas_covered") || pg.Violates(err, "address_funds_not_negative") {
+		return fmt.Errorf("move funds of %s: %w: %w", what, ErrShort, err)
+	}
+	if err != nil {
+		return fmt.Errorf("move funds of %s: %w", what, err)
+	}
+	if tag.RowsAffected() != int64(n) {
+		return fmt.Errorf("move funds of %s: %d do not belong to whom they should", what, int64(n)-tag.RowsAffected())
 	}
 	if err := results.Close(); err != nil {
-		return fmt.Errorf("move funds of %d wallets: %w", len(rows), err)
+		return fmt.Errorf("move funds of %s: %w", what, err)
 	}
 	return nil
 }

@@ -1,0 +1,100 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// RecordMany is Record of many events of as many resources, in two round trips
+// however many they are. A second event of one resource is an error.
+func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
+	n := len(events)
+	if n == 0 {
+		return nil
+	}
+	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
+	for i, e := range events {
+		if !Known(e.Type) {
+			return fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
+		}
+		var err error
+		if data[i], err = encode(e.Data); err != nil {
+			return fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+		}
+		orgs[i], types[i], kinds[i], resources[i] = e.OrgID, string(e.Type), e.ResourceKind, e.ResourceID
+		customers[i], chains[i] = e.CustomerID, e.Chain
+	}
+	sorted := slices.Clone(resources)
+	slices.Sort(sorted)
+	if len(slices.Compact(sorted)) != n {
+		return fmt.Errorf("record %d events: two of them are of one resource", n)
+	}
+	// How often each was told before, and which place it takes. The callers hold the
+	// resources' locks, so neither changes until the commit.
+	rows, err := tx.Query(ctx, `
+		SELECT (SELECT count(*) FROM events e WHERE e.org_id = w.org_id AND e.resource_id = w.resource_id AND e.type = w.type),
+			(SELECT coalesce(max(e.resource_seq), 0) + 1 FROM events e WHERE e.org_id = w.org_id AND e.resource_id = w.resource_id)
+		FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS w (org_id, resource_id, type, nth) ORDER BY w.nth`,
+		orgs, resources, types)
+	if err != nil {
+		return fmt.Errorf("look for what was told of %d resources: %w", n, err)
+	}
+	places := make([]int, 0, n)
+	var before, place int
+	_, err = pgx.ForEachRow(rows, []any{&before, &place}, func() error {
+		e := events[len(places)]
+		ids[len(places)] = id.New("evt", tx.Now)
+		if e.FoundAgain {
+			ids[len(places)] = id.Of("evt", e.OrgID, e.ResourceID, string(e.Type), strconv.Itoa(before))
+		}
+		places = append(places, place)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for what was told of %d resources: %w", n, err)
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq,
+		                    customer_id, chain, data, created_at)
+		SELECT e.event_id, e.org_id, e.type, e.resource_kind, e.resource_id, e.resource_seq,
+			nullif(e.customer_id, ''), nullif(e.chain, ''), e.data, $10
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::bytea[])
+			AS e (event_id, org_id, type, resource_kind, resource_id, resource_seq, customer_id, chain, data)
+		ORDER BY e.event_id`, ids, orgs, types, kinds, resources, places, customers, chains, data, tx.Now)
+	if err != nil {
+		return fmt.Errorf("record %d events from %s of %s on: %w", n, types[0], resources[0], err)
+	}
+	crash.Point("K01")
+	return nil
+}
+
+// Named tells which of these organizations have an endpoint that names a type. Events
+// that nobody is owed, and that say nothing which is not said again later, are written
+// only where somebody asked for them.
+func Named(ctx context.Context, tx pg.Tx, t Type, orgs []string) (map[string]bool, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT DISTINCT org_id FROM webhook_endpoints
+		WHERE org_id = ANY ($1) AND $2 = ANY (events) AND deleted_at IS NULL AND status IN ('ENABLED', 'PAUSED')`, orgs, string(t))
+	if err != nil {
+		return nil, fmt.Errorf("ask who named %s: %w", t, err)
+	}
+	named := map[string]bool{}
+	var org string
+	_, err = pgx.ForEachRow(rows, []any{&org}, func() error {
+		named[org] = true
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask who named %s: %w", t, err)
+	}
+	return named, nil
+}
