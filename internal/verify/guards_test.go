@@ -62,8 +62,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a debt of nobody":                      {moved("RESTORE", "wd_none", "1", "CUSTODY", "CUSTOMER", "5", "0"), "ledger_transfers_of_cause"},
 		"a debt for what was not restored":      {moved("RESTORE", "wd_out/1", "1", "CUSTOMER", "CUSTODY", "5", "0"), "ledger_transfers_of_cause"},
 
-		"a fee that nobody paid":            {moved("WITHDRAWAL_FEE", "wd_paid", "1", "CUSTODY", "PRODUCT", "1", "0"), "ledger_transfers_of_withdrawal_fee"},
-		"a fee of what is not paid yet":     {moved("WITHDRAWAL_FEE", "wd_out", "1", "CUSTODY", "PRODUCT", "1", "0"), "ledger_transfers_of_withdrawal_fee"},
+		"a fee that nobody paid":            {moved("WITHDRAWAL_FEE", "wd_paid", "2", "CUSTODY", "PRODUCT", "1", "0"), "ledger_transfers_of_withdrawal_fee"},
+		"a fee of what is not paid yet":     {moved("WITHDRAWAL_FEE", "wd_out", "2", "CUSTODY", "PRODUCT", "1", "0"), "ledger_transfers_of_withdrawal_fee"},
 		"a fee that was paid, again":        {moved("WITHDRAWAL_FEE", "wd_less", "2", "CUSTODY", "PRODUCT", "10", "0"), "ledger_transfers_cause_once"},
 		"a fee that was paid, in two legs":  {moved("WITHDRAWAL_FEE", "wd_less", "2", "CUSTODY", "PRODUCT", "10", "1"), "ledger_transfers_legs"},
 		"another fee after the request":     {`UPDATE withdrawals SET fee_deducted = 11 WHERE withdrawal_id = 'wd_less'`, "withdrawals_terms_fixed"},

@@ -54,9 +54,9 @@ var tamperings = []struct {
 	{"I-02-constraints", "a unique key dropped", []string{`DROP INDEX deposits_movement_once`}},
 	{"I-03", "a balance below zero", []string{
 		`ALTER TABLE ledger_balances DROP CONSTRAINT ledger_balances_not_overdrawn`,
-		`UPDATE ledger_balances SET balance = -1 WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER')`,
+		`UPDATE ledger_balances SET balance = -1 WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER' AND mint_id = 1)`,
 	}},
-	{"I-04", "a balance raised by one", []string{`UPDATE ledger_balances SET balance = balance + 1 WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER')`}},
+	{"I-04", "a balance raised by one", []string{`UPDATE ledger_balances SET balance = balance + 1 WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER' AND mint_id = 1)`}},
 	{"I-04", "a balance removed", []string{`DELETE FROM ledger_balances WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'GAS')`}},
 	{"I-04", "a transfer removed", []string{`DELETE FROM ledger_transfers WHERE cause_id = 'wd_held'`}},
 	{"I-04", "a balance where none belongs", []string{`INSERT INTO ledger_balances SELECT account_id, org_id, mint_id, 5 FROM ledger_accounts WHERE kind = 'CUSTODY' AND mint_id = 1`}},
@@ -276,7 +276,7 @@ func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
 		t.Fatalf("sound: got %+v %v and a freeze %v, want neither", r.Breaches, err, standing())
 	}
 	tamper := func(by string) {
-		h.exec(`UPDATE ledger_balances SET balance = balance ` + by + ` WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER')`)
+		h.exec(`UPDATE ledger_balances SET balance = balance ` + by + ` WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER' AND mint_id = 1)`)
 	}
 	tamper("+ 1")
 	for range 2 {
@@ -319,10 +319,10 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	h.exec(`UPDATE mints SET contract = $1 WHERE mint_id = 1`, string(token))
 	h.exec(`UPDATE wallets SET address = CASE wallet_id WHEN 'we_dep' THEN $1 WHEN 'we_own' THEN $3 ELSE $2 END`, string(dep), string(tre), string(own))
 	// The deposit address holds 1000 - 600, a unit of dust and 300 that wait for
-	// their credit; its gas is 45. Of what the treasury holds,
+	// their credit; its coin is 10 of the fee that was kept and 41 of gas. Of what the treasury holds,
 	// 100 and a fee of 20 may be gone: a payment is out.
 	net.Mint(dep, token, money.Units(701))
-	net.Mint(dep, "", money.Units(45))
+	net.Mint(dep, "", money.Units(51))
 	net.Mint(tre, token, money.Units(400))
 	net.Mint(own, token, money.Units(70))
 	net.Mint(tre, "", money.Units(438))
