@@ -110,6 +110,7 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			FROM dispatch_orders WHERE order_id = 'wd_queued'`, "dispatch_slots_counted"},
 		"a hole in the nonces": {`UPDATE dispatch_accounts SET next_nonce = next_nonce + 5`, "dispatch_accounts_slotted"},
 
+		"an event told anew":                      {`UPDATE events SET data = ''`, "events_fixed"},
 		"a freeze lifted behind everybody's back": {`UPDATE freezes SET lifted_at = now(), lifted_by = 'me'`, "freezes_lift_told"},
 		"a key that was rolled":                   {`UPDATE api_keys SET rolled_at = now(); UPDATE api_keys SET rolled_at = NULL`, "api_keys_fixed"},
 		"a journal that was not imported":         {`UPDATE signer_identity SET imported_seq = 99`, "signer_identity_imported"},
@@ -187,7 +188,6 @@ func TestARoleMayWriteWhatItsWorkNeeds(t *testing.T) {
 		"an organization holds more":            {app, `UPDATE address_funds SET credited = 1`},
 		"an organization rewords a freeze":      {app, `UPDATE freezes SET reason = ''`},
 		"an organization numbers an event":      {app, `INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body) SELECT 'e', org_id, type, resource_kind, 'r', 1, data, now(), 99, '' FROM events LIMIT 1`},
-		"the system tells an event anew":        {h.db.InSystem, `UPDATE events SET data = ''`},
 		"the system gives funds to another":     {h.db.InSystem, `UPDATE address_funds SET org_id = 'org_b'`},
 		"the system begins with funds":          {h.db.InSystem, `INSERT INTO address_funds (wallet_id, mint_id, org_id, credited) SELECT wallet_id, 2, org_id, 5 FROM wallets`},
 		"the system narrows a freeze":           {h.db.InSystem, `UPDATE freezes SET chain = 'NONE'`},
