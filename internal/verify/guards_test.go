@@ -125,6 +125,9 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			VALUES ('evt_lie', 'org_none', 'CUSTOMER_DEPOSIT', 'DEPOSIT', 'dep_lie', 1, '', now())`, "events_organization"},
 		"an entry of the audit log for nobody": {`INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id)
 			VALUES ('org_none', now(), 'SYSTEM', 'me', 'lie', 'LIE', 'lie')`, "audit_log_organization"},
+		"an operator's key for another": {`INSERT INTO operator_keys VALUES ('opk_1', 'ann', sha256('a'), now(), NULL), ('opk_2', 'bob', sha256('b'), now(), now());
+			UPDATE operator_keys SET revoked_at = NULL WHERE key_id = 'opk_2'`, "operator_keys_fixed"},
+		"two keys of one operator": {`INSERT INTO operator_keys VALUES ('opk_1', 'ann', sha256('a'), now(), NULL), ('opk_2', 'ann', sha256('b'), now(), NULL)`, "operator_keys_one_live"},
 	} {
 		err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, c.sql)
@@ -197,6 +200,11 @@ func TestARoleMayWriteWhatItsWorkNeeds(t *testing.T) {
 		"an organization numbers a decision":    {app, `INSERT INTO withdrawal_decisions (decision_id, org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id) OVERRIDING SYSTEM VALUE SELECT 1, org_id, withdrawal_id, now(), 'CANCELLED', 'CANCELLED', '{}', '[]', 'USER', 'u' FROM withdrawals`},
 		"the system forgets a decision":         {h.db.InSystem, `DELETE FROM withdrawal_decisions`},
 		"the system forgets a slot":             {h.db.InSystem, `DELETE FROM dispatch_slots`},
+
+		"an organization looks at the operators": {app, `SELECT hash FROM operator_keys`},
+		"an organization makes an operator":      {app, `INSERT INTO operator_keys VALUES ('opk_1', 'ann', sha256('a'), now(), NULL)`},
+		"the system renames an operator":         {h.db.InSystem, `UPDATE operator_keys SET name = 'mallory'`},
+		"the system forgets an operator":         {h.db.InSystem, `DELETE FROM operator_keys`},
 	} {
 		err := c.in(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, c.sql)
