@@ -101,7 +101,11 @@ type Filter struct {
 }
 
 func (f Filter) query(org string) *page.Query {
-	q := page.Select(objects).And(`org_id = ?`, org)
+	return f.narrow(page.Select(objects).And(`org_id = ?`, org))
+}
+
+// narrow adds the conditions that were given.
+func (f Filter) narrow(q *page.Query) *page.Query {
 	for column, value := range map[string]string{
 		"customer_id": f.CustomerID, "product": f.Product, "status": f.Status, "chain": f.Chain, "tx_hash": f.TxHash, "address": f.Address,
 	} {

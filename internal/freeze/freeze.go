@@ -186,8 +186,14 @@ func List(ctx context.Context, tx pg.Tx) ([]Freeze, error) {
 // stands, it changes nothing: the first reason stays. It waits for the payments that
 // have passed Hold, so the caller has not locked what those lock, and commits soon.
 func Put(ctx context.Context, tx pg.Tx, f Freeze) error {
+	_, err := put(ctx, tx, f)
+	return err
+}
+
+// put is Put, and tells whether it wrote.
+func put(ctx context.Context, tx pg.Tx, f Freeze) (added bool, err error) {
 	if err := pg.Exclude(ctx, tx, gate); err != nil {
-		return err
+		return false, err
 	}
 	f.ID = id.New("frz", tx.Now)
 	by := f.By
@@ -208,12 +214,12 @@ func Put(ctx context.Context, tx pg.Tx, f Freeze) error {
 		f.ID, string(f.Scope), null(f.OrgID), null(f.CustomerID), null(string(f.Chain)), null(f.WalletID),
 		string(f.Source), f.Reason, tx.Now)
 	if err != nil {
-		return fmt.Errorf("put a freeze of scope %s: %w", f.Scope, err)
+		return false, fmt.Errorf("put a freeze of scope %s: %w", f.Scope, err)
 	}
 	if tag.RowsAffected() == 0 {
-		return nil
+		return false, nil
 	}
-	return audit.Record(ctx, tx, audit.Entry{
+	return true, audit.Record(ctx, tx, audit.Entry{
 		OrgID: f.OrgID, Actor: by, Action: "freeze.put", ResourceKind: "FREEZE", ResourceID: f.ID,
 		Detail: map[string]string{
 			"scope": string(f.Scope), "customerId": f.CustomerID, "chain": string(f.Chain), "walletId": f.WalletID,
@@ -235,7 +241,7 @@ func Lift(ctx context.Context, tx pg.Tx, freezeID string, by audit.Actor) error 
 	if pg.Violates(err, "freezes_settled") {
 		// The sentence of the table says what is open.
 		refused, _ := errors.AsType[*pgconn.PgError](err)
-		return fault.New(fault.Conflict, fault.InvalidState, "Freeze %s was not lifted: %s.", freezeID, refused.Message)
+		return fault.New(fault.Conflict, fault.InvalidState, "Freeze %s was not lifted: %s. Nothing was changed and no money moved.", freezeID, refused.Message)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		var known bool
@@ -243,9 +249,9 @@ func Lift(ctx context.Context, tx pg.Tx, freezeID string, by audit.Actor) error 
 			return fmt.Errorf("look for freeze %s: %w", freezeID, err)
 		}
 		if known {
-			return fault.New(fault.Conflict, fault.InvalidState, "Freeze %s was lifted before; nothing was changed.", freezeID)
+			return fault.New(fault.Conflict, fault.InvalidState, "Freeze %s was lifted before. Nothing was changed and no money moved.", freezeID)
 		}
-		return fault.New(fault.NotFound, fault.CodeNotFound, "There is no freeze %s.", freezeID)
+		return fault.New(fault.NotFound, fault.CodeNotFound, "There is no freeze %s. Nothing was changed and no money moved.", freezeID)
 	}
 	if err != nil {
 		return fmt.Errorf("lift freeze %s: %w", freezeID, err)

@@ -84,7 +84,7 @@ func IPAllowlist(ctx context.Context, tx pg.Tx, org string) ([]netip.Prefix, err
 	var list []netip.Prefix
 	err := tx.QueryRow(ctx, `SELECT ip_allowlist FROM organization_settings WHERE org_id = $1`, org).Scan(&list)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization.")
+		return nil, absent()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the IP list of %s: %w", org, err)

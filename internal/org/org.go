@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
@@ -54,10 +55,15 @@ type Organization struct {
 // Create makes an organization with its settings and its first key, which is
 // not readable later. Error: INVALID_REQUEST for a name that cannot be one.
 func Create(ctx context.Context, db *pg.DB, name string) (Organization, seal.Secret, error) {
+	return CreateBy(ctx, db, audit.System("org"), name)
+}
+
+// CreateBy is Create, by somebody whom the audit log names.
+func CreateBy(ctx context.Context, db *pg.DB, by audit.Actor, name string) (Organization, seal.Secret, error) {
 	name = strings.TrimSpace(name)
-	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) {
+	if name == "" || len(name) > nameBytesMax || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return Organization{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"An organization has a name of 1 to %d bytes.", nameBytesMax).On("name")
+			"An organization has a name of 1 to %d bytes without control characters. Nothing was made. Give it another name.", nameBytesMax).On("name")
 	}
 	key, hash := newKey()
 	var o Organization
@@ -71,7 +77,7 @@ func Create(ctx context.Context, db *pg.DB, name string) (Organization, seal.Sec
 			return fmt.Errorf("create organization %s: %w", o.ID, err)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			OrgID: o.ID, Actor: audit.System("org"), Action: "organization.created",
+			OrgID: o.ID, Actor: by, Action: "organization.created",
 			ResourceKind: "ORGANIZATION", ResourceID: o.ID, Detail: map[string]string{"name": name},
 		})
 	})
@@ -108,7 +114,7 @@ func ByID(ctx context.Context, tx pg.Tx, org string) (Organization, error) {
 	err := tx.QueryRow(ctx, `SELECT org_id, name, created_at FROM organizations WHERE org_id = $1`, org).
 		Scan(&o.ID, &o.Name, &o.CreatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return o, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization.")
+		return o, absent()
 	}
 	if err != nil {
 		return o, fmt.Errorf("read organization %s: %w", org, err)
@@ -143,7 +149,7 @@ func RollKey(ctx context.Context, db *pg.DB, by audit.Actor, org string) (seal.S
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO api_keys (org_id, hash, created_at) VALUES ($1, $2, $3)`, org, hash, tx.Now)
 		if pg.Violates(err, "api_keys_one_live") {
-			return fault.New(fault.Conflict, fault.InvalidState, "The key was rolled by somebody else at this moment; their key is the valid one.")
+			return fault.New(fault.Conflict, fault.InvalidState, "The key was rolled by somebody else at this moment. Nothing was changed by this request: their key is the valid one.")
 		}
 		if err != nil {
 			return fmt.Errorf("roll the key of %s: %w", org, err)
@@ -173,7 +179,7 @@ func SettingsOf(ctx context.Context, tx pg.Tx, org string) (Settings, error) {
 		FROM organization_settings WHERE org_id = $1`, org).
 		Scan(&s.CustomerWithdrawUSDThreshold, &s.RequireWithdrawIdempotency, &s.UpdatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return s, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization.")
+		return s, absent()
 	}
 	if err != nil {
 		return s, fmt.Errorf("read the settings of %s: %w", org, err)
@@ -214,7 +220,7 @@ func set(ctx context.Context, tx pg.Tx, by audit.Actor, org, setting string, val
 	var was *string
 	err := tx.QueryRow(ctx, update, org, value, tx.Now).Scan(&was)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization.")
+		return absent()
 	}
 	if err != nil {
 		return fmt.Errorf("set %s of %s: %w", setting, org, err)

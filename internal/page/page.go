@@ -111,6 +111,27 @@ func (q *Query) Whole(desc bool, at, id string) (sql string, args []any) {
 	return q.sql.String(), q.args
 }
 
+// Across ends a query of a place and an id, whose text says org_id = o.org_id,
+// with a page over all organizations, or over the one that is named: each is
+// entered by its own index, and what they give is put together. A row is the
+// organization, the time and the id. The arguments after the page name the two
+// columns of the order.
+func (q *Query) Across(p Page, org, at, id string) (sql string, args []any) {
+	inner, args := q.Sorted(p, at, id)
+	order := "ASC"
+	if p.Desc {
+		order = "DESC"
+	}
+	one := ""
+	if org != "" {
+		args = append(args, org)
+		one = " WHERE o.org_id = $" + strconv.Itoa(len(args))
+	}
+	args = append(args, p.limit()+1)
+	return "SELECT o.org_id, at, id FROM organizations o CROSS JOIN LATERAL (" + inner + ") AS found (at, id)" + one +
+		" ORDER BY at " + order + ", id " + order + " LIMIT $" + strconv.Itoa(len(args)), args
+}
+
 func (q *Query) add(sql string, args []any) {
 	parts := strings.Split(sql, "?")
 	if len(parts)-1 != len(args) {

@@ -110,14 +110,7 @@ func ByEmail(ctx context.Context, tx pg.Tx, email string) (Person, error) {
 	if err != nil {
 		return Person{}, fmt.Errorf("look for a person by e-mail: %w", err)
 	}
-	p, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (p Person, err error) {
-		var roles []string
-		err = row.Scan(&p.ID, &p.OrgID, &p.Email, &p.Name, &roles, &p.CreatedAt)
-		for _, r := range roles {
-			p.Roles = append(p.Roles, Role(r))
-		}
-		return p, err
-	})
+	p, err := pgx.CollectExactlyOneRow(rows, read)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return Person{}, fault.New(fault.NotFound, fault.CodeNotFound, "Nobody here has the e-mail %s.", email)
@@ -125,4 +118,26 @@ func ByEmail(ctx context.Context, tx pg.Tx, email string) (Person, error) {
 		return Person{}, fmt.Errorf("look for a person by e-mail: %w", err)
 	}
 	return p, nil
+}
+
+func read(row pgx.CollectableRow) (p Person, err error) {
+	var roles []string
+	err = row.Scan(&p.ID, &p.OrgID, &p.Email, &p.Name, &roles, &p.CreatedAt)
+	for _, r := range roles {
+		p.Roles = append(p.Roles, Role(r))
+	}
+	return p, err
+}
+
+// Of are the people of an organization, by e-mail.
+func Of(ctx context.Context, tx pg.Tx, org string) ([]Person, error) {
+	rows, err := tx.Query(ctx, `SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE org_id = $1 ORDER BY email`, org)
+	if err != nil {
+		return nil, fmt.Errorf("list the people of %s: %w", org, err)
+	}
+	found, err := pgx.CollectRows(rows, read)
+	if err != nil {
+		return nil, fmt.Errorf("list the people of %s: %w", org, err)
+	}
+	return found, nil
 }

@@ -29,7 +29,11 @@ type Filter struct {
 
 // query is what the filter leaves of an organization's withdrawals.
 func (s *Service) query(org string, f Filter) *page.Query {
-	q := page.Select(selectObjects+` WHERE w.org_id = ?`, org)
+	return s.narrow(page.Select(selectObjects+` WHERE w.org_id = ?`, org), f)
+}
+
+// narrow adds the conditions that were given.
+func (s *Service) narrow(q *page.Query, f Filter) *page.Query {
 	equal := func(column, value string) {
 		if value != "" {
 			q.And(column+" = ?", value)

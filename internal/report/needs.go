@@ -1,0 +1,66 @@
+package report
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Need is what somebody has to send to a wallet, so that what waits goes on.
+type Need struct {
+	OrgID    string
+	Chain    chain.Name
+	WalletID string
+	MintID   int
+	Amount   money.Amount // at least, in atomic units
+	Orders   int          // that wait for it; 0 when the chain took it back
+	Why      Cause
+}
+
+// Cause is why something has to be sent.
+type Cause string
+
+// The causes.
+const (
+	NoGas     Cause = "GAS"       // payments, sweeps or top-ups lack the coin for their fee
+	NoFunds   Cause = "FUNDS"     // payments lack the amount, and no address that can be swept has it
+	TakenBack Cause = "SHORTFALL" // finality broke, and what had been promised is gone
+)
+
+// Needs are what treasuries lack, by organization, chain and mint. The gas of
+// deposit addresses is none of it: the treasury brings that by itself.
+func Needs(ctx context.Context, tx pg.Tx) ([]Need, error) {
+	rows, err := tx.Query(ctx, `
+		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
+		waiting AS (
+			SELECT o.org_id, o.chain, o.wallet_id, CASE o.waiting_for WHEN 'GAS' THEN n.mint_id ELSE o.mint_id END AS mint_id,
+				o.waiting_for, sum(o.short_by) AS short, count(*) AS orders
+			FROM dispatch_orders o JOIN wallets w USING (wallet_id) JOIN native n ON n.chain = o.chain
+			WHERE o.status = 'QUEUED' AND o.waiting_for IN ('GAS', 'FUNDS') AND o.short_by > 0 AND w.purpose = 'TREASURY'
+			GROUP BY 1, 2, 3, 4, 5),
+		-- What customers' addresses still have, the open sweeps included, is on its way.
+		coming AS (
+			SELECT f.org_id, f.mint_id, sum(greatest(f.credited - f.held - f.swept, 0)) AS amount
+			FROM address_funds f JOIN wallets w USING (wallet_id) WHERE w.purpose <> 'TREASURY' GROUP BY 1, 2)
+		SELECT w.org_id, w.chain, w.wallet_id, w.mint_id, w.short - CASE w.waiting_for WHEN 'FUNDS' THEN coalesce(c.amount, 0) ELSE 0 END AS amount, w.orders, w.waiting_for
+		FROM waiting w LEFT JOIN coming c USING (org_id, mint_id)
+		WHERE w.waiting_for = 'GAS' OR w.short > coalesce(c.amount, 0)
+		UNION ALL
+		SELECT s.org_id, s.chain, t.wallet_id, s.mint_id, sum(s.open), 0, 'SHORTFALL'
+		FROM reorg_shortfalls s JOIN wallets h USING (wallet_id) JOIN wallets t ON t.org_id = s.org_id AND t.family = h.family AND t.purpose = 'TREASURY'
+		GROUP BY 1, 2, 3, 4
+		ORDER BY 1, 2, 4, 7`)
+	if err != nil {
+		return nil, fmt.Errorf("read what treasuries lack: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Need])
+	if err != nil {
+		return nil, fmt.Errorf("read what treasuries lack: %w", err)
+	}
+	return found, nil
+}

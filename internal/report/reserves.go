@@ -1,0 +1,136 @@
+package report
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Reserve is what there is of a mint and whose it is, in its atomic units. What
+// there is follows from final blocks alone; the rows it is summed up from are
+// those that verify compares with the books and with the chain.
+type Reserve struct {
+	Mint  mint.Mint
+	Block *chain.Block // up to which the chain was walked; nil before the first
+
+	// What our addresses hold: those that customers pay to, and the treasuries.
+	DepositAddresses, Treasuries money.Amount
+
+	// Whose it is.
+	Available   money.Amount // customers', to be spent
+	Withdrawing money.Amount // customers', held for withdrawals
+	Products    money.Amount // organizations' own
+	Gas         money.Amount // put in by the operator, for fees
+	Suspense    money.Amount // arrived or restored, and its owner not settled
+	Waiting     money.Amount // final and not credited yet
+	Dust        money.Amount // below the minimum, credited to nobody
+
+	// On its way in transactions that are not final, and still counted above.
+	Leaving, Moving money.Amount // to others; between our own addresses
+
+	// Difference is what there is less whose it is, with a sign: 0 unless a chain
+	// took back what had been spent.
+	Difference string
+}
+
+// Held is what our addresses hold.
+func (r Reserve) Held() (money.Amount, error) { return sum(r.DepositAddresses, r.Treasuries) }
+
+// Liabilities is what they hold for somebody.
+func (r Reserve) Liabilities() (money.Amount, error) {
+	return sum(r.Available, r.Withdrawing, r.Products, r.Gas, r.Suspense, r.Waiting, r.Dust)
+}
+
+func sum(amounts ...money.Amount) (total money.Amount, err error) {
+	for _, a := range amounts {
+		if total, err = total.Add(a); err != nil {
+			return total, fmt.Errorf("sum up a reserve: %w", err)
+		}
+	}
+	return total, nil
+}
+
+// Reserves are a row for each mint that anything was ever held of, by id, of all
+// organizations or of one. It wants a snapshot: read one after the other the sums
+// would not belong together.
+func Reserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) {
+	mints, err := mint.All(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, `
+		WITH held AS (
+			SELECT f.mint_id,
+				coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose <> 'TREASURY'), 0) AS addresses,
+				coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose = 'TREASURY'), 0) AS treasuries,
+				coalesce(sum(f.dust), 0) AS dust
+			FROM address_funds f JOIN wallets w USING (wallet_id)
+			WHERE $1 = '' OR f.org_id = $1 GROUP BY 1),
+		waiting AS (
+			SELECT d.mint_id, coalesce(sum(d.amount) FILTER (WHERE d.purpose <> 'TREASURY'), 0) AS addresses,
+				coalesce(sum(d.amount) FILTER (WHERE d.purpose = 'TREASURY'), 0) AS treasuries
+			FROM deposits d
+			WHERE d.status = 'SCREENING' AND d.mint_id IS NOT NULL AND ($1 = '' OR d.org_id = $1) GROUP BY 1),
+		owed AS (
+			SELECT a.mint_id,
+				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'CUSTOMER'), 0) AS available,
+				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'WITHDRAWING'), 0) AS withdrawing,
+				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'PRODUCT'), 0) AS products,
+				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'GAS'), 0) AS gas,
+				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'SUSPENSE'), 0) AS suspense,
+				sum(b.balance) AS total
+			FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+			WHERE $1 = '' OR a.org_id = $1 GROUP BY 1),
+		way AS (
+			SELECT o.mint_id,
+				coalesce(sum(o.amount) FILTER (WHERE o.to_wallet_id IS NULL), 0) AS leaving,
+				coalesce(sum(o.amount) FILTER (WHERE o.to_wallet_id IS NOT NULL), 0) AS moving
+			FROM dispatch_orders o
+			WHERE o.status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') AND ($1 = '' OR o.org_id = $1) GROUP BY 1)
+		SELECT m.mint_id, walked.height, walked.hash,
+			greatest(coalesce(h.addresses, 0), 0) + coalesce(w.addresses, 0), greatest(coalesce(h.treasuries, 0), 0) + coalesce(w.treasuries, 0),
+			coalesce(o.available, 0), coalesce(o.withdrawing, 0), coalesce(o.products, 0), coalesce(o.gas, 0), coalesce(o.suspense, 0),
+			coalesce(w.addresses, 0) + coalesce(w.treasuries, 0), coalesce(h.dust, 0),
+			coalesce(y.leaving, 0), coalesce(y.moving, 0),
+			(coalesce(h.addresses, 0) + coalesce(h.treasuries, 0) - coalesce(h.dust, 0) - coalesce(o.total, 0))::text
+		FROM mints m
+		LEFT JOIN held h USING (mint_id) LEFT JOIN waiting w USING (mint_id) LEFT JOIN owed o USING (mint_id) LEFT JOIN way y USING (mint_id)
+		LEFT JOIN LATERAL (
+			SELECT height, hash FROM (
+				SELECT height, hash FROM scan_cursors WHERE chain = m.chain
+				UNION ALL (SELECT height, hash FROM finality_live WHERE chain = m.chain ORDER BY height DESC LIMIT 1)
+			) AS known ORDER BY height DESC LIMIT 1) AS walked ON true
+		WHERE num_nonnulls(h.mint_id, w.mint_id, o.mint_id, y.mint_id) > 0
+		ORDER BY m.mint_id`, org)
+	if err != nil {
+		return nil, fmt.Errorf("read the reserves: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Reserve, err error) {
+		var mintID int
+		var height *int64
+		var hash *string
+		err = row.Scan(&mintID, &height, &hash, &r.DepositAddresses, &r.Treasuries,
+			&r.Available, &r.Withdrawing, &r.Products, &r.Gas, &r.Suspense, &r.Waiting, &r.Dust, &r.Leaving, &r.Moving, &r.Difference)
+		if err != nil {
+			return r, err
+		}
+		m, ok := mints.ByID(mintID)
+		if !ok {
+			return r, fmt.Errorf("the books name mint %d, which is not in the catalogue", mintID)
+		}
+		if r.Mint = m; height != nil {
+			r.Block = &chain.Block{Height: uint64(*height), Hash: *hash}
+		}
+		return r, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the reserves: %w", err)
+	}
+	return found, nil
+}
