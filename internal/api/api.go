@@ -10,6 +10,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
@@ -203,14 +205,18 @@ func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 type call struct {
 	*http.Request
 	route route
-	org   string // "" on an open route
-	table bool   // the caller asks for CSV, and the route has it
+	org   string       // "" on an open route, and for an operator
+	who   operator.Key // who calls as an operator
+	table bool         // the caller asks for CSV, and the route has it
 	query query
 	// counted: it was counted against its rate.
 	counted bool
 	body    []byte
 	warn    http.Header // headers of the answer, beside the usual ones
 }
+
+// caller is whose rate a call counts against.
+func (c *call) caller() string { return cmp.Or(c.org, c.who.ID) }
 
 // answer is a success.
 type answer struct {

@@ -94,7 +94,7 @@ func (d *drawing) operation(r route) *huma.Operation {
 	for part := range strings.SplitSeq(r.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: noteOf("", name).text, Schema: &huma.Schema{Type: "string"}})
+			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: d.face.note(nil, name).text, Schema: &huma.Schema{Type: "string"}})
 		}
 	}
 	for _, p := range r.query {
@@ -105,7 +105,7 @@ func (d *drawing) operation(r route) *huma.Operation {
 	}
 	if r.body != nil {
 		op.RequestBody = &huma.RequestBody{Required: !r.optional, Content: map[string]*huma.MediaType{
-			"application/json": {Schema: d.of(reflect.TypeOf(r.body), true), Example: requestExamples[r.name]},
+			"application/json": {Schema: d.of(reflect.TypeOf(r.body), true), Example: d.face.example(r.name)},
 		}}
 	}
 	for _, s := range r.answers {
@@ -115,7 +115,7 @@ func (d *drawing) operation(r route) *huma.Operation {
 		}
 	}
 	byStatus := map[int][]fault.Code{}
-	for _, code := range codesOf(r) {
+	for _, code := range d.face.codes(r) {
 		status := statusOf(&fault.Fault{Kind: d.face.problem(code).kind, Code: code})
 		byStatus[status] = append(byStatus[status], code)
 	}
@@ -353,25 +353,27 @@ func (d *drawing) object(t reflect.Type, closed bool) *huma.Schema {
 	if _, drawn := d.schemas.Map()[name]; drawn {
 		return ref
 	}
-	s := &huma.Schema{Type: "object", Description: noteOf(name, "").text, Properties: map[string]*huma.Schema{}}
+	s := &huma.Schema{Type: "object", Description: d.face.note([]string{name}, "").text, Properties: map[string]*huma.Schema{}}
 	if closed {
 		s.AdditionalProperties = false
 	}
 	d.schemas.Map()[name] = s // before its fields, which may lead back here
-	d.members(s, name, t, closed)
+	d.members(s, []string{name}, t, closed)
 	return ref
 }
 
-func (d *drawing) members(s *huma.Schema, name string, t reflect.Type, closed bool) {
+// members draws the fields of a type. What has another type in it has that one's
+// words for its fields, unless it has its own.
+func (d *drawing) members(s *huma.Schema, names []string, t reflect.Type, closed bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Anonymous {
-			d.members(s, name, f.Type, closed)
+			d.members(s, append(slices.Clone(names), schemaName(f.Type)), f.Type, closed)
 			continue
 		}
 		member, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		p := d.of(f.Type, closed)
-		noteOf(name, member).onto(p)
+		d.face.note(names, member).onto(p)
 		s.Properties[member] = p
 		if options != "omitempty" {
 			s.Required = append(s.Required, member)

@@ -189,7 +189,7 @@ func TestASampleOfEveryTypeIsAsDocumented(t *testing.T) {
 	h := newHouse(t)
 	to := newEar(t)
 	id, _ := h.endpoint(to.URL, map[string]any{})
-	doc, err := published()
+	doc, err := published[&organizations]()
 	if err != nil {
 		t.Fatal(err)
 	}

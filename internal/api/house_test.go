@@ -69,6 +69,8 @@ type house struct {
 	serves *atomic.Pointer[http.Handler]
 	one    tenant // has alice, who has money
 	two    tenant
+
+	face *surface // which of the two it calls
 }
 
 // logs keeps what the interface logs.
@@ -102,7 +104,7 @@ func newHouse(t testing.TB, limits ...Limits) *house {
 	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin, shut}); err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, db: db, logs: &logs{}, serves: &atomic.Pointer[http.Handler]{}}
+	h := &house{t: t, db: db, logs: &logs{}, face: &organizations, serves: &atomic.Pointer[http.Handler]{}}
 	for _, who := range []*tenant{&h.one, &h.two} {
 		made, key, err := org.Create(t.Context(), db, "house")
 		if err != nil {
@@ -268,7 +270,7 @@ func (h *house) call(who tenant, method, path string, body any, headers ...strin
 		h.t.Fatal(err)
 	}
 	if who.key != "" {
-		r.Header.Set("x-api-key", who.key)
+		r.Header.Set(h.face.header, who.key)
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -306,7 +308,7 @@ func (h *house) send(r *http.Request) reply {
 			h.t.Fatalf("%s %s: got %s, want JSON: %v", r.Method, r.URL, out.raw, err)
 		}
 	}
-	if err := conforms(r, sent, out); err != nil {
+	if err := conforms(h.face, r, sent, out); err != nil {
 		h.t.Errorf("%s %s: got %v %s, which the document does not have: %v", r.Method, r.URL.Path, out.status, out.raw, err)
 	}
 	if out.status >= 500 {
@@ -321,32 +323,36 @@ func (h *house) send(r *http.Request) reply {
 // comforts finds what a refusal has to say: what happened to the money.
 var comforts = regexp.MustCompile(`(?i)nothing|no money`)
 
-// published is the document as a client reads it.
-var published = sync.OnceValues(func() (*openapi3.T, error) {
-	doc, err := openapi3.NewLoader().LoadFromData(document("http://127.0.0.1/v1"))
-	if err != nil {
-		return nil, err
-	}
-	return doc, doc.Validate(context.Background())
-})
+// published are the documents as a client reads them.
+var published = map[*surface]func() (*openapi3.T, error){&organizations: publish(&organizations), &operators: publish(&operators)}
+
+func publish(s *surface) func() (*openapi3.T, error) {
+	return sync.OnceValues(func() (*openapi3.T, error) {
+		doc, err := openapi3.NewLoader().LoadFromData(s.draw("http://127.0.0.1/v1"))
+		if err != nil {
+			return nil, err
+		}
+		return doc, doc.Validate(context.Background())
+	})
+}
 
 // conforms checks an answer against the document: its status, headers and body.
 // Every answer that a test here gets goes through it, so that one that is not as
 // documented fails whatever the test is about.
 // Rules REQ-4, REQ-6.
-func conforms(r *http.Request, sent []byte, got reply) error {
+func conforms(face *surface, r *http.Request, sent []byte, got reply) error {
 	if id := got.header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") {
 		return fmt.Errorf("no request id but %q", id)
 	} else if got.status >= 400 && got.body["requestId"] != id {
 		return fmt.Errorf("request id %q in the header and %v in the body", id, got.body["requestId"])
 	}
-	doc, err := published()
+	doc, err := published[face]()
 	if err != nil {
 		return err
 	}
 	path, item, params := documented(doc, strings.TrimPrefix(r.URL.EscapedPath(), base))
 	if item == nil || item.GetOperation(r.Method) == nil {
-		if got.status == 404 || got.status == 405 || got.status == 401 || got.status == 429 {
+		if got.status == 404 || got.status == 405 || got.status == 401 || got.status == 403 || got.status == 429 {
 			return doc.Components.Schemas["Problem"].Value.VisitJSON(map[string]any(got.body), openapi3.EnableJSONSchema2020())
 		}
 		return fmt.Errorf("no such call")

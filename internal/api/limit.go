@@ -125,7 +125,7 @@ func (a *api) limit(c *call) error {
 		return nil
 	}
 	c.counted = true
-	v := l.take(c.org)
+	v := l.take(c.caller())
 	c.warn.Set("RateLimit-Limit", strconv.Itoa(l.rate.Burst))
 	c.warn.Set("RateLimit-Remaining", strconv.Itoa(v.remaining))
 	c.warn.Set("RateLimit-Reset", seconds(v.reset))

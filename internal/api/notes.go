@@ -75,19 +75,6 @@ func (n note) onto(s *huma.Schema) {
 	}
 }
 
-// noteOf finds the words for a field of a type: its own, or those that the
-// field has wherever it stands. Without a field, the words for the type.
-func noteOf(typeName, field string) note {
-	for _, name := range []string{typeName + "." + field, field} {
-		for _, words := range []map[string]note{notes, webhookNotes} {
-			if n, ok := words[name]; ok {
-				return n
-			}
-		}
-	}
-	return note{}
-}
-
 const (
 	amountPattern  = `^(0|[1-9][0-9]{0,77})$`
 	decimalPattern = `^(0|[1-9][0-9]*)(\.[0-9]+)?$`

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -25,8 +26,39 @@ type surface struct {
 	// begin is asked before anything of an admitted call is read; nil: nothing is.
 	begin func(*api, *call, route) error
 
-	problems map[fault.Code]problemNote // words of its own, before those that all share
-	repeat   string                     // how to find out whether a call took effect that ended in an error of ours
+	faults []fault.Code // that every call may answer, beside those of both surfaces
+	// Words of its own, before those that both share.
+	problems map[fault.Code]problemNote
+	notes    map[string]note
+	examples map[string]any // of bodies, by the name of the call
+	repeat   string         // how to find out whether a call took effect that ended in an error of ours
+}
+
+// note finds the words for a field of a type, which may have others in it, the
+// outermost first: those of the type, or those that the field has wherever it
+// stands. Without a field, the words for the type.
+func (s *surface) note(typeNames []string, field string) note {
+	for _, name := range append(typeNames, "") {
+		key := field
+		if name != "" {
+			key = name + "." + field
+		}
+		if n, ok := s.notes[key]; ok {
+			return n
+		}
+		if n, ok := notes[key]; ok {
+			return n
+		}
+	}
+	return note{}
+}
+
+// example is what the document shows of a call's body.
+func (s *surface) example(call string) any {
+	if v, ok := s.examples[call]; ok {
+		return v
+	}
+	return requestExamples[call]
 }
 
 func (s *surface) problem(code fault.Code) problemNote {
@@ -36,9 +68,16 @@ func (s *surface) problem(code fault.Code) problemNote {
 	return problems[code]
 }
 
+// codes are all the refusals of a call: its own and those of every call.
+func (s *surface) codes(r route) []fault.Code {
+	codes := append(codesOf(r), s.faults...)
+	slices.Sort(codes)
+	return slices.Compact(codes)
+}
+
 // organizations is what organizations call.
 var organizations = surface{
-	title: "Coffer", about: about, routes: routes, groups: groups, events: event.Types(),
+	title: "Coffer", about: about, routes: routes, groups: groups, events: event.Types(), notes: webhookNotes,
 	credential: "apiKey", header: keyHeader,
 	keeping: "The organization's key. It moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
 	admit:   (*api).authenticate,

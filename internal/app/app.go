@@ -75,6 +75,8 @@ type App struct {
 	metrics           *ops.Metrics
 	listener, private net.Listener
 	public, ops       http.Handler
+	desk              net.Listener // of the operators; nil: there is none
+	operators         http.Handler
 	loops             []loop
 	jobs              *jobs.Runner
 	posts             *delivery.Dispatcher // nil where no webhook is posted
@@ -384,6 +386,19 @@ func (a *App) wireAPI() error {
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: posts},
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.Observe,
 	})
+	if a.conf.Operator.Listen != "" {
+		from, err := a.conf.Operator.from()
+		if err != nil {
+			return fmt.Errorf("operator.allow: %w", err)
+		}
+		a.operators = api.NewOperator(api.OperatorConfig{
+			DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
+			Limits: a.conf.API.Limits.rates(a.conf.Network), Log: a.log,
+		})
+		if a.desk, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {
+			return fmt.Errorf("operator.listen: %w", err)
+		}
+	}
 	if a.listener, err = net.Listen("tcp", a.conf.API.Listen); err != nil {
 		return fmt.Errorf("api.listen: %w", err)
 	}
@@ -428,6 +443,10 @@ func (a *App) Run(ctx context.Context) error {
 		serve(a.listener, a.public)
 		at = append(at, "api", a.listener.Addr().String())
 	}
+	if a.desk != nil {
+		serve(a.desk, a.operators)
+		at = append(at, "operator", a.desk.Addr().String())
+	}
 	serve(a.private, a.ops)
 	a.ready.Store(true)
 	close(a.opened)
@@ -458,7 +477,7 @@ func (a *App) server(h http.Handler) *http.Server {
 // Close releases what New opened. Run has returned, or was never called.
 func (a *App) Close() error {
 	var errs []error
-	for _, l := range []net.Listener{a.listener, a.private} {
+	for _, l := range []net.Listener{a.listener, a.private, a.desk} {
 		if l != nil {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)
@@ -537,6 +556,11 @@ func (a *App) Desk(name chain.Name) *dispatch.Desk {
 		Poll: time.Duration(paces.Dispatch), RetryAfter: 2 * time.Duration(paces.Dispatch),
 		ResendAfter: time.Duration(paces.Resend), BumpAfter: time.Duration(paces.Bump),
 	}, a.log)
+}
+
+// FeeCap is the most that is paid on a chain for a unit of gas.
+func (a *App) FeeCap(name chain.Name) money.Amount {
+	return money.MustParse(a.conf.Chains[name].FeeCap)
 }
 
 // Treasury is the wallet that an organization's payments on a chain come from,

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -34,6 +35,7 @@ type Config struct {
 	Roles    []Role               `toml:"roles,omitempty" comment:"parts that this process runs: api, workers, scan, dispatch, signer; all when none is named"`
 	Database Database             `toml:"database"`
 	API      API                  `toml:"api"`
+	Operator Operator             `toml:"operator,omitempty"`
 	Ops      Ops                  `toml:"ops"`
 	Keys     Keys                 `toml:"keys"`
 	Signer   Signer               `toml:"signer"`
@@ -139,6 +141,73 @@ func (a API) proxies() (api.Proxies, error) {
 		all = append(all, p)
 	}
 	return all, nil
+}
+
+// Operator is the listener that those who run the service call. There is none
+// unless it has an address.
+type Operator struct {
+	Listen string   `toml:"listen,omitempty" comment:"address and port, such as 127.0.0.1:8081; none: no such listener"`
+	URL    string   `toml:"url,omitempty" comment:"as operators see it, without /v1; http:// and listen unless it is set"`
+	Allow  []string `toml:"allow,omitempty" comment:"addresses and networks that may call, by the peer of the connection; this machine alone unless it is set"`
+}
+
+// thisMachine is who may call the operators' listener when nobody is named.
+var thisMachine = []string{"127.0.0.0/8", "::1/128"}
+
+// from are the networks that may call.
+func (o Operator) from() (all []netip.Prefix, err error) {
+	names := o.Allow
+	if len(names) == 0 {
+		names = thisMachine
+	}
+	for _, name := range names {
+		p, err := org.ParsePrefix(name)
+		switch {
+		case err != nil:
+			return nil, err
+		case p.Bits() == 0:
+			return nil, fmt.Errorf("%q is everybody", name)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// url is where operators reach the listener.
+func (o Operator) url() string { return cmp.Or(o.URL, "http://"+o.Listen) }
+
+func (o Operator) check(network chain.Network, errs *faults) {
+	if o.Listen == "" {
+		if o.URL != "" || len(o.Allow) > 0 {
+			errs.bad("operator.listen", "is missing while other settings of operator are there; set it to an address such as 127.0.0.1:8081, or remove them")
+		}
+		return
+	}
+	host, _, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		errs.bad("operator.listen", "%q is not an address with a port, such as 127.0.0.1:8081", o.Listen)
+		return
+	}
+	if _, err := o.from(); err != nil {
+		errs.bad("operator.allow", "%v; name the addresses and networks that may call, such as 10.0.7.0/24", err)
+	}
+	if !loopback(host) && len(o.Allow) == 0 {
+		errs.bad("operator.allow", "is missing while operator.listen is beyond this machine; name the addresses and networks that may call")
+	}
+	if u, err := url.Parse(o.url()); err != nil || u.Host == "" {
+		errs.bad("operator.url", "%q is not a URL; set it to what operators call", o.URL)
+	} else if u.Scheme != "https" && network != chain.Local && !loopback(host) {
+		errs.bad("operator.url", "has to be https while operator.listen is beyond this machine: an operator's key crosses it on every call")
+	}
+}
+
+// loopback tells whether a host is this machine.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
 }
 
 // Ops is the private listener for health and metrics.
@@ -513,6 +582,7 @@ func (c Config) Check() error {
 	case c.has(RoleAPI) && c.Keys.WebhookPublic == "":
 		need("keys.webhook_public", c.Keys.Webhook, "the webhook.pub file that coffer keys create makes")
 	}
+	c.Operator.check(c.Network, &errs)
 	if len(c.Chains) == 0 {
 		bad("chains", "is empty; configure at least one, such as [chains.ETHEREUM]")
 	}

@@ -35,6 +35,17 @@ func TestASoundConfigurationIsTaken(t *testing.T) {
 	if err := sound().Check(); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}
+	for _, o := range []Operator{
+		{Listen: "127.0.0.1:8081"},
+		{Listen: "[::1]:8081", Allow: []string{"::1", "127.0.0.1"}},
+		{Listen: "10.0.0.1:8081", URL: "https://ops.example.com", Allow: []string{"10.0.0.7", "fd00::/8"}},
+	} {
+		c := sound()
+		c.Operator = o
+		if err := c.Check(); err != nil {
+			t.Errorf("%+v: got %v, want no error", o, err)
+		}
+	}
 }
 
 // mistakes are single changes of a sound configuration, with the setting that
@@ -49,6 +60,16 @@ var mistakes = []struct {
 	{"api.listen", "127.0.0.1:8080", func(c *Config) { c.API.Listen = "8080" }},
 	{"ops.listen", "127.0.0.1:8080", func(c *Config) { c.Ops.Listen = "" }},
 	{"api.url", "https", func(c *Config) { c.API.URL = "http://pay.example.com" }},
+	{"operator.listen", "127.0.0.1:8081", func(c *Config) { c.Operator.Listen = "8081" }},
+	{"operator.listen", "remove them", func(c *Config) { c.Operator.Allow = []string{"10.0.0.0/8"} }},
+	{"operator.allow", "beyond this machine", func(c *Config) {
+		c.Operator = Operator{Listen: "0.0.0.0:8081", URL: "https://ops.example.com"}
+	}},
+	{"operator.allow", "everybody", func(c *Config) {
+		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"0.0.0.0/0"}}
+	}},
+	{"operator.allow", "no address", func(c *Config) { c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"office"}} }},
+	{"operator.url", "https", func(c *Config) { c.Operator = Operator{Listen: "10.0.0.1:8081", Allow: []string{"10.0.0.0/8"}} }},
 	{"keys.seal", "coffer keys create", func(c *Config) { c.Keys.Seal = "" }},
 	{"keys.attest", "coffer keys create", func(c *Config) { c.Keys.Attest = "" }},
 	{"keys.webhook", "coffer keys create", func(c *Config) { c.Keys.Webhook = "" }},

@@ -1,0 +1,539 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// OperatorConfig is what the operator's interface stands on. Every member is
+// needed unless it says otherwise.
+type OperatorConfig struct {
+	DB          *pg.DB
+	Chains      chain.Chains
+	Withdrawals *withdrawal.Service
+	// From are the addresses that may call, by the peer of the connection; no
+	// header is read. An empty list lets nobody in.
+	From []netip.Prefix
+	// CursorKey signs the cursors of lists; 32 random bytes that outlive the process.
+	CursorKey []byte
+	// BaseURL is where operators reach this interface, /v1 included, for the document.
+	BaseURL string
+	Limits  Limits       // by key; the zero value sets none; see UsualLimits
+	Log     *slog.Logger // nil: the default
+}
+
+// NewOperator makes the handler of the operators' listener: their interface under
+// /v1 and its document at /openapi.json. It has none of the organizations' routes
+// and takes none of their keys.
+func NewOperator(conf OperatorConfig) http.Handler {
+	if len(conf.CursorKey) == 0 {
+		panic("api: cursors need a key")
+	}
+	a := newAPI(&operators, Config{
+		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals,
+		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Log: conf.Log,
+	})
+	return a.shell(a.listedOnly(conf.From, a.routed()))
+}
+
+// listedOnly lets nobody in who calls from elsewhere, before a key is looked at: whoever
+// found one is not told there whether it opens.
+func (a *api) listedOnly(listed []netip.Prefix, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		peer, err := netip.ParseAddrPort(r.RemoteAddr)
+		addr := peer.Addr().Unmap().WithZone("")
+		if err != nil || !slices.ContainsFunc(listed, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+			a.refuse(w, r, fault.New(fault.Forbidden, fault.IPNotAllowed,
+				"The operator's interface does not take calls from this address. Nothing was done. Call from an address on its list: operator.allow in the service's configuration."))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// operatorHeader carries an operator's key.
+const operatorHeader = "X-Operator-Key"
+
+// authenticateOperator finds out whose key was presented.
+func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
+	c.who, err = operator.Authenticate(c.Context(), a.conf.DB, presented(c.Request, operatorHeader))
+	if fault.Is(err, fault.CodeUnauthorized) {
+		a.log.LogAttrs(c.Context(), slog.LevelWarn, "operator's key refused", slog.String("requestId", requestID(c.Request)), slog.String("peer", c.RemoteAddr))
+		if many := a.failed(c.Request, w.Header()); many != nil {
+			return many
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("authenticate an operator: %w", err)
+	}
+	return nil
+}
+
+// pathShownMax bounds what the audit log keeps of a path.
+const pathShownMax = 300
+
+// note writes into the audit log that an operator calls, whatever comes of it.
+// What the call changes has a row of its own, in the transaction of the change.
+func (a *api) note(c *call, rt route) error {
+	path := c.URL.EscapedPath()
+	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
+		return audit.Record(ctx, tx, audit.Entry{
+			Actor: c.who.Actor(), Action: "operator.called", ResourceKind: "CALL", ResourceID: requestID(c.Request),
+			Detail: map[string]string{"call": rt.name, "method": c.Method, "path": path[:min(len(path), pathShownMax)], "peer": c.RemoteAddr, "key": c.who.Name},
+		})
+	})
+	if err != nil && !errors.Is(err, pg.ErrCommitUnknown) {
+		return fmt.Errorf("write an operator's call into the audit log: %w", err)
+	}
+	return nil // of a call that may be written down nothing is lost by doing it
+}
+
+// OrganizationRequest is the body of POST /organizations.
+type OrganizationRequest struct {
+	Name string `json:"name"`
+}
+
+// Organization is a user of this service.
+type Organization struct {
+	OrganizationID  string        `json:"organizationId"`
+	Name            string        `json:"name"`
+	Status          string        `json:"status"`
+	APIKeyCreatedAt *webhook.Time `json:"apiKeyCreatedAt"`
+	CreatedAt       webhook.Time  `json:"createdAt"`
+}
+
+// OrganizationWithKey is a new organization: the only time its key is shown.
+type OrganizationWithKey struct {
+	Organization
+	APIKey string `json:"apiKey"`
+}
+
+// APIKey is a new key: the only time it is shown.
+type APIKey struct {
+	APIKey string `json:"apiKey"`
+}
+
+func showOrganization(s org.Standing) Organization {
+	out := Organization{OrganizationID: s.ID, Name: s.Name, Status: "ACTIVE", APIKeyCreatedAt: webhook.AtOrNil(s.KeyCreatedAt), CreatedAt: webhook.At(s.CreatedAt)}
+	if s.Frozen {
+		out.Status = "FROZEN"
+	}
+	return out
+}
+
+func (a *api) createOrganization(c *call) (answer, error) {
+	var body OrganizationRequest
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	made, key, err := org.CreateBy(c.Context(), a.conf.DB, c.who.Actor(), body.Name)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusCreated, body: OrganizationWithKey{
+		showOrganization(org.Standing{Organization: made, KeyCreatedAt: &made.CreatedAt}), key.Reveal(),
+	}}, nil
+}
+
+func (a *api) listOrganizations(c *call) (answer, error) {
+	const list = "organizations"
+	p, err := a.place(c, list)
+	if err != nil {
+		return answer{}, err
+	}
+	var found page.Result[org.Standing]
+	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = org.List(ctx, tx, org.Filter{
+			Name: c.query["name"], CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
+		}, p)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, list, found, showOrganization)}, nil
+}
+
+// organization is the one that the path names.
+func (c *call) organization() (string, error) {
+	name := c.param("organizationId")
+	if !id.Is("org", name) {
+		return "", fault.New(fault.NotFound, fault.CodeNotFound, "There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.")
+	}
+	return name, nil
+}
+
+func (a *api) getOrganization(c *call) (answer, error) {
+	name, err := c.organization()
+	if err != nil {
+		return answer{}, err
+	}
+	var found org.Standing
+	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = org.StandingOf(ctx, tx, name)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showOrganization(found)}, nil
+}
+
+func (a *api) rollKey(c *call) (answer, error) {
+	name, err := c.organization()
+	if err != nil {
+		return answer{}, err
+	}
+	key, err := org.RollKey(c.Context(), a.conf.DB, c.who.Actor(), name)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusCreated, body: APIKey{key.Reveal()}}, nil
+}
+
+// OwnedDeposit is a deposit with the organization that it belongs to.
+type OwnedDeposit struct {
+	OrganizationID string `json:"organizationId"`
+	webhook.Deposit
+}
+
+func (a *api) listAllDeposits(c *call) (answer, error) {
+	const list = "deposits of all"
+	p, err := a.place(c, list)
+	if err != nil {
+		return answer{}, err
+	}
+	f := deposit.Filter{
+		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
+		CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
+		TxHash: c.query["txHash"], Address: c.query["address"],
+	}
+	if n := c.query.number("mintId"); n != nil {
+		f.MintID = *n
+	}
+	var found page.Result[deposit.Owned]
+	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = deposit.Across(ctx, tx, c.query["organizationId"], f, p)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, list, found, func(o deposit.Owned) OwnedDeposit { return OwnedDeposit{o.OrgID, o.Object} })}, nil
+}
+
+// OwnedWithdrawal is a withdrawal with the organization that it belongs to.
+type OwnedWithdrawal struct {
+	OrganizationID string `json:"organizationId"`
+	webhook.Withdrawal
+}
+
+func (a *api) listAllWithdrawals(c *call) (answer, error) {
+	const list = "withdrawals of all"
+	p, err := a.place(c, list)
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := a.conf.Withdrawals.Across(c.Context(), c.query["organizationId"], withdrawal.Filter{
+		CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
+		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
+		TxHash: c.query["txHash"], Address: c.query["address"], Reference: c.query["reference"],
+	}, p)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, list, found, func(o withdrawal.Owned) OwnedWithdrawal { return OwnedWithdrawal{o.OrgID, o.Object} })}, nil
+}
+
+// FreezeOrder is the body of POST /freezes.
+type FreezeOrder struct {
+	Scope          string  `json:"scope"`
+	OrganizationID *string `json:"organizationId,omitempty"`
+	CustomerID     *string `json:"customerId,omitempty"`
+	Chain          *string `json:"chain,omitempty"`
+	Reason         *string `json:"reason,omitempty"`
+}
+
+// Freeze is something that is stopped.
+type Freeze struct {
+	FreezeID       string        `json:"freezeId"`
+	Scope          string        `json:"scope"`
+	OrganizationID *string       `json:"organizationId"`
+	CustomerID     *string       `json:"customerId"`
+	Chain          *string       `json:"chain"`
+	WalletID       *string       `json:"walletId"`
+	Source         string        `json:"source"`
+	Reason         string        `json:"reason"`
+	CreatedAt      webhook.Time  `json:"createdAt"`
+	LiftedAt       *webhook.Time `json:"liftedAt"`
+	LiftedBy       *string       `json:"liftedBy"`
+}
+
+func showFreeze(f freeze.Freeze) Freeze {
+	return Freeze{
+		FreezeID: f.ID, Scope: string(f.Scope), OrganizationID: optional(f.OrgID), CustomerID: optional(f.CustomerID), Chain: optional(string(f.Chain)),
+		WalletID: optional(f.WalletID), Source: string(f.Source), Reason: f.Reason, CreatedAt: webhook.At(f.CreatedAt),
+		LiftedAt: webhook.AtOrNil(f.LiftedAt), LiftedBy: optional(f.LiftedBy),
+	}
+}
+
+var (
+	freezeScopes  = []string{string(freeze.Customer), string(freeze.Organization), string(freeze.Chain), string(freeze.All), string(freeze.Wallet)}
+	freezesPut    = freezeScopes[:4] // a wallet is frozen by the program alone
+	freezeSources = []string{
+		string(freeze.ByOrganization), string(freeze.ByOperator), string(freeze.ByVerify), string(freeze.ByFinality), string(freeze.ByDispatch), string(freeze.BySigner),
+	}
+)
+
+// reasonBytesMax bounds what an operator writes about a freeze.
+const reasonBytesMax = 500
+
+// wanted is the freeze that a request means. What its scope does not take is
+// refused: who names a customer does not mean everybody.
+func (r FreezeOrder) wanted(chains chain.Chains) (freeze.Freeze, error) {
+	refuse := func(param, format string, args ...any) (freeze.Freeze, error) {
+		return freeze.Freeze{}, fault.New(fault.Invalid, fault.InvalidRequest, format+" Nothing was frozen and no money moved.", args...).On(param)
+	}
+	if !slices.Contains(freezesPut, r.Scope) {
+		return refuse("scope", "The scope is CUSTOMER, ORGANIZATION, CHAIN or ALL.")
+	}
+	f := freeze.Freeze{Scope: freeze.Scope(r.Scope), Source: freeze.ByOperator}
+	for _, m := range []struct {
+		param string
+		value *string
+		of    []freeze.Scope
+		into  *string
+	}{
+		{"organizationId", r.OrganizationID, []freeze.Scope{freeze.Organization, freeze.Customer}, &f.OrgID},
+		{"customerId", r.CustomerID, []freeze.Scope{freeze.Customer}, &f.CustomerID},
+		{"chain", r.Chain, []freeze.Scope{freeze.Chain}, (*string)(&f.Chain)},
+	} {
+		needed := slices.Contains(m.of, f.Scope)
+		switch {
+		case needed && (m.value == nil || *m.value == ""):
+			return refuse(m.param, "A freeze of scope %s needs %s. Add it.", f.Scope, m.param)
+		case !needed && m.value != nil:
+			return refuse(m.param, "A freeze of scope %s has no %s, and would stop more than that. Leave it out, or choose another scope.", f.Scope, m.param)
+		case needed:
+			*m.into = *m.value
+		}
+	}
+	if _, runs := chains[f.Chain]; f.Scope == freeze.Chain && !runs {
+		return refuse("chain", "%s does not run here, so there is nothing to freeze. Check chain.", clip(string(f.Chain)))
+	}
+	if f.Scope == freeze.Customer {
+		if err := customer.CheckID(f.CustomerID); err != nil {
+			return freeze.Freeze{}, err
+		}
+	}
+	if r.Reason != nil {
+		f.Reason = *r.Reason
+	}
+	if err := plainText("reason", f.Reason, reasonBytesMax); err != nil {
+		return freeze.Freeze{}, err
+	}
+	return f, nil
+}
+
+func (a *api) createFreeze(c *call) (answer, error) {
+	var body FreezeOrder
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	f, err := body.wanted(a.conf.Chains)
+	if err != nil {
+		return answer{}, err
+	}
+	f.By = c.who.Actor()
+	var added bool
+	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
+		var err error
+		wanted := f
+		// A name that is nobody's would be told as frozen, and somebody else would not be.
+		if wanted.OrgID != "" {
+			if _, err = org.StandingOf(ctx, tx, wanted.OrgID); err != nil {
+				return on(err, "organizationId")
+			}
+		}
+		if wanted.CustomerID != "" {
+			if _, err = customer.ByID(ctx, tx, wanted.OrgID, wanted.CustomerID); err != nil {
+				return on(err, "customerId")
+			}
+		}
+		f, added, err = freeze.Stop(ctx, tx, wanted)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	if !added {
+		return answer{status: http.StatusOK, body: showFreeze(f)}, nil
+	}
+	return answer{status: http.StatusCreated, body: showFreeze(f)}, nil
+}
+
+// on names the parameter at fault, of a refusal.
+func on(err error, param string) error {
+	if f := fault.Of(err); f != nil {
+		return f.On(param)
+	}
+	return err
+}
+
+func (a *api) listFreezes(c *call) (answer, error) {
+	const list = "freezes"
+	p, err := a.place(c, list)
+	if err != nil {
+		return answer{}, err
+	}
+	var found page.Result[freeze.Freeze]
+	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = freeze.Page(ctx, tx, freeze.Filter{
+			Scope: freeze.Scope(c.query["scope"]), Source: freeze.Source(c.query["source"]), OrgID: c.query["organizationId"], Chain: c.query["chain"],
+			Standing: c.query.flag("standing"), CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
+		}, p)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, list, found, showFreeze)}, nil
+}
+
+func (a *api) liftFreeze(c *call) (answer, error) {
+	name := c.param("freezeId")
+	if !id.Is("frz", name) {
+		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such freeze. Nothing was changed and no money moved. GET /freezes lists the ones there are.")
+	}
+	var lifted freeze.Freeze
+	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		lifted, err = freeze.LiftByOperator(ctx, tx, name, c.who.Actor())
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showFreeze(lifted)}, nil
+}
+
+// Reserves are what there is and whose it is.
+type Reserves struct {
+	AsOf webhook.Time `json:"asOf"`
+	Data []Reserve    `json:"data"`
+}
+
+// Reserve is what there is of a mint.
+type Reserve struct {
+	MintID      int                `json:"mintId"`
+	Symbol      string             `json:"symbol"`
+	Chain       string             `json:"chain"`
+	Decimals    int                `json:"decimals"`
+	Block       *ReserveBlock      `json:"block"`
+	Holdings    ReserveHoldings    `json:"holdings"`
+	Liabilities ReserveLiabilities `json:"liabilities"`
+	InTransit   ReserveInTransit   `json:"inTransit"`
+	Difference  string             `json:"difference"`
+	Quarantined bool               `json:"quarantined"`
+}
+
+// ReserveBlock is a block of the mint's chain.
+type ReserveBlock struct {
+	Height int64  `json:"height"`
+	Hash   string `json:"hash"`
+}
+
+// ReserveHoldings are what our addresses hold.
+type ReserveHoldings struct {
+	DepositAddresses string `json:"depositAddresses"`
+	Treasuries       string `json:"treasuries"`
+	Total            string `json:"total"`
+}
+
+// ReserveLiabilities are whose it is, by kind.
+type ReserveLiabilities struct {
+	CustomersAvailable   string `json:"customersAvailable"`
+	CustomersWithdrawing string `json:"customersWithdrawing"`
+	Products             string `json:"products"`
+	Gas                  string `json:"gas"`
+	Suspense             string `json:"suspense"`
+	PendingDeposits      string `json:"pendingDeposits"`
+	BelowMinimum         string `json:"belowMinimum"`
+	Total                string `json:"total"`
+}
+
+// ReserveInTransit is what transactions that are not final move.
+type ReserveInTransit struct {
+	Leaving string `json:"leaving"`
+	Moving  string `json:"moving"`
+}
+
+func showReserve(r report.Reserve) (Reserve, error) {
+	held, err := r.Held()
+	if err != nil {
+		return Reserve{}, err
+	}
+	owed, err := r.Liabilities()
+	if err != nil {
+		return Reserve{}, err
+	}
+	out := Reserve{
+		MintID: r.Mint.ID, Symbol: r.Mint.Symbol, Chain: string(r.Mint.Chain), Decimals: r.Mint.Decimals, Quarantined: r.Mint.Quarantined,
+		Holdings: ReserveHoldings{r.DepositAddresses.String(), r.Treasuries.String(), held.String()},
+		Liabilities: ReserveLiabilities{
+			CustomersAvailable: r.Available.String(), CustomersWithdrawing: r.Withdrawing.String(), Products: r.Products.String(), Gas: r.Gas.String(),
+			Suspense: r.Suspense.String(), PendingDeposits: r.Waiting.String(), BelowMinimum: r.Dust.String(), Total: owed.String(),
+		},
+		InTransit: ReserveInTransit{r.Leaving.String(), r.Moving.String()}, Difference: r.Difference,
+	}
+	if r.Block != nil {
+		out.Block = &ReserveBlock{int64(r.Block.Height), r.Block.Hash}
+	}
+	return out, nil
+}
+
+func (a *api) reserves(c *call) (answer, error) {
+	body := Reserves{Data: []Reserve{}}
+	var found []report.Reserve
+	err := a.conf.DB.Snapshot(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		one := c.query["organizationId"]
+		if one != "" {
+			if _, err := org.StandingOf(ctx, tx, one); err != nil {
+				return on(err, "organizationId")
+			}
+		}
+		body.AsOf = webhook.At(tx.Now)
+		found, err = report.Reserves(ctx, tx, one)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	for _, r := range found {
+		shown, err := showReserve(r)
+		if err != nil {
+			return answer{}, err
+		}
+		body.Data = append(body.Data, shown)
+	}
+	return answer{status: http.StatusOK, body: body}, nil
+}

@@ -1,0 +1,303 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/transfer"
+)
+
+// operators is what whoever runs the service calls: every route of theirs, and
+// the words that only their document has.
+var operators = surface{
+	title: "Coffer, for its operators", about: aboutOperators, routes: operatorRoutes, groups: operatorGroups,
+	credential: "operatorKey", header: operatorHeader,
+	keeping: "A key of the operator, made with the command coffer operator key create. It reads every organization and decides what they may do: keep it where only the people and programs who run the service read it. It opens nothing of an organization's, and no organization's key opens anything here.",
+	admit:   (*api).authenticateOperator,
+	begin:   (*api).note,
+	faults:  []fault.Code{fault.IPNotAllowed},
+	notes:   operatorNotes, examples: operatorExamples,
+	repeat: "Look with a GET whether it did before you repeat it.",
+	problems: map[fault.Code]problemNote{
+		fault.InvalidRequest:   {fault.Invalid, "a field or parameter is missing or has no possible value", "name", "The field name is missing." + untouched + " Add it.", nil},
+		fault.UnknownField:     {fault.Invalid, "a field or query parameter is not known here", "nmae", "There is no field \"nmae\" here." + untouched + " Did you mean name?", nil},
+		fault.CodeUnauthorized: {fault.Unauthorized, "the key is missing, malformed, unknown or revoked", "", "Send a valid operator's key in the header x-operator-key. Nothing was done.", nil},
+		fault.IPNotAllowed:     {fault.Forbidden, "calls are not taken from this address", "", "The operator's interface does not take calls from this address. Nothing was done. Call from an address on its list: operator.allow in the service's configuration.", nil},
+		fault.FeatureDisabled:  {fault.Forbidden, "the setting would have no effect in this version, so it is not stored", "swapFeeBps", "swapFeeBps cannot be set: this version does not have swaps, so the setting would have no effect. Nothing was changed and no money moved. Leave it out.", nil},
+		fault.CodeNotFound:     {fault.NotFound, "there is no such thing", "", "There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.", nil},
+		fault.InvalidState:     {fault.Conflict, "it is in another state, or somebody else changed it at this moment", "", "Freeze frz_01J9ZW3M8Q4S5T6V7W8X9YZABC was lifted before. Nothing was changed and no money moved.", nil},
+		fault.RateLimited:      {fault.Limited, "more requests than this key may send, or too many wrong keys", "", "Too many requests. Nothing was done, which says nothing about earlier attempts. Wait 1 seconds and repeat the request.", nil},
+		fault.Internal:         {kindInternal, "something of ours failed; look before you repeat a write", "", "Something of ours failed before we could tell whether this took effect. Look with a GET whether it did before you repeat it.", nil},
+		fault.CodeUnavailable:  {fault.Unavailable, "something we need is down", "", "Something that this call needs cannot be reached, so it was not finished and nothing was sent. Repeat the request shortly.", nil},
+	},
+}
+
+const aboutOperators = `What those who run Coffer call: the organizations, their settings and keys, what is stopped, and what there is.
+
+**Where.** On a listener of its own, for the addresses that its configuration lists, with keys that no organization has. Every call is in the audit log with the id of its key.
+
+**Units.** An amount is a string of whole atomic units of its mint. Dollar values are decimal strings.
+
+**Strictness.** Unknown fields and query parameters are refused, names are case-sensitive, and no value is converted from another type.
+
+**Repeating.** After a 5xx or no answer to a write, look with a GET whether it took effect.
+
+**Growth.** Fields, values of open enumerations and codes under the statuses that there are may be added without notice. Ignore what you do not know.`
+
+var operatorGroups = []struct{ name, text string }{
+	{"Organizations", "Who uses this service, their keys and their settings."},
+	{"Money", "Deposits and withdrawals of all organizations, and what there is against what is owed."},
+	{"Freezes", "What is stopped, by whom and why."},
+	{"Meta", "About this interface."},
+}
+
+var organizationFilter = parameter{name: "organizationId", kind: textParameter, max: 64, text: "Only of this organization."}
+
+var operatorRoutes = []route{
+	{
+		method: http.MethodPost, path: "/organizations", name: "createOrganization", group: "Organizations",
+		summary: "Create an organization",
+		text:    "Makes an organization with its first API key, which is shown in this answer and never again. Its people are added with the command coffer org create --owner; until it has one, nobody can approve what waits for a person.",
+		body:    OrganizationRequest{},
+		answers: []success{{http.StatusCreated, "The organization with its key.", OrganizationWithKey{}, exampleOrganizationKey, nil}},
+		handle:  (*api).createOrganization,
+	},
+	{
+		method: http.MethodGet, path: "/organizations", name: "listOrganizations", group: "Organizations",
+		summary: "List organizations", text: "Who uses this service.",
+		query:   listParameters(parameter{name: "name", kind: textParameter, max: 200, text: "Only with exactly this name."}),
+		answers: []success{{http.StatusOK, "A page of organizations.", Page[Organization]{}, page1(exampleOrganization), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listOrganizations,
+	},
+	{
+		method: http.MethodGet, path: "/organizations/{organizationId}", name: "getOrganization", group: "Organizations",
+		summary: "Read an organization", text: "One organization as it is now.",
+		answers: []success{{http.StatusOK, "The organization.", Organization{}, exampleOrganization, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).getOrganization,
+	},
+	{
+		method: http.MethodPost, path: "/organizations/{organizationId}/api-key/roll", name: "rollApiKey", group: "Organizations",
+		summary: "Roll an organization's API key",
+		text:    "Makes a new API key, which is shown in this answer and never again. The old one is refused by every request that starts after this one is answered. A lost answer is repaired by rolling again.",
+		answers: []success{{http.StatusCreated, "The new key.", APIKey{}, APIKey{exampleKey}, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
+		handle:  (*api).rollKey,
+	},
+	{
+		method: http.MethodGet, path: "/organizations/{organizationId}/settings", name: "getSettings", group: "Organizations",
+		summary: "Read an organization's settings",
+		text:    "The settings as they are in force. Those in unavailable belong to what this version does not have; they stand at what switches them off.",
+		answers: []success{{http.StatusOK, "The settings.", OrganizationSettings{}, exampleSettings, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).getSettings,
+	},
+	{
+		method: http.MethodPatch, path: "/organizations/{organizationId}/settings", name: "changeSettings", group: "Organizations",
+		summary: "Change an organization's settings",
+		text:    "Changes what is named, all or nothing, and answers what holds then: a request that is decided after this answer is decided by it. A setting that this version cannot act on is 403 FEATURE_DISABLED and is not stored, unless the value is the one it has.",
+		body:    SettingsChange{},
+		answers: []success{{http.StatusOK, "The settings.", OrganizationSettings{}, exampleSettings, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.FeatureDisabled},
+		handle:  (*api).changeSettings,
+	},
+	{
+		method: http.MethodGet, path: "/deposits", name: "listDeposits", group: "Money",
+		summary: "List deposits of all organizations", text: "What arrived at the addresses of customers and of organizations, also what is not final yet.",
+		query: listParameters(organizationFilter, customerFilter,
+			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only of this product of organizations."},
+			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."},
+			mintFilter, chainFilter, txHashFilter, addressFilter),
+		answers: []success{{http.StatusOK, "A page of deposits.", Page[OwnedDeposit]{}, page1(OwnedDeposit{exampleOrganizationID, exampleDeposit}), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listAllDeposits,
+	},
+	{
+		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", group: "Money",
+		summary: "List withdrawals of all organizations", text: "What customers were paid, or will be.",
+		query: listParameters(organizationFilter, customerFilter,
+			parameter{name: "status", kind: wordParameter, enum: withdrawalStatuses, text: "Only in this status."},
+			mintFilter, chainFilter, txHashFilter, addressFilter,
+			parameter{name: "reference", kind: textParameter, max: 255, text: "Only with this reference of the organization's."}),
+		answers: []success{{http.StatusOK, "A page of withdrawals.", Page[OwnedWithdrawal]{}, page1(OwnedWithdrawal{exampleOrganizationID, exampleWithdrawal}), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listAllWithdrawals,
+	},
+	{
+		method: http.MethodGet, path: "/reserves", name: "getReserves", group: "Money",
+		summary: "Read what there is and whose it is",
+		text:    "For each mint: what our addresses hold by the final blocks that were walked, what of it is owed to whom, and what of both is in transactions that are not final. All of it is one snapshot of the books, which the verifier compares with the chain at the same block; while it finds a difference, a freeze of scope ALL by VERIFY stands.",
+		query:   []parameter{organizationFilter},
+		answers: []success{{http.StatusOK, "The reserves.", Reserves{}, Reserves{AsOf: exampleAt, Data: []Reserve{exampleReserve}}, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).reserves,
+	},
+	{
+		method: http.MethodPost, path: "/freezes", name: "createFreeze", group: "Freezes",
+		summary: "Freeze a customer, an organization, a chain or everything",
+		text:    "Nothing leaves what is frozen: no withdrawal is accepted, signed or sent, and no transfer made. Deposits are credited as usual. What was handed to the network before stays there. While a freeze of the operator's with the same scope stands, it is answered again and its first reason stays.",
+		body:    FreezeOrder{}, again: true,
+		answers: []success{
+			{http.StatusCreated, "The freeze.", Freeze{}, exampleFreeze, nil},
+			{http.StatusOK, "The freeze that stands already. Nothing was changed.", Freeze{}, exampleFreeze, nil},
+		},
+		faults: []fault.Code{fault.CodeNotFound},
+		handle: (*api).createFreeze,
+	},
+	{
+		method: http.MethodGet, path: "/freezes", name: "listFreezes", group: "Freezes",
+		summary: "List freezes", text: "What is stopped, and what was.",
+		query: listParameters(
+			parameter{name: "standing", kind: flagParameter, text: "Only what is stopped now, or only what was lifted."},
+			parameter{name: "scope", kind: wordParameter, enum: freezeScopes, text: "Only of this scope."},
+			parameter{name: "source", kind: wordParameter, enum: freezeSources, text: "Only by this source."},
+			organizationFilter, chainFilter),
+		answers: []success{{http.StatusOK, "A page of freezes.", Page[Freeze]{}, page1(exampleFreeze), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listFreezes,
+	},
+	{
+		method: http.MethodDelete, path: "/freezes/{freezeId}", name: "liftFreeze", group: "Freezes",
+		summary: "Lift a freeze",
+		text:    "Ends one freeze; others that stand on the same stay. A freeze by an organization only that organization lifts, and that of a chain whose finality broke not before the break is settled: then 409 says what is open.",
+		answers: []success{{http.StatusOK, "The freeze, lifted.", Freeze{}, exampleLifted, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
+		handle:  (*api).liftFreeze,
+	},
+	{
+		method: http.MethodGet, path: "/openapi.json", name: "getOpenAPI", group: "Meta",
+		summary: "Read this document", text: "This description of every call, OpenAPI 3.1.",
+		open:    true,
+		answers: []success{{http.StatusOK, "The document.", map[string]any{}, nil, nil}},
+		handle:  (*api).openAPI,
+	},
+}
+
+const (
+	exampleOrganizationID = "org_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+	exampleKey            = "ck_a3Jl8sPq0TzVbN5mXyW2cR7uKd1EoG4hFi6LjM9nQv0"
+)
+
+var (
+	exampleOrganization    = Organization{OrganizationID: exampleOrganizationID, Name: "Example Marketplace", Status: "ACTIVE", APIKeyCreatedAt: &exampleAt, CreatedAt: exampleAt}
+	exampleOrganizationKey = OrganizationWithKey{exampleOrganization, exampleKey}
+	exampleSettings        = OrganizationSettings{
+		OrganizationID: exampleOrganizationID, CustomerWithdrawUSDThreshold: pointer("10000"), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: quorumNow,
+		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true, Unavailable: sortedKeys(org.Later), UpdatedAt: exampleAt,
+	}
+	exampleFreeze = Freeze{
+		FreezeID: "frz_01J9ZW3M8Q4S5T6V7W8X9YZABC", Scope: "CUSTOMER", OrganizationID: pointer(exampleOrganizationID), CustomerID: pointer("user_42"),
+		Source: "OPERATOR", Reason: "Asked for by the police, case 77.", CreatedAt: exampleAt,
+	}
+	exampleLifted = func() Freeze {
+		f := exampleFreeze
+		f.LiftedAt, f.LiftedBy = &exampleAt, pointer("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC")
+		return f
+	}()
+	exampleReserve = Reserve{
+		MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Decimals: 6, Block: &ReserveBlock{24356789, exampleHash},
+		Holdings: ReserveHoldings{"1000000", "5000000", "6000000"},
+		Liabilities: ReserveLiabilities{
+			CustomersAvailable: "4000000", CustomersWithdrawing: "1000000", Products: "1000000", Gas: "0", Suspense: "0", PendingDeposits: "0", BelowMinimum: "0", Total: "6000000",
+		},
+		InTransit: ReserveInTransit{"1000000", "0"}, Difference: "0",
+	}
+)
+
+// operatorNotes are the words that only the operators' document has.
+var operatorNotes = map[string]note{
+	"Organization.":                       {text: "A user of this service."},
+	"OrganizationWithKey.":                {text: "A new organization with its API key, which is shown this once."},
+	"OrganizationRequest.":                {text: "Makes an organization."},
+	"OrganizationPage.":                   {text: "A page of organizations."},
+	"APIKey.":                             {text: "A new API key, which is shown this once."},
+	"Organization.organizationId":         {text: "The organization.", example: exampleOrganizationID},
+	"Organization.name":                   {text: "For people."},
+	"OrganizationRequest.name":            {text: "For people, 1 to 200 bytes without control characters.", bounds: map[string]any{"minLength": 1, "maxLength": 200}, example: "Example Marketplace"},
+	"Organization.status":                 {text: "FROZEN: nothing leaves it.", enum: []string{"ACTIVE", "FROZEN"}},
+	"apiKeyCreatedAt":                     {text: "When its live API key was made; null when it has none, as after a restore."},
+	"apiKey":                              {text: "The key, for the header x-api-key. It moves money, and is not shown again.", example: exampleKey},
+	"OrganizationSettings.":               {text: "An organization's settings as they are in force."},
+	"SettingsChange.":                     {text: "Settings to change. What is not named stays; null switches a threshold off."},
+	"ApprovalAllowed.":                    {text: "A customer whose withdrawals need no approval."},
+	"ApprovalAllowed.email":               {text: "The customer's e-mail."},
+	"ApprovalAllowed.active":              {text: "Whether it counts."},
+	"OrganizationSettings.updatedAt":      {text: "When one of them last changed."},
+	"screeningSeverityThreshold":          {text: "Deposits whose sender is above this severity are held; null for no screening.", enum: severities},
+	"screeningUsdThreshold":               {text: "Deposits above this many dollars are screened; null for no screening.", pattern: decimalPattern},
+	"customerWithdrawUsdThreshold":        {text: "Customers' withdrawals strictly above this many dollars wait for a person; null when none waits for its value.", pattern: decimalPattern, example: "10000.00"},
+	"twoFactorUsdThreshold":               {text: "Withdrawals in the dashboard above this many dollars wait for a second person.", pattern: decimalPattern},
+	"withdrawSeverityThreshold":           {text: "Destinations above this severity wait for a person; null for no screening.", enum: severities},
+	"approvalAllowlist":                   {text: "Customers whose withdrawals skip requireApproval and the threshold."},
+	"approvalQuorum":                      {text: "How many people have to approve a withdrawal that waits.", bounds: map[string]any{"minimum": 1}},
+	"ipAllowlist":                         {text: "Addresses and networks that the organization's key may call from; empty for all."},
+	"customerSwapsEnabled":                {text: "Whether customers' balances may be swapped."},
+	"organizationSwapsEnabled":            {text: "Whether the organization may swap what it has."},
+	"swappableMintIds":                    {text: "Which mints take part in swaps."},
+	"swapFeeBps":                          {text: "The fee of a swap in basis points, billed to the organization."},
+	"flaggedDepositApiEnabled":            {text: "Whether the organization's key may decide about held deposits."},
+	"autoRestoreFailedSwaps":              {text: "Whether what comes back from a failed swap returns to the customer by itself."},
+	"requireWithdrawIdempotency":          {text: "Whether POST /withdraw without an idempotencyKey is refused."},
+	"unavailable":                         {text: "The settings that this version cannot act on."},
+	"OwnedDeposit.":                       {text: "A deposit with its organization."},
+	"OwnedDepositPage.":                   {text: "A page of deposits."},
+	"OwnedDeposit.organizationId":         {text: "Whose it is."},
+	"OwnedWithdrawal.":                    {text: "A withdrawal with its organization."},
+	"OwnedWithdrawalPage.":                {text: "A page of withdrawals."},
+	"OwnedWithdrawal.organizationId":      {text: "Whose it is."},
+	"Freeze.":                             {text: "Something that is stopped, or was."},
+	"FreezePage.":                         {text: "A page of freezes."},
+	"FreezeOrder.":                        {text: "Stops something."},
+	"freezeId":                            {text: "The freeze.", example: "frz_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"Freeze.scope":                        {text: "How much it stops. WALLET is one wallet on one chain, and put by the program alone.", enum: freezeScopes},
+	"FreezeOrder.scope":                   {text: "How much to stop: a CUSTOMER of an organization, an ORGANIZATION, a CHAIN, or ALL.", enum: freezesPut},
+	"Freeze.organizationId":               {text: "Whose; null where the scope names no organization."},
+	"FreezeOrder.organizationId":          {text: "With ORGANIZATION and CUSTOMER, and with nothing else."},
+	"Freeze.customerId":                   {text: "With CUSTOMER: who."},
+	"FreezeOrder.customerId":              {text: "With CUSTOMER, and with nothing else: a customer that the organization has.", bounds: map[string]any{"minLength": 1, "maxLength": 128}},
+	"Freeze.chain":                        {text: "With CHAIN and WALLET: which."},
+	"FreezeOrder.chain":                   {text: "With CHAIN, and with nothing else: a chain that runs here.", enum: chainNames},
+	"walletId":                            {text: "With WALLET: which."},
+	"Freeze.source":                       {text: "Who stopped it. ORGANIZATION lifts its own, an operator everything else.", enum: freezeSources},
+	"Freeze.reason":                       {text: "Why, in a sentence."},
+	"FreezeOrder.reason":                  {text: "Why, in a sentence, for whoever has to decide about lifting it.", bounds: map[string]any{"maxLength": reasonBytesMax}},
+	"liftedAt":                            {text: "When it was lifted; null while it stands."},
+	"liftedBy":                            {text: "Who lifted it: the kind of actor and its id."},
+	"Reserves.":                           {text: "What there is and whose it is, by mint."},
+	"asOf":                                {text: "The moment of the snapshot."},
+	"Reserve.":                            {text: "What there is of a mint. Amounts are atomic units."},
+	"ReserveBlock.":                       {text: "A block of the mint's chain."},
+	"ReserveHoldings.":                    {text: "What our addresses hold by final blocks."},
+	"ReserveLiabilities.":                 {text: "Whose it is."},
+	"ReserveInTransit.":                   {text: "What transactions that are not final move. It is still counted in holdings and liabilities."},
+	"block":                               {text: "The final block up to which the chain was walked; null before the first."},
+	"height":                              {text: "Its height."},
+	"hash":                                {text: "Its hash."},
+	"holdings":                            {text: "What our addresses hold."},
+	"liabilities":                         {text: "Whose it is."},
+	"inTransit":                           {text: "What is on its way."},
+	"depositAddresses":                    units("On addresses that customers pay to."),
+	"treasuries":                          units("On treasuries, from which withdrawals are paid."),
+	"ReserveHoldings.total":               units("depositAddresses + treasuries."),
+	"customersAvailable":                  units("Customers', to be spent."),
+	"customersWithdrawing":                units("Customers', held for withdrawals."),
+	"products":                            units("The organizations' own."),
+	"gas":                                 units("Put in for network fees."),
+	"suspense":                            units("Arrived or restored, and its owner not settled."),
+	"pendingDeposits":                     units("Final and not credited yet."),
+	"belowMinimum":                        units("Below the mint's minimum: credited to nobody."),
+	"ReserveLiabilities.total":            units("All of them."),
+	"leaving":                             units("Payments to others."),
+	"moving":                              units("Between our own addresses."),
+	"difference":                          {text: "holdings.total less liabilities.total, with a sign. It is 0 unless a chain took back what had been spent.", pattern: `^-?(0|[1-9][0-9]{0,77})$`, example: "0"},
+	"quarantined":                         {text: "Whether the mint is under quarantine: its token does not do what it says."},
+	"OrganizationSettings.organizationId": {text: "Whose they are."},
+}
+
+var operatorExamples = map[string]any{
+	"createOrganization": OrganizationRequest{Name: "Example Marketplace"},
+	"changeSettings":     map[string]any{"customerWithdrawUsdThreshold": "10000.00", "requireWithdrawIdempotency": true},
+	"createFreeze":       FreezeOrder{Scope: "CUSTOMER", OrganizationID: pointer(exampleOrganizationID), CustomerID: pointer("user_42"), Reason: pointer("Asked for by the police, case 77.")},
+}
