@@ -6,7 +6,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -219,16 +218,8 @@ func (c freezesLift) Run(ctx context.Context, std streams) error {
 	}
 	defer a.Close()
 	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		all, err := freeze.List(ctx, tx)
-		if err != nil {
-			return err
-		}
-		for _, f := range all {
-			if f.ID == c.Freeze && f.Source == freeze.ByOrganization {
-				return fault.New(fault.Conflict, fault.InvalidState, "Freeze %s is the organization's own: only the organization lifts it.", f.ID)
-			}
-		}
-		return freeze.Lift(ctx, tx, c.Freeze, audit.Operator("cli"))
+		_, err := freeze.LiftByOperator(ctx, tx, c.Freeze, audit.Operator("cli"))
+		return err
 	})
 	if err != nil {
 		return err

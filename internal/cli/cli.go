@@ -30,13 +30,16 @@ type commands struct {
 	Dispatch    dispatchCmd `cmd:"" help:"Show what is on its way out, raise its fee, cancel it, resolve what is stuck."`
 	Sweep       sweepCmd    `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
 	Mints       mintsCmd    `cmd:"" help:"Show the mints and what stops them, and end or begin a quarantine."`
-	Wallets     walletsCmd  `cmd:"" help:"Show each organization's treasury on each chain, where gas is sent, and the gas in it."`
+	Wallets     walletsCmd  `cmd:"" help:"Show each organization's treasury on each chain, the gas in it, and what to send where."`
+	Reserves    reservesCmd `cmd:"" help:"Show what there is of each mint and whose it is."`
 	Chain       chainCmd    `cmd:"" help:"Look at a chain whose finality broke, and decide."`
 	Freezes     freezesCmd  `cmd:"" help:"Show what is frozen, and lift it."`
 	Verify      verifyCmd   `cmd:"" help:"Check the books against themselves and against the chains."`
 	Keys        keysCmd     `cmd:"" help:"Create, show, back up and restore the keys."`
 	Rescue      rescueCmd   `cmd:"" help:"Find and move the money of a seed of which neither database nor journal is left."`
-	Org         orgCmd      `cmd:"" help:"Create organizations."`
+	Org         orgCmd      `cmd:"" help:"Create, list, freeze and unfreeze organizations."`
+	Key         keyCmd      `cmd:"" help:"Roll and list the API keys of organizations."`
+	Operator    operatorCmd `cmd:"" help:"Make, roll and revoke the keys of the operator's interface."`
 	Config      configCmd   `cmd:"" help:"Check a configuration file, or print one to begin with."`
 }
 

@@ -32,6 +32,7 @@ type local struct {
 type localRun struct {
 	Keep         string `type:"path" placeholder:"DIR" help:"Keep the world in this folder over restarts; else every start is a fresh one."`
 	Port         int    `help:"Port of the API; a free one when 0."`
+	OperatorPort int    `help:"Port of the operator's interface; a free one when 0."`
 	OpsPort      int    `help:"Port of health and metrics; a free one when 0."`
 	ChainPort    int    `help:"Port of the local Ethereum; a free one when 0."`
 	DatabasePort int    `help:"Port of PostgreSQL; a free one when 0."`
@@ -45,7 +46,7 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 	}
 	started := time.Now()
 	w, err := localworld.Start(ctx, localworld.Options{
-		Keep: c.Keep, Port: c.Port, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
+		Keep: c.Keep, Port: c.Port, OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
 		Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level})),
 		Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 	})
@@ -65,6 +66,7 @@ func show(std streams, info localworld.Info, took time.Duration) {
 	fmt.Fprintf(t, "  API\t%s\n  API key\t%s\n  document\t%s\n  guide\t%s\n",
 		info.BaseURL, info.APIKey, info.OpenAPIURL, strings.TrimSuffix(info.OpenAPIURL, "openapi.json")+"docs")
 	fmt.Fprintf(t, "  organization\t%s\n  owner\t%s\n", info.OrganizationID, info.Users[0].Email)
+	fmt.Fprintf(t, "  operator\t%s/v1\n  operator key\t%s\n", info.OperatorURL, info.Operator.APIKey)
 	for name, c := range info.Chains {
 		fmt.Fprintf(t, "  %s\t%s (chain id %d)\n", strings.ToLower(name), c.RPCURL, c.ChainID)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld"
-	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
@@ -451,42 +450,6 @@ func secretFile(path string) (seal.Secret, error) {
 		}
 	}
 	return seal.NewSecret(secret), nil
-}
-
-type orgCmd struct {
-	Create orgCreate `cmd:"" help:"Create an organization and show its API key, once."`
-}
-
-type orgCreate struct {
-	installation
-	Name  string   `arg:"" help:"Its name."`
-	Owner []string `placeholder:"EMAIL" help:"People who own it and may approve; may be given several times."`
-}
-
-func (c orgCreate) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	o, key, err := org.Create(ctx, a.DB(), c.Name)
-	if err != nil {
-		return err
-	}
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		for _, email := range c.Owner {
-			name, _, _ := strings.Cut(email, "@")
-			if _, err := people.Add(ctx, tx, audit.Operator("cli"), o.ID, email, name, people.Owner); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(std.out, "organization  %s\nAPI key       %s\n\nThe key is shown once and moves money: store it where only the backend reads it.\n", o.ID, key.Reveal())
-	return nil
 }
 
 type configCmd struct {

@@ -18,14 +18,21 @@ const File = ".coffer/local.json"
 type Info struct {
 	BaseURL        string              `json:"baseUrl"`
 	OpenAPIURL     string              `json:"openapiUrl"`
+	OperatorURL    string              `json:"operatorUrl"` // without /v1
 	OpsURL         string              `json:"opsUrl"`
 	OrganizationID string              `json:"organizationId"`
 	APIKey         string              `json:"apiKey"`
+	Operator       Operator            `json:"operator"`
 	Users          []User              `json:"users"`
 	Chains         map[string]Endpoint `json:"chains"`
 	Mints          []Mint              `json:"mints"`
 	Database       Database            `json:"database"`
 	Config         string              `json:"config"` // the configuration file that the service runs with
+}
+
+// Operator is who runs this world.
+type Operator struct {
+	APIKey string `json:"apiKey"` // for the header x-operator-key
 }
 
 // User is a person of the organization.

@@ -26,7 +26,9 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
+	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -38,6 +40,7 @@ type Options struct {
 	Dir          string        // where .coffer/local.json goes; "" is the working directory
 	Keep         string        // a folder that the world is kept in over restarts; "" throws it away
 	Port         int           // of the API; 0 is a free one
+	OperatorPort int           // of the operator's interface; 0 is a free one
 	OpsPort      int           // of health and metrics; 0 is a free one
 	ChainPort    int           // of anvil; 0 is a free one
 	DatabasePort int           // of PostgreSQL; 0 is a free one
@@ -69,6 +72,7 @@ const (
 	treasuryCoins = 100
 	orgName       = "Example Marketplace"
 	ownerEmail    = "owner@example.test"
+	operatorName  = "local operator"
 )
 
 // policy is the signer's: no limits, since nothing here is worth anything, but
@@ -99,6 +103,7 @@ type World struct {
 type kept struct {
 	OrganizationID string `json:"organizationId"`
 	APIKey         string `json:"apiKey"`
+	OperatorKey    string `json:"operatorKey"`
 }
 
 // Start brings a world up and returns when it can be used. It ends with Stop,
@@ -246,6 +251,9 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 		return conf, err
 	}
 	conf.API.URL = "http://" + conf.API.Listen
+	if conf.Operator.Listen, err = listen(w.opts.OperatorPort); err != nil {
+		return conf, err
+	}
 	if conf.Ops.Listen, err = listen(w.opts.OpsPort); err != nil {
 		return conf, err
 	}
@@ -312,32 +320,46 @@ func catalogue(tokens anvil.Tokens) []app.Mint {
 	return append(mints, eth)
 }
 
-// settle makes the organization, its key and its person, or finds them again.
+// settle makes the organization, its key, its person and the operator's key, or
+// finds them again.
 func (w *World) settle(ctx context.Context) error {
-	err := w.remember()
-	if errors.Is(err, fs.ErrNotExist) {
+	if err := w.remember(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	k := kept{OrganizationID: w.Info.OrganizationID, APIKey: w.Info.APIKey, OperatorKey: w.Info.Operator.APIKey}
+	by := audit.Operator("local world")
+	if k.OrganizationID == "" {
 		o, key, err := org.Create(ctx, w.app.DB(), orgName)
 		if err != nil {
 			return err
 		}
-		k := kept{OrganizationID: o.ID, APIKey: key.Reveal()}
+		k.OrganizationID, k.APIKey = o.ID, key.Reveal()
 		err = w.app.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := people.Add(ctx, tx, audit.Operator("local world"), o.ID, ownerEmail, "Olivia Owner", people.Owner)
+			_, err := people.Add(ctx, tx, by, o.ID, ownerEmail, "Olivia Owner", people.Owner)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		b, err := json.Marshal(k)
+	}
+	if k.OperatorKey == "" {
+		_, key, err := operator.Create(ctx, w.app.DB(), by, operatorName)
+		if fault.Is(err, fault.InvalidState) { // made by a start that was stopped before it had written it down
+			_, key, err = operator.Roll(ctx, w.app.DB(), by, operatorName)
+		}
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(w.keptFile(), b, 0o600); err != nil {
-			return err
-		}
-		return w.remember()
+		k.OperatorKey = key.Reveal()
 	}
-	return err
+	b, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(w.keptFile(), b, 0o600); err != nil {
+		return err
+	}
+	return w.remember()
 }
 
 func (w *World) keptFile() string { return filepath.Join(w.dir, "world.json") }
@@ -352,7 +374,7 @@ func (w *World) remember() error {
 	if err := json.Unmarshal(b, &k); err != nil {
 		return fmt.Errorf("read %s: %w", w.keptFile(), err)
 	}
-	w.Info.OrganizationID, w.Info.APIKey = k.OrganizationID, k.APIKey
+	w.Info.OrganizationID, w.Info.APIKey, w.Info.Operator = k.OrganizationID, k.APIKey, Operator{APIKey: k.OperatorKey}
 	w.Info.Users = []User{{Email: ownerEmail, Roles: []string{string(people.Owner)}}}
 	return nil
 }
@@ -383,6 +405,7 @@ func (w *World) fund(ctx context.Context) error {
 func (w *World) describe(conf app.Config, tokens anvil.Tokens) {
 	w.Info.BaseURL = conf.API.URL + "/v1"
 	w.Info.OpenAPIURL = conf.API.URL + "/openapi.json"
+	w.Info.OperatorURL = "http://" + conf.Operator.Listen
 	w.Info.OpsURL = "http://" + conf.Ops.Listen
 	w.Info.Chains = map[string]Endpoint{string(chain.Ethereum): {
 		RPCURL: w.chain.URL, WSURL: w.chain.WSURL, ChainID: anvil.DefaultChainID, FaucetKey: "0x" + anvil.FaucetKey,

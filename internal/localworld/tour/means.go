@@ -23,14 +23,14 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// api is the REST API as an integrator calls it.
+// api is the REST API as an integrator calls it, or as an operator does.
 type api struct {
-	base, key string
-	client    *http.Client
+	base, header, key string
+	client            *http.Client
 }
 
-func newAPI(base, key string) *api {
-	return &api{base: base, key: key, client: &http.Client{Timeout: 20 * time.Second}}
+func newAPI(base, header, key string) *api {
+	return &api{base: base, header: header, key: key, client: &http.Client{Timeout: 20 * time.Second}}
 }
 
 // refusal is an answer that is not 2xx.
@@ -59,7 +59,7 @@ func (a *api) do(ctx context.Context, method, path string, body []byte, into any
 	if err != nil {
 		return err
 	}
-	req.Header.Set("x-api-key", a.key)
+	req.Header.Set(a.header, a.key)
 	if body != nil {
 		req.Header.Set("content-type", "application/json")
 	}

@@ -53,7 +53,7 @@ type story struct {
 
 // Play tells the story from the first address to the last check.
 func Play(ctx context.Context, o Options) error {
-	s := &story{Options: o, api: newAPI(o.Info.BaseURL, o.Info.APIKey), customer: "user_" + random(4)}
+	s := &story{Options: o, api: newAPI(o.Info.BaseURL, "x-api-key", o.Info.APIKey), customer: "user_" + random(4)}
 	started := time.Now()
 	if err := s.open(ctx); err != nil {
 		return err
@@ -396,6 +396,31 @@ func (s *story) check(ctx context.Context) error {
 		return fmt.Errorf("the checker found: %s", strings.Join(breaches, "; "))
 	}
 	s.step("coffer verify finds nothing wrong, in the books or against the chain")
+	var reserves struct {
+		Data []struct {
+			MintID      int    `json:"mintId"`
+			Symbol      string `json:"symbol"`
+			Difference  string `json:"difference"`
+			Holdings    struct{ Total string }
+			Liabilities struct{ Total string }
+			Block       struct{ Height int64 }
+		} `json:"data"`
+	}
+	operator := newAPI(s.Info.OperatorURL+"/v1", "x-operator-key", s.Info.Operator.APIKey)
+	if err := operator.get(ctx, "/reserves", &reserves); err != nil {
+		return fmt.Errorf("ask the operator's interface for the reserves: %w", err)
+	}
+	seen := false
+	for _, r := range reserves.Data {
+		seen = seen || r.MintID == s.usdc.ID
+		if r.Difference != "0" || r.Holdings.Total != r.Liabilities.Total {
+			return fmt.Errorf("the reserves of %s differ by %s: %s held, %s owed", r.Symbol, r.Difference, r.Holdings.Total, r.Liabilities.Total)
+		}
+		s.step("the operator's GET /reserves: %s of %s held at block %d, all of it owed to somebody, difference 0", r.Holdings.Total, r.Symbol, r.Block.Height)
+	}
+	if !seen {
+		return errors.New("the reserves say nothing of USDC")
+	}
 	return nil
 }
 

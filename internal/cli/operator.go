@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	operators "github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+type operatorCmd struct {
+	Key operatorKey `cmd:"" help:"The keys of the operator's interface."`
+}
+
+type operatorKey struct {
+	Create operatorKeyCreate `cmd:"" help:"Make a key for somebody and show it, once."`
+	Roll   operatorKeyRoll   `cmd:"" help:"Give somebody another key; the old one is refused from then on."`
+	Revoke operatorKeyRevoke `cmd:"" help:"End a key."`
+	List   operatorKeyList   `cmd:"" help:"Show whose keys there are, and were."`
+}
+
+type operatorKeyCreate struct {
+	installation
+	Name string `arg:"" help:"Whose it is, as the audit log will know them: a person, a program."`
+}
+
+func (c operatorKeyCreate) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	k, secret, err := operators.Create(ctx, a.DB(), operator, c.Name)
+	if err != nil {
+		return err
+	}
+	tellOperatorKey(std, k, secret)
+	return nil
+}
+
+func tellOperatorKey(std streams, k operators.Key, secret seal.Secret) {
+	fmt.Fprintf(std.out, "key id        %s\noperator key  %s\n\nThe key of %s is shown once. It is sent in the header x-operator-key, and opens every organization.\n", k.ID, secret.Reveal(), k.Name)
+}
+
+// whichKey names a key.
+type whichKey struct {
+	installation
+	Key string `arg:"" help:"The key's id, opk_…, or whose it is."`
+}
+
+type operatorKeyRoll struct{ whichKey }
+
+func (c operatorKeyRoll) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	k, secret, err := operators.Roll(ctx, a.DB(), operator, c.Key)
+	if err != nil {
+		return err
+	}
+	tellOperatorKey(std, k, secret)
+	fmt.Fprintln(std.out, "The old one is refused from now on, by every process.")
+	return nil
+}
+
+type operatorKeyRevoke struct{ whichKey }
+
+func (c operatorKeyRevoke) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	k, err := operators.Revoke(ctx, a.DB(), operator, c.Key)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "Key %s of %s is refused from now on, by every process.\n", k.ID, k.Name)
+	return nil
+}
+
+type operatorKeyList struct{ installation }
+
+func (c operatorKeyList) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var all []operators.Key
+	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		all, err = operators.List(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(std.out, "There is no operator's key. Make one: coffer operator key create NAME")
+	}
+	for _, k := range all {
+		ended := ""
+		if k.RevokedAt != nil {
+			ended = "  revoked " + k.RevokedAt.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(std.out, "%s  %s  since %s%s\n", k.ID, k.Name, k.CreatedAt.UTC().Format(time.RFC3339), ended)
+	}
+	return nil
+}
+
+type reservesCmd struct {
+	installation
+	Org string `help:"Only of this organization, org_…"`
+}
+
+// Run shows a snapshot: what there is and whose it is belong to one moment.
+func (c reservesCmd) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var all []report.Reserve
+	err = a.DB().Snapshot(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		all, err = report.Reserves(ctx, tx, c.Org)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(std.out, "Nothing was ever held.")
+	}
+	for _, r := range all {
+		held, err := r.Held()
+		if err != nil {
+			return err
+		}
+		owed, err := r.Liabilities()
+		if err != nil {
+			return err
+		}
+		at := "not walked yet"
+		if r.Block != nil {
+			at = fmt.Sprintf("at block %d", r.Block.Height)
+		}
+		customers, err := r.Available.Add(r.Withdrawing)
+		if err != nil {
+			return err
+		}
+		d := r.Mint.Decimals
+		fmt.Fprintf(std.out, "%s on %s, %s\n  held %s: %s on deposit addresses, %s in treasuries\n  owed %s: %s to customers, %s of it being withdrawn; %s of organizations, %s of gas, %s unsettled, %s not credited yet, %s below the minimum\n",
+			r.Mint.Symbol, r.Mint.Chain, at, held.Decimal(d), r.DepositAddresses.Decimal(d), r.Treasuries.Decimal(d), owed.Decimal(d),
+			customers.Decimal(d), r.Withdrawing.Decimal(d), r.Products.Decimal(d), r.Gas.Decimal(d), r.Suspense.Decimal(d), r.Waiting.Decimal(d), r.Dust.Decimal(d))
+		if !r.Leaving.IsZero() || !r.Moving.IsZero() {
+			fmt.Fprintf(std.out, "  on its way and still counted: %s to others, %s between our own addresses\n", r.Leaving.Decimal(d), r.Moving.Decimal(d))
+		}
+		if r.Difference != "0" {
+			fmt.Fprintf(std.out, "  !  DIFFERENCE of %s atomic units: coffer verify says more\n", r.Difference)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/cofferpay/coffer/internal/cli"
+	"github.com/cofferpay/coffer/internal/localworld"
+)
+
+// The commands of whoever runs the service, as a person types them, on a world
+// that runs.
+func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
+	t.Parallel()
+	w, err := localworld.Start(t.Context(), localworld.Options{Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	id := regexp.MustCompile(`org_[0-9A-Z]{26}`)
+	// A group of its own, so that the world stands until the scripts have ended.
+	t.Run("scripts", func(t *testing.T) {
+		testscript.Run(t, testscript.Params{
+			Dir: "testdata/world",
+			Setup: func(e *testscript.Env) error {
+				e.Setenv("COFFER_CONFIG", w.Info.Config)
+				return nil
+			},
+			Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+				// second remembers the organization that was just made.
+				"second": func(ts *testscript.TestScript, _ bool, _ []string) {
+					ts.Setenv("SECOND", id.FindString(ts.ReadFile("stdout")))
+				},
+			},
+		})
+	})
+	anEmptyTreasury(t, w)
+}
+
+// anEmptyTreasury is asked for by the command once something has to be paid from
+// it: how much, of what, to which address and why.
+func anEmptyTreasury(t *testing.T, w *localworld.World) {
+	t.Helper()
+	ask := func(base, header, key, method, path string, body, into any) int {
+		t.Helper()
+		raw, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), method, base+path, bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(header, key)
+		r.Header.Set("Content-Type", "application/json")
+		got, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer got.Body.Close()
+		if err := json.NewDecoder(got.Body).Decode(into); err != nil {
+			t.Fatalf("%s %s: got %v and %v", method, path, got.StatusCode, err)
+		}
+		return got.StatusCode
+	}
+	var made struct{ OrganizationID, APIKey string }
+	desk := w.Info.OperatorURL + "/v1"
+	if got := ask(desk, "x-operator-key", w.Info.APIKey, "POST", "/organizations", map[string]string{"name": "Third"}, &made); got != 401 {
+		t.Errorf("an organization's key: got %v, want 401", got)
+	}
+	if got := ask(desk, "x-operator-key", w.Info.Operator.APIKey, "POST", "/organizations", map[string]string{"name": "Third"}, &made); got != 201 || made.APIKey == "" {
+		t.Fatalf("got %v %+v, want an organization with its key", got, made)
+	}
+	call := func(method, path string, body, into any) int {
+		t.Helper()
+		return ask(w.Info.BaseURL, "x-api-key", made.APIKey, method, path, body, into)
+	}
+	var given struct{ Address string }
+	call("POST", "/deposit", map[string]any{"mintId": 1, "customerId": "c"}, &given)
+	if _, err := w.Info.Faucet(t.Context(), w.Info.Mints[0], common.HexToAddress(given.Address), big.NewInt(250_000_000)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the deposit is credited", func() bool {
+		var b struct{ Data []struct{ Available string } }
+		call("GET", "/customers/c/balances", nil, &b)
+		return len(b.Data) == 1 && b.Data[0].Available == "250000000"
+	})
+	var paid struct{ WithdrawalID, Status string }
+	if got := call("POST", "/withdraw", map[string]any{"mintId": 1, "customerId": "c", "amount": "100000000", "toAddress": "0x1111111111111111111111111111111111111111"}, &paid); got != 202 || paid.Status != "PROCESSING" {
+		t.Fatalf("got %v %+v, want it on its way", got, paid)
+	}
+	until(t, "the command asks for the treasury's gas", func() bool {
+		var out, errs bytes.Buffer
+		if code := cli.Run(t.Context(), []string{"wallets", "--json", "--config", w.Info.Config}, &out, &errs); code != 0 {
+			t.Fatalf("coffer wallets: got %d %s", code, errs.String())
+		}
+		var all []struct {
+			OrganizationID, Address string
+			Needs                   []struct{ Cause, Symbol, Amount, Why string }
+		}
+		if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range all {
+			if at.OrganizationID != made.OrganizationID {
+				continue
+			}
+			for _, n := range at.Needs {
+				units, ok := new(big.Int).SetString(n.Amount, 10)
+				if !ok || units.Sign() == 0 || n.Symbol != "ETH" || n.Why == "" || !common.IsHexAddress(at.Address) {
+					t.Fatalf("got the need %+v of %s, want an amount of ETH, an address and why", n, at.Address)
+				}
+			}
+			return len(at.Needs) > 0
+		}
+		return false
+	})
+}
+
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(3 * time.Minute)
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
+		case <-tick.C:
+		}
+	}
+}

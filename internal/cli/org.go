@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/people"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+type orgCmd struct {
+	Create   orgCreate   `cmd:"" help:"Create an organization and show its API key, once."`
+	List     orgList     `cmd:"" help:"Show the organizations."`
+	Show     orgShow     `cmd:"" help:"Show an organization: its key, its people, its settings, what is frozen."`
+	Freeze   orgFreeze   `cmd:"" help:"Freeze an organization: nothing leaves it until it is unfrozen."`
+	Unfreeze orgUnfreeze `cmd:"" help:"Lift the operator's freeze of an organization."`
+}
+
+type orgCreate struct {
+	installation
+	Name  string   `arg:"" help:"Its name."`
+	Owner []string `placeholder:"EMAIL" help:"People who own it and may approve; may be given several times."`
+}
+
+func (c orgCreate) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	o, key, err := org.CreateBy(ctx, a.DB(), operator, c.Name)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "organization  %s\nAPI key       %s\n\nThe key is shown once and moves money: store it where only the backend reads it.\n", o.ID, key.Reveal())
+	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		for _, email := range c.Owner {
+			name, _, _ := strings.Cut(email, "@")
+			if _, err := people.Add(ctx, tx, operator, o.ID, email, name, people.Owner); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the organization is made, and has no people: %w", err)
+	}
+	return nil
+}
+
+type orgList struct{ installation }
+
+func (c orgList) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	return eachOrg(ctx, a.DB(), func(o org.Standing) {
+		frozen := ""
+		if o.Frozen {
+			frozen = "  FROZEN"
+		}
+		fmt.Fprintf(std.out, "%s  %s  since %s%s\n", o.ID, o.Name, o.CreatedAt.UTC().Format(time.DateOnly), frozen)
+	})
+}
+
+// eachOrg calls a function with every organization, oldest first.
+func eachOrg(ctx context.Context, db *pg.DB, fn func(org.Standing)) error {
+	p := page.Page{Limit: page.LimitMax}
+	for {
+		var found page.Result[org.Standing]
+		err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			found, err = org.List(ctx, tx, org.Filter{}, p)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, o := range found.Items {
+			fn(o)
+		}
+		if p.Cursor = found.Next; p.Cursor == nil {
+			return nil
+		}
+	}
+}
+
+// aboutOrg is what the verbs about one organization take.
+type aboutOrg struct {
+	installation
+	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world when it is not said."`
+}
+
+type orgShow struct{ aboutOrg }
+
+func (c orgShow) Run(ctx context.Context, std streams) error {
+	id, err := organization(c.Org)
+	if err != nil {
+		return err
+	}
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		o, err := org.StandingOf(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		staff, err := people.Of(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		stopped, err := freeze.Page(ctx, tx, freeze.Filter{OrgID: id, Standing: &yes}, page.Page{Limit: page.LimitMax})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.out, "%s  %s\n  since %s, %s\n", o.ID, o.Name, o.CreatedAt.UTC().Format(time.RFC3339), aboutKey(o))
+		for _, p := range staff {
+			roles := make([]string, len(p.Roles))
+			for i, r := range p.Roles {
+				roles[i] = string(r)
+			}
+			fmt.Fprintf(std.out, "  %s  %s\n", p.Email, strings.Join(roles, " "))
+		}
+		if len(staff) == 0 {
+			fmt.Fprintln(std.out, "  nobody who may approve what waits for a person")
+		}
+		for _, f := range stopped.Items {
+			fmt.Fprintf(std.out, "  frozen: %s by %s since %s (%s) %s\n", frozen(f), f.Source, f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
+		}
+		return tellSettings(ctx, std, tx, id)
+	})
+}
+
+var yes = true
+
+// aboutKey tells of an organization's key.
+func aboutKey(o org.Standing) string {
+	if o.KeyCreatedAt == nil {
+		return "no API key: coffer key roll " + o.ID + " makes one"
+	}
+	return "API key of " + o.KeyCreatedAt.UTC().Format(time.RFC3339)
+}
+
+type orgFreeze struct {
+	aboutOrg
+	Because string `required:"" help:"Why, for whoever has to decide about lifting it."`
+}
+
+func (c orgFreeze) Run(ctx context.Context, std streams) error {
+	id, err := organization(c.Org)
+	if err != nil {
+		return err
+	}
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var f freeze.Freeze
+	var added bool
+	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if _, err := org.StandingOf(ctx, tx, id); err != nil {
+			return err
+		}
+		f, added, err = freeze.Stop(ctx, tx, freeze.Freeze{Scope: freeze.Organization, OrgID: id, Source: freeze.ByOperator, Reason: c.Because, By: operator})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !added {
+		fmt.Fprintf(std.out, "%s is frozen since %s already (%s): %s\nNothing was changed; its first reason stays.\n", id, f.CreatedAt.UTC().Format(time.RFC3339), f.ID, f.Reason)
+		return nil
+	}
+	fmt.Fprintf(std.out, "%s is frozen (%s). Deposits are credited as usual; nothing leaves until: coffer org unfreeze %s\n", id, f.ID, id)
+	return nil
+}
+
+type orgUnfreeze struct{ aboutOrg }
+
+func (c orgUnfreeze) Run(ctx context.Context, std streams) error {
+	id, err := organization(c.Org)
+	if err != nil {
+		return err
+	}
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var lifted, left []freeze.Freeze
+	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		lifted, left = nil, nil
+		if _, err := org.StandingOf(ctx, tx, id); err != nil {
+			return err
+		}
+		standing, err := freeze.Page(ctx, tx, freeze.Filter{Scope: freeze.Organization, OrgID: id, Standing: &yes}, page.Page{Limit: page.LimitMax})
+		if err != nil {
+			return err
+		}
+		for _, f := range standing.Items {
+			if f.Source != freeze.ByOperator {
+				left = append(left, f)
+				continue
+			}
+			if _, err := freeze.LiftByOperator(ctx, tx, f.ID, operator); err != nil {
+				return err
+			}
+			lifted = append(lifted, f)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range lifted {
+		fmt.Fprintf(std.out, "Freeze %s of %s is lifted.\n", f.ID, id)
+	}
+	for _, f := range left {
+		fmt.Fprintf(std.out, "Freeze %s by %s stays: %s\n", f.ID, f.Source, f.Reason)
+	}
+	if len(lifted) == 0 && len(left) == 0 {
+		return fault.New(fault.Conflict, fault.InvalidState, "%s is not frozen. Nothing was changed. coffer freezes list shows what is.", id)
+	}
+	if len(lifted) == 0 {
+		return fault.New(fault.Conflict, fault.InvalidState, "%s has no freeze of the operator's. Nothing was changed.", id)
+	}
+	return nil
+}
+
+type keyCmd struct {
+	Roll keyRoll `cmd:"" help:"Make a new API key for an organization and show it, once; the old one is refused from then on."`
+	List keyList `cmd:"" help:"Show which organizations have a key, and since when."`
+}
+
+type keyRoll struct {
+	installation
+	Org string `arg:"" help:"The organization, org_…"`
+}
+
+func (c keyRoll) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	key, err := org.RollKey(ctx, a.DB(), operator, c.Org)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "API key  %s\n\nThe old key of %s is refused from now on, by every process. This one is shown once and moves money:\nstore it where only the backend reads it.\n", key.Reveal(), c.Org)
+	return nil
+}
+
+type keyList struct{ installation }
+
+func (c keyList) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	return eachOrg(ctx, a.DB(), func(o org.Standing) { fmt.Fprintf(std.out, "%s  %s  %s\n", o.ID, o.Name, aboutKey(o)) })
+}
