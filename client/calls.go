@@ -1381,9 +1381,9 @@ func (c *Client) CreateWithdrawal(ctx context.Context, body WithdrawRequest, opt
 // feeMode make the answer better, the other fields are read over. It holds nothing and
 // promises nothing: ask again after expiresAt.
 //
-// POST /withdraw/estimate. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
+// POST /withdraw/estimate. It is repeated when no answer comes.
 func (c *Client) EstimateWithdrawal(ctx context.Context, body EstimateRequest, opts ...CallOption) (out Estimate, err error) {
-	k := call{method: "POST", path: "/withdraw/estimate", repeat: withKey, body: body, key: body.IdempotencyKey}
+	k := call{method: "POST", path: "/withdraw/estimate", repeat: always, body: body, key: body.IdempotencyKey}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
@@ -1515,9 +1515,9 @@ func (c *Client) ListWithdrawalsCSV(ctx context.Context, p ListWithdrawalsParams
 // installation screens nobody. With a known idempotencyKey nothing would be made:
 // wouldBe is then the status of the withdrawal that has it.
 //
-// POST /withdraw/preview. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
+// POST /withdraw/preview. It is repeated when no answer comes.
 func (c *Client) PreviewWithdrawal(ctx context.Context, body WithdrawRequest, opts ...CallOption) (out Preview, err error) {
-	k := call{method: "POST", path: "/withdraw/preview", repeat: withKey, body: body, key: body.IdempotencyKey}
+	k := call{method: "POST", path: "/withdraw/preview", repeat: always, body: body, key: body.IdempotencyKey}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }

@@ -40,6 +40,7 @@ const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'uns
 func (a *api) serveDocs(mux *chi.Mux) {
 	guided := withGuide(a.document)
 	mux.Get("/docs", a.docs)
+	mux.Get("/docs/", a.docs)
 	mux.Get("/docs/openapi.json", asset("application/json", guided))
 	mux.Get("/docs/start.js", asset("text/javascript; charset=utf-8", docsFile("start.js")))
 	mux.Get("/docs/"+renderer, asset("text/javascript; charset=utf-8", docsFile(renderer+".gz")))

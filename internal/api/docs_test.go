@@ -49,6 +49,7 @@ func TestTheReferenceMayRunItsOwnFilesAlone(t *testing.T) {
 		return got, string(text)
 	}
 	page, text := get("/docs", "identity")
+	get("/docs/", "identity")
 	policy := page.Header.Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "script-src 'self';", "connect-src 'self'", "frame-ancestors 'none'"} {
 		if !strings.Contains(policy, want) {

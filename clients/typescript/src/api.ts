@@ -1701,11 +1701,10 @@ export class Coffer {
    * needed; customerId, amount, toAddress and feeMode make the answer better, the other fields are
    * read over. It holds nothing and promises nothing: ask again after expiresAt.
    *
-   * POST /withdraw/estimate. It is repeated when no answer comes and it has an idempotencyKey;
-   * without one it is sent once.
+   * POST /withdraw/estimate. It is repeated when no answer comes.
    */
   estimateWithdrawal(body: EstimateRequest, options: CallOptions = {}): Promise<Estimate> {
-    return this.#connection.call<Estimate>({ method: "POST", path: `/withdraw/estimate`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+    return this.#connection.call<Estimate>({ method: "POST", path: `/withdraw/estimate`, repeat: "ALWAYS", body, key: body.idempotencyKey }, options);
   }
 
   /**
@@ -1760,11 +1759,10 @@ export class Coffer {
    * installation screens nobody. With a known idempotencyKey nothing would be made: wouldBe is then
    * the status of the withdrawal that has it.
    *
-   * POST /withdraw/preview. It is repeated when no answer comes and it has an idempotencyKey;
-   * without one it is sent once.
+   * POST /withdraw/preview. It is repeated when no answer comes.
    */
   previewWithdrawal(body: WithdrawRequest, options: CallOptions = {}): Promise<Preview> {
-    return this.#connection.call<Preview>({ method: "POST", path: `/withdraw/preview`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+    return this.#connection.call<Preview>({ method: "POST", path: `/withdraw/preview`, repeat: "ALWAYS", body, key: body.idempotencyKey }, options);
   }
 
   /**

@@ -30,13 +30,14 @@ const ed25519Prefix = Buffer.from("302a300506032b6570032100", "hex");
 
 /**
  * Throws a WebhookError unless the body is what was signed with the key: the endpoint's
- * secret (whsec_…, for v1) or the installation's public key (whpk_…, for v1a).
+ * secret (whsec_…, for v1) or the installation's public key (whpk_…, for v1a). With several
+ * keys one of them has to match, as while a secret is replaced.
  *
  * The body is the raw body: parsing and printing it again changes it. verify does not know
  * which ids were handled already: a receiver drops what comes twice.
  */
-export function verify(body: string | Uint8Array, headers: RequestHeaders, key: string, options: VerifyOptions = {}): void {
-  const matches = matcher(key);
+export function verify(body: string | Uint8Array, headers: RequestHeaders, key: string | readonly string[], options: VerifyOptions = {}): void {
+  const matchers = (typeof key === "string" ? [key] : key).map(matcher);
   const id = header(headers, "webhook-id");
   const timestamp = header(headers, "webhook-timestamp");
   const signatures = header(headers, "webhook-signature");
@@ -51,15 +52,15 @@ export function verify(body: string | Uint8Array, headers: RequestHeaders, key: 
   for (const one of signatures.split(" ").slice(0, signaturesMax)) {
     const [version, encoded] = one.split(",", 2);
     const signature = base64(encoded ?? "");
-    if (version === matches.version && signature !== undefined && matches.test(message, signature)) {
+    if (signature !== undefined && matchers.some((m) => m.version === version && m.test(message, signature))) {
       return;
     }
   }
-  throw new WebhookError("signature", `no ${matches.version} signature matches: another endpoint's key, a rotated one, or a body that is not the raw one`);
+  throw new WebhookError("signature", "no signature matches: another endpoint's key, a rotated one, or a body that is not the raw one");
 }
 
 /** Verifies a request and reads the event in it. */
-export function receive(body: string | Uint8Array, headers: RequestHeaders, key: string, options: VerifyOptions = {}): Event {
+export function receive(body: string | Uint8Array, headers: RequestHeaders, key: string | readonly string[], options: VerifyOptions = {}): Event {
   verify(body, headers, key, options);
   try {
     return JSON.parse(typeof body === "string" ? body : Buffer.from(body).toString("utf8")) as Event;

@@ -41,6 +41,13 @@ test("both kinds of signature verify, beside others, as text and as bytes", () =
     verify(body, { "Webhook-Id": "evt_1", "Webhook-Timestamp": String(at), "WEBHOOK-SIGNATURE": both }, key, { now });
   }
   assert.equal(receive(body, headers(both), secret, { now }).id, "evt_1");
+  const other = "whsec_" + Buffer.alloc(32, 9).toString("base64");
+  for (const keys of [[other, secret], [other, publicKey]]) {
+    verify(body, headers(both), keys, { now });
+  }
+  refused("signature", () => verify(body, headers(both), [other], { now }));
+  refused("signature", () => verify(body, headers(both), [], { now }));
+  refused("key", () => verify(body, headers(both), [secret, "nonsense"], { now }));
 });
 
 test("a message that is not the one that was signed is refused", () => {

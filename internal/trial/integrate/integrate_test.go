@@ -128,7 +128,7 @@ func (p *place) start(dir string, env []string, name string, args ...string) *ou
 }
 
 // patience is how long anything may take that is not a program's whole run.
-const patience = 2 * time.Minute
+const patience = 3 * time.Minute
 
 // until waits for something that is not so yet.
 func (p *place) until(what string, holds func() bool) {
@@ -289,6 +289,8 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 		{"one payment", "one payment: wd_"},
 		{"= COMPLETED ]", "COMPLETED"},
 		{"payout-994", "INVALID_ADDRESS"},
+		{"/withdraw/preview", `["AWAITING_APPROVAL",["REQUIRE_APPROVAL"]]`},
+		{"payout-995", "CANCELLED"},
 	} {
 		found := false
 		for text, out := range said {
