@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,8 +36,9 @@ func (w *world) statusOf(endpointID string) string {
 func TestAnEndpointThatFailsForFiveDaysIsDisabledAndCanBeEnabledAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
-	answer := http.StatusBadGateway
-	rc := newReceiver(t, w.clock.now, func(rw http.ResponseWriter, _ request) { rw.WriteHeader(answer) })
+	var answers atomic.Int32
+	answers.Store(http.StatusBadGateway)
+	rc := newReceiver(t, w.clock.now, func(rw http.ResponseWriter, _ request) { rw.WriteHeader(int(answers.Load())) })
 	e, _ := w.endpoint(rc.URL)
 	var logs bytes.Buffer
 	d := w.dispatcher()
@@ -73,7 +75,7 @@ func TestAnEndpointThatFailsForFiveDaysIsDisabledAndCanBeEnabledAgain(t *testing
 	if got := len(rc.requests()); got != before || waiting == 0 {
 		t.Errorf("got %v posts to a disabled endpoint and %v waiting, want none and some", got-before, waiting)
 	}
-	answer = http.StatusNoContent
+	answers.Store(http.StatusNoContent)
 	if got := w.change(e.ID, Change{Status: pointer(Enabled)}); got.FailingSince != nil {
 		t.Errorf("got it failing since %v, want it innocent", got.FailingSince)
 	}
@@ -93,14 +95,14 @@ func (w *world) restarted(d *Dispatcher) *Dispatcher {
 func TestAnEndpointThatSometimesAnswersIsNeverDisabled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
-	took := 0
-	rc := newReceiver(t, w.clock.now, func(rw http.ResponseWriter, r request) {
-		if took++; took%40 != 0 {
+	var took atomic.Int32
+	rc := newReceiver(t, w.clock.now, func(rw http.ResponseWriter, _ request) {
+		if took.Add(1)%20 != 0 {
 			rw.WriteHeader(http.StatusInternalServerError)
 		}
 	})
 	e, _ := w.endpoint(rc.URL)
-	w.days(w.dispatcher(), 20, 4*time.Hour)
+	w.days(w.dispatcher(), 12, 12*time.Hour)
 	if got := w.statusOf(e.ID); got != Enabled {
 		t.Errorf("got %v, want %v: something succeeded every few days", got, Enabled)
 	}
