@@ -202,11 +202,14 @@ func deposits(ctx context.Context, w *world) error {
 	if err := errors.Join(<-errs, <-errs, <-errs); err != nil {
 		return err
 	}
+	latency := "no block was whole by then"
+	if len(took) > 0 {
+		latency = fmt.Sprintf("a block p50 %s, p99 %s", short(took.part(0.5)), short(took.part(0.99)))
+	}
 	n, each := perSecond(count, counted), time.Duration(max(1, count))
 	w.table.add(row{
 		figure: "deposits from block to committed credit with event, blocks of 1,000",
-		here: fmt.Sprintf("%.0f/s, a block p50 %s, p99 %s; heap at most %d MB in the first half, %d MB in the second",
-			n, short(took.part(0.5)), short(took.part(0.99)), early>>20, late>>20),
+		here:   fmt.Sprintf("%.0f/s, %s; heap at most %d MB in the first half, %d MB in the second", n, latency, early>>20, late>>20),
 		compared: fmt.Sprintf("%s; %s; CPU each: %s here, %s in the database", times(n, w.table.tpcb8, "pgbench at 8 clients"), times(n, w.table.bare, "the bare writer"),
 			short(used.ours/each), short(used.database/each)),
 		target: reached(n >= 5_000, "5,000/s"),
