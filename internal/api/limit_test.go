@@ -103,7 +103,7 @@ func TestWrongKeysAreCountedByPeer(t *testing.T) {
 func TestEachClassOfRequestsHasItsRate(t *testing.T) {
 	t.Parallel()
 	few := func(n int) Rate { return Rate{Count: 1, Period: time.Hour, Burst: n} }
-	h := newHouse(t, Limits{Reads: few(2), Writes: few(3), Exports: few(1)})
+	h := newHouse(t, Limits{Reads: few(2), Writes: few(3), Quotes: few(2), Exports: few(1)})
 	// One write is gone for alice's address.
 	classes := []struct {
 		name, method, path string
@@ -113,6 +113,7 @@ func TestEachClassOfRequestsHasItsRate(t *testing.T) {
 	}{
 		{"reads", "GET", "/customers", nil, nil, 2, 2},
 		{"writes", "POST", "/customers/alice/freeze", nil, nil, 2, 3},
+		{"quotes", "POST", "/withdraw/estimate", "{}", nil, 2, 2},
 		{"exports", "GET", "/customers?order=asc&status=NOTHING", nil, []string{"Accept", "text/csv"}, 1, 1},
 	}
 	for _, c := range classes {
@@ -134,6 +135,7 @@ func TestEachClassOfRequestsHasItsRate(t *testing.T) {
 	// A wrong request counts as well, also where a replay would be free.
 	h.refused("malformed", h.call(h.one, "POST", "/withdraw", "{"), 429, "RATE_LIMITED", "")
 	h.refused("wrong type", h.call(h.one, "POST", "/transfers", charge("k"), "Content-Type", "text/plain"), 429, "RATE_LIMITED", "")
+	h.refused("a preview", h.call(h.one, "POST", "/withdraw/preview", payment()), 429, "RATE_LIMITED", "")
 	h.refused("no such path", h.call(h.one, "GET", "/nothing", nil), 429, "RATE_LIMITED", "")
 	if got := h.rows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
