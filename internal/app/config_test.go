@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,27 +49,21 @@ func TestASoundConfigurationIsTaken(t *testing.T) {
 	}
 }
 
-// mistakes are single changes of a sound configuration, with the setting that
-// each has to be told by and a word of the fix.
-var mistakes = []struct {
+// mistake is a change of a sound configuration, with the setting that it has to be
+// told by and a word of the fix.
+type mistake struct {
 	setting, fix string
 	change       func(*Config)
-}{
+}
+
+// mistakes are told together when all of them are made.
+var mistakes = []mistake{
 	{"network", "MAINNET, TESTNET or LOCAL", func(c *Config) { c.Network = "MAIN" }},
 	{"database.url", "database.url_file", func(c *Config) { c.Database.URL = "" }},
 	{"database.max_conns", "at least 4", func(c *Config) { c.Database.MaxConns = 3 }},
 	{"api.listen", "127.0.0.1:8080", func(c *Config) { c.API.Listen = "8080" }},
 	{"ops.listen", "127.0.0.1:8080", func(c *Config) { c.Ops.Listen = "" }},
 	{"api.url", "https", func(c *Config) { c.API.URL = "http://pay.example.com" }},
-	{"operator.listen", "127.0.0.1:8081", func(c *Config) { c.Operator.Listen = "8081" }},
-	{"operator.listen", "remove them", func(c *Config) { c.Operator.Allow = []string{"10.0.0.0/8"} }},
-	{"operator.allow", "beyond this machine", func(c *Config) {
-		c.Operator = Operator{Listen: "0.0.0.0:8081", URL: "https://ops.example.com"}
-	}},
-	{"operator.allow", "everybody", func(c *Config) {
-		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"0.0.0.0/0"}}
-	}},
-	{"operator.allow", "no address", func(c *Config) { c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"office"}} }},
 	{"operator.url", "https", func(c *Config) { c.Operator = Operator{Listen: "10.0.0.1:8081", Allow: []string{"10.0.0.0/8"}} }},
 	{"keys.seal", "coffer keys create", func(c *Config) { c.Keys.Seal = "" }},
 	{"keys.attest", "coffer keys create", func(c *Config) { c.Keys.Attest = "" }},
@@ -106,6 +101,19 @@ var mistakes = []struct {
 	{"log.level", "debug, info, warn or error", func(c *Config) { c.Log.Level = "loud" }},
 }
 
+// alone are mistakes that each need a section for themselves.
+var alone = []mistake{
+	{"operator.listen", "127.0.0.1:8081", func(c *Config) { c.Operator.Listen = "8081" }},
+	{"operator.listen", "remove them", func(c *Config) { c.Operator.Allow = []string{"10.0.0.0/8"} }},
+	{"operator.allow", "beyond this machine", func(c *Config) {
+		c.Operator = Operator{Listen: "0.0.0.0:8081", URL: "https://ops.example.com"}
+	}},
+	{"operator.allow", "everybody", func(c *Config) {
+		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"0.0.0.0/0"}}
+	}},
+	{"operator.allow", "no address", func(c *Config) { c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"office"}} }},
+}
+
 func with(c *Config, change func(*Chain)) {
 	ch := c.Chains[chain.Ethereum]
 	change(&ch)
@@ -127,7 +135,7 @@ func told(err error, setting string) string {
 
 func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 	t.Parallel()
-	for _, m := range mistakes {
+	for _, m := range slices.Concat(mistakes, alone) {
 		c := sound()
 		m.change(&c)
 		err := c.Check()
