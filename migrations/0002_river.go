@@ -12,6 +12,9 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
+// riverStep is the one step without a file.
+const riverStep = 2
+
 // riverVersion is the version of River's own schema that step 2 leaves behind. It is
 // named so that an upgrade of the library cannot change what an old step does: a
 // newer schema is a newer step.
@@ -25,7 +28,7 @@ const riverVersion = 8
 // before 17 refuses within one transaction. It may be cut off anywhere: River records
 // each of its versions in the transaction that makes it, and continues there.
 func river(pool *pgxpool.Pool) *goose.Migration {
-	return goose.NewGoMigration(2, &goose.GoFunc{RunDB: func(ctx context.Context, _ *sql.DB) error {
+	return goose.NewGoMigration(riverStep, &goose.GoFunc{RunDB: func(ctx context.Context, _ *sql.DB) error {
 		migrator, err := rivermigrate.New(riverpgxv5.New(pool), nil)
 		if err != nil {
 			return fmt.Errorf("prepare river's migrations: %w", err)

@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -53,6 +54,7 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 func steps(db *sql.DB, pool *pgxpool.Pool, options ...goose.ProviderOption) (*goose.Provider, error) {
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, append(options,
 		goose.WithGoMigrations(river(pool)),
+		goose.WithAllowOutofOrder(true), // numbers of two branches may cross
 		goose.WithDisableGlobalRegistry(true))...)
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
@@ -60,17 +62,24 @@ func steps(db *sql.DB, pool *pgxpool.Pool, options ...goose.ProviderOption) (*go
 	return provider, nil
 }
 
-// Latest is the version that Up leaves.
-func Latest() int64 {
-	latest := int64(2) // River's step has no file.
+// Versions are the numbers of all steps, in their order.
+func Versions() []int64 {
+	all := []int64{riverStep}
 	for _, name := range names() {
 		version, err := goose.NumericComponent(name)
 		if err != nil {
 			panic("migrations: file without a number: " + name)
 		}
-		latest = max(latest, version)
+		all = append(all, version)
 	}
-	return latest
+	slices.Sort(all)
+	return all
+}
+
+// Latest is the version that Up leaves.
+func Latest() int64 {
+	all := Versions()
+	return all[len(all)-1]
 }
 
 // Digest names the content of the whole history, for caches of migrated databases.

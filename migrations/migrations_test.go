@@ -16,7 +16,7 @@ var (
 	comments = regexp.MustCompile(`--[^\n]*`)
 	creates  = regexp.MustCompile(`(?i)CREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)`)
 	onTable  = regexp.MustCompile(`(?i)(?:ALTER TABLE (?:ONLY )?|CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?[a-z_]+ ON )([a-z_]+)([^;]*)`)
-	holds    = regexp.MustCompile(`(?i)SET NOT NULL|ALTER COLUMN [a-z_]+ (?:SET DATA )?TYPE|^\s*DROP |\bDROP (?:COLUMN|TABLE)\b|RENAME`)
+	holds    = regexp.MustCompile(`(?i)SET NOT NULL|ALTER COLUMN [a-z_]+ (?:SET DATA )?TYPE|^\s*DROP \w+\s*(?:,|;|$)|\bDROP (?:COLUMN|TABLE)\b|RENAME`)
 	checks   = regexp.MustCompile(`(?is)ADD CONSTRAINT.*(?:CHECK|FOREIGN KEY)`)
 	drops    = regexp.MustCompile(`(?i)DROP (?:TABLE|COLUMN|VIEW|FUNCTION)`)
 )
@@ -81,6 +81,8 @@ func TestWhatIsUnkindIsSeen(t *testing.T) {
 		"ALTER TABLE deposits\n\tADD CONSTRAINT x FOREIGN KEY (a) REFERENCES b;":  1,
 		"DROP TABLE deposits;":                                                    1,
 		"-- DROP TABLE deposits;\nCREATE VIEW v AS SELECT 1;":                     0,
+		"ALTER TABLE deposits DROP note;":                                         1,
+		"ALTER TABLE deposits DROP CONSTRAINT x, DROP CONSTRAINT y;":              0,
 		"ALTER TABLE deposits RENAME COLUMN a TO b;":                              1,
 		"CREATE UNIQUE INDEX c ON deposits (b);\nCREATE INDEX d ON deposits (e);": 2,
 	} {

@@ -268,16 +268,20 @@ func checkLogin(ctx context.Context, conn *pgx.Conn) error {
 // upgrade looks like).
 func checkSchema(ctx context.Context, conn *pgx.Conn) error {
 	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: "begin read only; set local role " + roleReader}, func(tx pgx.Tx) error {
-		var version int64
-		err := tx.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
+		// Each step by itself: numbers of two branches may cross, and then the highest
+		// says nothing of one that came later with a lower number.
+		var missing []int64
+		err := tx.QueryRow(ctx, `
+			SELECT coalesce(array_agg(n ORDER BY n), '{}') FROM unnest($1::bigint[]) AS n
+			WHERE NOT EXISTS (SELECT FROM goose_db_version WHERE version_id = n AND is_applied)`, migrations.Versions()).Scan(&missing)
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && (refused.Code == "42P01" || refused.Code == "42501") {
 			return errNotMigrated // No such table, or not yet granted.
 		}
 		if err != nil {
 			return fmt.Errorf("ask for the schema's version: %w", err)
 		}
-		if latest := migrations.Latest(); version < latest {
-			return fmt.Errorf("the schema is at version %d and this program needs %d: run the migrations", version, latest)
+		if len(missing) > 0 {
+			return fmt.Errorf("the schema lacks steps that this program needs (%v): run the migrations", missing)
 		}
 		return nil
 	})

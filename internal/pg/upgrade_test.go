@@ -2,6 +2,7 @@ package pg_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -67,4 +68,30 @@ func TestAMigrationThatHasToWaitStandsAsideAndComesBack(t *testing.T) {
 		t.Fatalf("the old program on a newer schema: got %v, want it to work", err)
 	}
 	db.Close()
+}
+
+// Numbers of two branches may cross: a step that comes with a lower number than the
+// newest that a house has is missed, and brought.
+func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster := private(t)
+	conf := pg.Config{URL: cluster.URL(local.Database), OwnerURL: cluster.OwnerURL(local.Database)}
+	if err := pg.Migrate(ctx, conf); err != nil {
+		t.Fatal(err)
+	}
+	// As a house that never had the step before the newest.
+	all := migrations.Versions()
+	late := all[len(all)-2]
+	super := connect(t, cluster.SuperURL(local.Database))
+	if _, err := super.Exec(ctx, `DELETE FROM goose_db_version WHERE version_id = $1`, late); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pg.Open(ctx, conf, time.Now); err == nil || !strings.Contains(err.Error(), fmt.Sprint(late)) {
+		t.Errorf("got %v, want it to miss step %d", err, late)
+	}
+	// The step itself is there, so that it is tried is all that can be seen.
+	if err := pg.Migrate(ctx, conf); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version:%d)", late)) {
+		t.Errorf("got %v, want step %d to be tried", err, late)
+	}
 }

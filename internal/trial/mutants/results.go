@@ -81,7 +81,7 @@ func rowsOf(file string) (map[string]string, error) {
 // found is a test that has found a defect.
 type found struct{ pkg, test string }
 
-var caughtBy = regexp.MustCompile(`\| (internal/[\w/]+|migrations|webhook) ((?:Test|Fuzz)\w+)[^|]* \| \d+ \|`)
+var caughtBy = regexp.MustCompile(`\| (internal/[\w/]+|client|migrations|webhook) ((?:Test|Fuzz)\w+)[^|]* \| \d+ \|`)
 
 // finders are the tests that found the defects when they were planted the last time.
 func finders(file string) (map[string]found, error) {

@@ -122,6 +122,7 @@ func NewHost(dir string, role app.Role, from app.Config) (Host, error) {
 // Run starts a process of the role and returns when it is ready.
 func (h Host) Run(ctx context.Context, program string, n int) (*Process, error) {
 	conf := h.Conf
+	conf.Operator = app.Operator{} // two processes of a role cannot share its address
 	var err error
 	for _, listen := range []*string{&conf.API.Listen, &conf.Ops.Listen} {
 		if *listen, err = FreePort(); err != nil {
