@@ -185,6 +185,7 @@ func TestAnEmailThatWasTakenAwayIsNoFirstOne(t *testing.T) {
 	if _, err := d.edit("ann", customer.Change{Email: is("b@example.com")}); err != nil {
 		t.Fatal(err)
 	}
+	refused("changed again at the moment of the change before", `email = 'm@example.com'`, "customers_email_change_dated")
 	refused("forgetting that it changed", `email_changed_at = NULL`, "customers_email_change_kept")
 	refused("remembering it as older", `email_changed_at = email_changed_at - interval '1 day'`, "customers_email_change_kept")
 	if _, err := owner.Exec(t.Context(), `UPDATE customers SET email = NULL, email_changed_at = $1, updated_at = $1 WHERE customer_id = 'ann'`, d.later(time.Hour)); err != nil {

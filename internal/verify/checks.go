@@ -44,7 +44,7 @@ var checks = []Check{
 			('sweeps', 'sweeps_keep'), ('gas_top_ups', 'gas_top_ups_keep'),
 			('transfers', 'transfers_append_only'), ('transfers', 'transfers_parties'), ('ledger_transfers', 'ledger_transfers_accounts'),
 			('events', 'events_organization'), ('audit_log', 'audit_log_organization'),
-			('organizations', 'organizations_stay'), ('customers', 'customers_stay'), ('mints', 'mints_stay'),
+			('organizations', 'organizations_stay'), ('customers', 'customers_stay'), ('customers', 'customers_keep'), ('mints', 'mints_stay'),
 			('withdrawal_decisions', 'withdrawal_decisions_append_only'),
 			('withdrawals', 'withdrawals_terms_keep'), ('dispatch_orders', 'dispatch_orders_terms_keep'),
 			('ledger_transfers', 'ledger_transfers_of_withdrawal_fee'),
