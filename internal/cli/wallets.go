@@ -66,6 +66,7 @@ func (c walletsCmd) Run(ctx context.Context, std streams) error {
 	var orgs []org.Organization
 	var mints mint.Catalogue
 	var needs []report.Need
+	var work []report.Gas
 	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		if orgs, err = org.All(ctx, tx); err != nil {
 			return err
@@ -73,7 +74,10 @@ func (c walletsCmd) Run(ctx context.Context, std streams) error {
 		if mints, err = mint.All(ctx, tx); err != nil {
 			return err
 		}
-		needs, err = report.Needs(ctx, tx)
+		if needs, err = report.Needs(ctx, tx); err != nil {
+			return err
+		}
+		work, err = report.GasWanted(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -82,7 +86,7 @@ func (c walletsCmd) Run(ctx context.Context, std streams) error {
 	all := []treasury{}
 	for _, o := range orgs {
 		for _, name := range slices.Sorted(maps.Keys(a.Chains())) {
-			t, err := look(ctx, a, o, name, mints, needs)
+			t, err := look(ctx, a, o, name, mints, needs, work)
 			if err != nil {
 				return err
 			}
@@ -98,7 +102,7 @@ func (c walletsCmd) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
-func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, mints mint.Catalogue, needs []report.Need) (treasury, error) {
+func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, mints mint.Catalogue, needs []report.Need, work []report.Gas) (treasury, error) {
 	t := treasury{OrganizationID: o.ID, Name: o.Name, Chain: string(name), Needs: []need{}}
 	w, err := a.Treasury(ctx, o.ID, name)
 	if errors.Is(err, app.ErrNoSigner) {
@@ -109,6 +113,7 @@ func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, 
 	}
 	t.WalletID, t.Address = w.ID, string(w.Address)
 	native, ok := mints.Native(name)
+	var wanted money.Amount
 	if ok {
 		var f wallet.Funds
 		err = a.DB().ReadOrg(ctx, o.ID, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -118,13 +123,12 @@ func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, 
 		if err != nil {
 			return t, err
 		}
+		if wanted, err = gasWanted(a.FeeCap(name), o.ID, name, work, f.GasSpendable()); err != nil {
+			return t, err
+		}
 		t.Gas, t.GasPromised = coinsOf(native, f.Gas), coinsOf(native, f.GasReserved)
 		if f.Gas.IsZero() && !slices.ContainsFunc(needs, func(n report.Need) bool { return n.WalletID == w.ID && n.Chain == name && n.Why == report.NoGas }) {
-			enough, err := oneMore(a, name, money.Zero, 1)
-			if err != nil {
-				return t, err
-			}
-			t.Needs = append(t.Needs, need{holding: *coinsOf(native, enough), Cause: "EMPTY", Why: "it has no gas at all, so nothing can be paid or swept"})
+			t.Needs = append(t.Needs, need{holding: *coinsOf(native, wanted), Cause: "EMPTY", Why: "it has no gas at all, so nothing can be paid or swept"})
 		}
 	}
 	for _, n := range needs {
@@ -132,32 +136,46 @@ func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, 
 		if n.WalletID != w.ID || n.Chain != name || !known {
 			continue
 		}
-		if n.Why == report.NoGas {
-			if n.Amount, err = oneMore(a, name, n.Amount, n.Orders); err != nil {
-				return t, err
-			}
+		if n.Why == report.NoGas && n.Amount.Less(wanted) {
+			n.Amount = wanted
 		}
 		t.Needs = append(t.Needs, need{holding: *coinsOf(m, n.Amount), Cause: string(n.Why), Orders: n.Orders, Why: whyNeeded(n)})
 	}
 	return t, nil
 }
 
-// gasTypical is more gas than a payment of a token takes.
-const gasTypical = 100_000
+// What a treasury pays for, in gas, all rounded up.
+const (
+	gasPayment = 100_000 // a payment of a token
+	gasTopUp   = 21_000  // the transaction of a top-up, beside the coin that it brings
+	// A sweep that has no top-up yet: as much gas as a payment, with the half that a
+	// top-up has beside, and the transaction that brings it.
+	gasSweep = gasPayment + gasPayment/2 + gasTopUp
+)
 
-// oneMore is what a wallet lacks for its orders, and no less than what as many
-// transactions may cost at the highest fee that is paid: what a wallet without any
-// gas lacks the chain does not say.
-func oneMore(a *app.App, name chain.Name, lacks money.Amount, orders int) (money.Amount, error) {
-	each, err := a.FeeCap(name).Mul(gasTypical)
+// gasWanted is what has to come so that all that waits is paid for, at the highest
+// fee that is paid, and never less than for one payment: a transaction is made only
+// when the wallet could pay the most that it may cost. What the fees are when the
+// coin arrives nobody knows, and who sent what was asked for must not be asked again.
+func gasWanted(most money.Amount, org string, name chain.Name, work []report.Gas, have money.Amount) (money.Amount, error) {
+	gas, beside := uint64(gasPayment), money.Zero
+	for _, w := range work {
+		if w.OrgID == org && w.Chain == name {
+			gas = max(gas, uint64(w.Payments)*gasPayment+uint64(w.Sweeps)*gasSweep+uint64(w.TopUps)*gasTopUp)
+			beside = w.Amount
+		}
+	}
+	all, err := most.Mul(gas)
+	if err == nil {
+		all, err = all.Add(beside)
+	}
 	if err != nil {
-		return lacks, err
+		return money.Zero, fmt.Errorf("gas that %s needs on %s: %w", org, name, err)
 	}
-	all, err := each.Mul(uint64(max(orders, 1)))
-	if err != nil || all.Less(lacks) {
-		return lacks, err
+	if all.Less(have) {
+		return money.Zero, nil
 	}
-	return all, nil
+	return all.Sub(have)
 }
 
 // whyNeeded tells for a person why something has to be sent.

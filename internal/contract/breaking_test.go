@@ -100,6 +100,40 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 			p["pattern"] = strings.ReplaceAll(p["pattern"].(string), "CUSTOMER_SWAP_FAILED|", "CUSTOMER_SWAP_FAILED|NEW|")
 		}, ""},
 
+		"one more event comes": {func(t *testing.T, d map[string]any) {
+			for _, path := range [][]string{
+				{"components", "schemas", "EndpointChange", "properties", "events", "items"},
+				{"components", "schemas", "EndpointRequest", "properties", "events", "items"},
+				{"components", "schemas", "TestRequest", "properties", "type"},
+			} {
+				s := at(t, d, path...)
+				s["enum"] = append(slices.Clone(s["enum"].([]any)), "NEW")
+			}
+			for _, path := range []string{"/events", "/webhook-endpoints/{endpointId}/deliveries"} {
+				for _, p := range at(t, d, "paths", path, "get")["parameters"].([]any) {
+					s := p.(map[string]any)["schema"].(map[string]any)
+					if pattern, ok := s["pattern"].(string); ok {
+						s["pattern"] = strings.ReplaceAll(pattern, "CUSTOMER_SWAP_FAILED|", "CUSTOMER_SWAP_FAILED|NEW|")
+					}
+					if words, ok := s["enum"].([]any); ok && slices.Contains(words, any("CUSTOMER_SWAP_FAILED")) {
+						s["enum"] = append(slices.Clone(words), "NEW")
+					}
+				}
+			}
+			at(t, d, "webhooks")["NEW"] = at(t, d, "webhooks", "CUSTOMER_SWAP_FAILED")
+		}, ""},
+		"any word is taken": {func(t *testing.T, d map[string]any) {
+			p := at(t, d, "paths", "/events", "get")["parameters"].([]any)[1].(map[string]any)["schema"].(map[string]any)
+			delete(p, "pattern")
+		}, ""},
+		"certain words are taken alone": {func(t *testing.T, d map[string]any) {
+			for _, p := range at(t, d, "paths", "/deposits", "get")["parameters"].([]any) {
+				if p := p.(map[string]any); p["name"] == "customerId" {
+					p["schema"].(map[string]any)["pattern"] = "^(A|B)(,(A|B))*$"
+				}
+			}
+		}, "GET /deposits, query parameter customerId takes certain values alone now"},
+
 		"a request's field goes": {func(t *testing.T, d map[string]any) {
 			delete(schema(t, d, "WithdrawRequest", "properties"), "reference")
 		}, "WithdrawRequest.reference is not taken any more"},
@@ -293,5 +327,33 @@ func TestNothingOfTheDocumentIsPassedOver(t *testing.T) {
 	}
 	for name, s := range d.Components.Schemas {
 		walk(name, s)
+	}
+}
+
+// A list of words in one text is held to the direction like one word: what is sent
+// may be of more of them, what is answered only of those that were there.
+func TestAListOfWordsGrowsWhereItIsAsked(t *testing.T) {
+	t.Parallel()
+	doc := func(asked, answered string) *Document {
+		t.Helper()
+		d, err := Read([]byte(`{"paths": {"/x": {"get": {"operationId": "x",
+			"parameters": [{"in": "query", "name": "types", "schema": {"type": "string", "pattern": "^(` + asked + `)(,(` + asked + `))*$"}}],
+			"responses": {"200": {"content": {"application/json": {"schema": {"type": "string", "pattern": "^(` + answered + `)(,(` + answered + `))*$"}}}}}}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	was := doc("A|B", "A|B")
+	for _, c := range []struct{ asked, answered, want string }{
+		{"A|B", "A|B", ""},
+		{"A|B|C", "A|B", ""},
+		{"A", "A|B", "GET /x, query parameter types does not take B any more"},
+		{"A|B", "A", ""},
+		{"A|B", "A|B|C", "GET /x, answer 200 may be C, and its values were closed"},
+	} {
+		if got := strings.Join(Breaking(was, doc(c.asked, c.answered)), "; "); got != c.want {
+			t.Errorf("asked %s, answered %s: got %q, want %q", c.asked, c.answered, got, c.want)
+		}
 	}
 }

@@ -113,19 +113,8 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 	}
 
 	fees, err := d.chain.Sender.Quote(ctx, o.payment(from.Address))
-	var reverted *chain.RevertedError
-	switch {
-	case errors.As(err, &reverted):
-		if d.payeeRefuses(ctx, from, o) {
-			return false, d.refuse(ctx, o, &signer.Refusal{Code: PayeeRefused, Message: reverted.Reason})
-		}
-		return false, d.wait(ctx, o, WantSimulation, money.Zero, reverted.Reason)
-	case err != nil:
-		// A wallet that has no gas on the chain cannot be simulated either.
-		if gas.GasSpendable().IsZero() {
-			return false, d.lacks(ctx, o, WantGas, native, money.Units(1), "the wallet has no gas yet: "+err.Error())
-		}
-		return false, d.wait(ctx, o, WantChain, money.Zero, err.Error())
+	if err != nil {
+		return false, d.unquoted(ctx, from, o, native, gas, err)
 	}
 	need, err := fees.Max()
 	if err == nil && o.dear(need) {
@@ -167,6 +156,43 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 		return false, d.wait(ctx, o, WantNothing, money.Zero, "the wallet's funds are promised to another order")
 	}
 	return err == nil, err
+}
+
+// unquoted leaves or ends an order for which the chain offers no fees.
+func (d *Desk) unquoted(ctx context.Context, from wallet.Wallet, o Order, native int, gas wallet.Funds, why error) error {
+	var reverted *chain.RevertedError
+	wouldRevert := errors.As(why, &reverted)
+	// A node tries a transaction out only when the wallet could pay for it, and says
+	// what it lacks in its own way: as a revert, or as an error like any other. The
+	// books know.
+	if o.Purpose == signer.Gas || !wouldRevert {
+		if usual, err := d.usualCost(ctx, o); err == nil && !missing(usual, gas.GasSpendable()).IsZero() {
+			return d.lacks(ctx, o, WantGas, native, usual, "the wallet cannot pay for it yet: "+why.Error())
+		}
+	}
+	switch {
+	case !wouldRevert && gas.GasSpendable().IsZero():
+		return d.lacks(ctx, o, WantGas, native, money.Units(1), "the wallet has no gas yet: "+why.Error())
+	case !wouldRevert:
+		return d.wait(ctx, o, WantChain, money.Zero, why.Error())
+	case d.payeeRefuses(ctx, from, o):
+		return d.refuse(ctx, o, &signer.Refusal{Code: PayeeRefused, Message: reverted.Reason})
+	}
+	return d.wait(ctx, o, WantSimulation, money.Zero, reverted.Reason)
+}
+
+// usualCost is the most that a usual transfer of an order takes from the gas of its
+// wallet as things stand.
+func (d *Desk) usualCost(ctx context.Context, o Order) (money.Amount, error) {
+	fees, err := d.chain.Sender.TransferFees(ctx)
+	if err != nil {
+		return money.Zero, err
+	}
+	cost, err := fees.Max()
+	if err == nil && o.Purpose == signer.Gas {
+		cost, err = cost.Add(o.Amount)
+	}
+	return cost, err
 }
 
 // payeeRefuses tells, of a payment that would revert as things stand, whether that

@@ -64,3 +64,54 @@ func Needs(ctx context.Context, tx pg.Tx) ([]Need, error) {
 	}
 	return found, nil
 }
+
+// Gas is the work that takes coin from a treasury: what waits, and what that leads to.
+type Gas struct {
+	OrgID    string
+	Chain    chain.Name
+	Payments int          // that have no transaction yet
+	Sweeps   int          // that wait, or will, for coin that the treasury brings
+	TopUps   int          // planned, without a transaction yet
+	Amount   money.Amount // of those top-ups together
+}
+
+// GasWanted is that work by organization and chain. What is stopped, or would revert,
+// is none of it. How many addresses a payment needs that its treasury cannot cover
+// shows only once the sweeps are planned; until then it counts as one.
+func GasWanted(ctx context.Context, tx pg.Tx) ([]Gas, error) {
+	rows, err := tx.Query(ctx, `
+		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
+		payments AS (
+			SELECT org_id, chain, wallet_id, mint_id, count(*) AS orders, sum(amount) AS due
+			FROM dispatch_orders
+			WHERE status = 'QUEUED' AND purpose = 'PAYMENT' AND coalesce(waiting_for, '') NOT IN ('FREEZE', 'SIMULATION')
+			GROUP BY 1, 2, 3, 4),
+		uncovered AS (
+			SELECT p.org_id, p.chain, sum(p.orders) AS payments,
+				coalesce(sum(p.orders) FILTER (WHERE p.due > coalesce(f.credited - f.held - f.reserved - f.swept, 0)), 0) AS lacking
+			FROM payments p LEFT JOIN address_funds f USING (wallet_id, mint_id) GROUP BY 1, 2),
+		sweeping AS (
+			SELECT s.org_id, s.chain, count(*) AS open,
+				count(*) FILTER (WHERE o.status = 'QUEUED' AND coalesce(o.waiting_for, '') NOT IN ('FREEZE', 'SIMULATION')
+					AND coalesce(g.gas - g.gas_reserved, 0) = 0
+					AND NOT EXISTS (SELECT FROM gas_top_ups u WHERE u.wallet_id = s.wallet_id AND u.chain = s.chain AND u.status = 'OPEN')) AS dry
+			FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id JOIN native n ON n.chain = s.chain
+			LEFT JOIN address_funds g ON g.wallet_id = s.wallet_id AND g.mint_id = n.mint_id
+			WHERE s.status = 'OPEN' GROUP BY 1, 2),
+		bringing AS (
+			SELECT org_id, chain, count(*) AS top_ups, sum(amount) AS amount
+			FROM dispatch_orders WHERE status = 'QUEUED' AND purpose = 'GAS' AND coalesce(waiting_for, '') <> 'FREEZE' GROUP BY 1, 2)
+		SELECT org_id, chain, coalesce(u.payments, 0)::bigint,
+			greatest(coalesce(s.dry, 0), coalesce(u.lacking, 0) - coalesce(s.open - s.dry, 0))::bigint,
+			coalesce(b.top_ups, 0)::bigint, coalesce(b.amount, 0)
+		FROM uncovered u FULL JOIN sweeping s USING (org_id, chain) FULL JOIN bringing b USING (org_id, chain)
+		ORDER BY 1, 2`)
+	if err != nil {
+		return nil, fmt.Errorf("read what work takes gas: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Gas])
+	if err != nil {
+		return nil, fmt.Errorf("read what work takes gas: %w", err)
+	}
+	return found, nil
+}

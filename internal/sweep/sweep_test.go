@@ -245,6 +245,47 @@ func TestASweepWaitsForGasAndNeverTakesItFromTheCustomersCoin(t *testing.T) {
 	}
 }
 
+// What a node says of a wallet that is short differs, and none of it is about the
+// top-up: the operator has to hear of gas.
+func TestATopUpWaitsForTheGasOfItsTreasury(t *testing.T) {
+	t.Parallel()
+	for name, has := range map[string]uint64{"nothing": 0, "less than the amount": 1_000, "less than amount and fee": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newYard(t)
+			ann := y.wallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+			_, err := y.sweeper.Sweep(y.ctx, ann.ID, usdc)
+			y.must(err)
+			desk := dispatch.New(y.db, y.chain.Configured(), y.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
+				signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+			}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+			_, err = desk.Round(y.ctx)
+			y.must(err)
+			_, err = y.sweeper.Plan(y.ctx)
+			y.must(err)
+			treasury, err := y.book.Treasury(y.ctx, y.org, chain.EVM)
+			y.must(err)
+			var amount money.Amount
+			y.must(y.db.ReadSystem(y.ctx, func(ctx context.Context, tx pg.Tx) error {
+				return tx.QueryRow(ctx, `SELECT amount FROM gas_top_ups`).Scan(&amount)
+			}))
+			gas := money.Units(has)
+			if name == "less than amount and fee" {
+				gas = amount
+			}
+			if !gas.IsZero() {
+				y.chain.Mint(treasury.Address, "", gas)
+				y.system(func(ctx context.Context, tx pg.Tx) error {
+					return wallet.Move(ctx, tx, wallet.Movement{WalletID: treasury.ID, OrgID: y.org, MintID: eth, Part: wallet.Gas, Plus: gas})
+				})
+			}
+			_, err = desk.Round(y.ctx)
+			y.must(err)
+			y.wantOrders(treasury, "GAS "+amount.String()+" QUEUED GAS")
+		})
+	}
+}
+
 func TestASweepLeavesFromAProvenAddressAlone(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
