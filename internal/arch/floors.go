@@ -99,6 +99,7 @@ var places = []place{
 	{"internal/event", core, 0},
 	{"internal/audit", core, 0},
 	{"internal/price", core, 0},
+	{"internal/risk", core, 0},
 	{"internal/wallet", core, 0},
 	{"internal/signer", core, mayKeys},
 	{"internal/signer/keys", core, mayKeys},

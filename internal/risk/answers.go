@@ -1,0 +1,130 @@
+package risk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+// Answers keeps what providers said, with their own words, sealed: what counts is
+// read from the sealed part alone, so nobody who writes the database makes an answer
+// up, changes one, or gives an old one a new date.
+type Answers struct {
+	DB   *pg.DB
+	Seal *seal.Keyset
+}
+
+// answer is the sealed part of a row.
+type answer struct {
+	Subject Subject         `json:"subject"`
+	Verdict Verdict         `json:"verdict"`
+	Raw     json.RawMessage `json:"raw"`
+}
+
+const (
+	answerPrefix = "ans"
+	rawBytesMax  = 512 << 10
+	aheadOfUsMax = time.Minute // of another process that keeps answers
+)
+
+func answerPlace(answerID string) seal.Place { return seal.Place{Kind: "risk_answer", ID: answerID} }
+
+// keep writes an answer and gives it its id.
+func (a *Answers) keep(ctx context.Context, s Subject, v *Verdict) error {
+	raw := v.Raw
+	if !json.Valid(raw) { // what is no JSON is kept as a text
+		raw, _ = json.Marshal(string(raw)) // never fails on a string
+	}
+	if len(raw) > rawBytesMax {
+		return fmt.Errorf("keep an answer of %s: %d bytes are more than %d", v.Provider, len(raw), rawBytesMax)
+	}
+	return a.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		v.AnswerID = id.New(answerPrefix, tx.Now)
+		text, err := json.Marshal(answer{s, *v, raw})
+		if err != nil {
+			return fmt.Errorf("keep an answer of %s: %w", v.Provider, err)
+		}
+		sealed, err := a.Seal.Seal(text, answerPlace(v.AnswerID))
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO risk_answers (answer_id, provider, chain, address, given_at, sealed) VALUES ($1, $2, $3, $4, $5, $6)`,
+			v.AnswerID, v.Provider, string(s.Chain), Canonical(string(s.Address)), v.At, sealed)
+		if err != nil {
+			return fmt.Errorf("keep an answer of %s: %w", v.Provider, err)
+		}
+		return nil
+	})
+}
+
+// latest is the newest answer of a provider about an address that was given after a
+// moment. It is the whole answer of then, its time included.
+func (a *Answers) latest(ctx context.Context, provider string, s Subject, after time.Time) (v Verdict, ok bool, err error) {
+	var answerID string
+	var sealed []byte
+	err = a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `
+			SELECT answer_id, sealed FROM risk_answers WHERE provider = $1 AND chain = $2 AND address = $3 AND given_at > $4
+			ORDER BY given_at DESC, answer_id DESC LIMIT 1`,
+			provider, string(s.Chain), Canonical(string(s.Address)), after).Scan(&answerID, &sealed)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return v, false, nil
+	}
+	if err != nil {
+		return v, false, fmt.Errorf("look for a kept answer of %s: %w", provider, err)
+	}
+	kept, err := a.open(answerID, sealed)
+	if err != nil {
+		return v, false, err
+	}
+	v = kept.Verdict
+	if v.Provider != provider || kept.Subject.Chain != s.Chain || Canonical(string(kept.Subject.Address)) != Canonical(string(s.Address)) {
+		return Verdict{}, false, fmt.Errorf("answer %s is of another address", answerID)
+	}
+	if !v.At.After(after) || v.At.After(after.Add(answerAgeMax)) {
+		return Verdict{}, false, fmt.Errorf("answer %s is of another time", answerID)
+	}
+	if err := v.check(); err != nil {
+		return Verdict{}, false, fmt.Errorf("answer %s: %w", answerID, err)
+	}
+	v.Cached, v.Latency = true, 0
+	return v, true, nil
+}
+
+// answerAgeMax bounds how long any answer may be used again, and the future.
+const answerAgeMax = 30*24*time.Hour + aheadOfUsMax
+
+func (a *Answers) open(answerID string, sealed []byte) (kept answer, err error) {
+	text, err := a.Seal.Unseal(sealed, answerPlace(answerID))
+	if err != nil {
+		return kept, err
+	}
+	if err := json.Unmarshal(text, &kept); err != nil {
+		return kept, fmt.Errorf("read answer %s: %w", answerID, err)
+	}
+	kept.Verdict.AnswerID = answerID
+	return kept, nil
+}
+
+// Raw is a provider's own words of an answer that was kept. Error: pgx.ErrNoRows when
+// there is none.
+func (a *Answers) Raw(ctx context.Context, answerID string) (json.RawMessage, error) {
+	var sealed []byte
+	err := a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SELECT sealed FROM risk_answers WHERE answer_id = $1`, answerID).Scan(&sealed)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read answer %s: %w", answerID, err)
+	}
+	kept, err := a.open(answerID, sealed)
+	return kept.Raw, err
+}
