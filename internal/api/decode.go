@@ -142,6 +142,19 @@ func fillField(value jsontext.Value, into reflect.Value, name string) error {
 		target.SetBytes(slices.Clone(value))
 		return nil
 	}
+	if target.Kind() == reflect.Slice && target.Type().Elem().Kind() == reflect.Struct {
+		var raw []jsontext.Value
+		if value.Kind() != '[' || json.Unmarshal(value, &raw) != nil {
+			return mistyped(name, into.Type())
+		}
+		target.Set(reflect.MakeSlice(target.Type(), len(raw), len(raw)))
+		for i, one := range raw {
+			if err := fillField(one, target.Index(i), fmt.Sprintf("%s[%d]", name, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	// A null inside a list or an object would be read as an empty string.
 	if kind := target.Kind(); kind == reflect.Map || kind == reflect.Slice {
 		if slices.ContainsFunc(elements(value), func(v jsontext.Value) bool { return v.Kind() == 'n' }) {
@@ -193,6 +206,12 @@ func spoken(t reflect.Type) string {
 	case reflect.Int:
 		return "a whole JSON number without point or exponent"
 	case reflect.Slice:
+		switch t.Elem().Kind() {
+		case reflect.Struct:
+			return "a list of objects"
+		case reflect.Int:
+			return "a list of whole numbers"
+		}
 		return "a list of strings"
 	case reflect.Map:
 		return "an object whose values are strings"

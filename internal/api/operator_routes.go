@@ -24,7 +24,6 @@ var operators = surface{
 		fault.UnknownField:     {fault.Invalid, "a field or query parameter is not known here", "nmae", "There is no field \"nmae\" here." + untouched + " Did you mean name?", nil},
 		fault.CodeUnauthorized: {fault.Unauthorized, "the key is missing, malformed, unknown or revoked", "", "Send a valid operator's key in the header x-operator-key. Nothing was done.", nil},
 		fault.IPNotAllowed:     {fault.Forbidden, "calls are not taken from this address", "", "The operator's interface does not take calls from this address. Nothing was done. Call from an address on its list: operator.allow in the service's configuration.", nil},
-		fault.FeatureDisabled:  {fault.Forbidden, "the setting would have no effect in this version, so it is not stored", "swapFeeBps", "swapFeeBps cannot be set: this version does not have swaps, so the setting would have no effect. Nothing was changed and no money moved. Leave it out.", nil},
 		fault.CodeNotFound:     {fault.NotFound, "there is no such thing", "", "There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.", nil},
 		fault.InvalidState:     {fault.Conflict, "it is in another state, or somebody else changed it at this moment", "", "Freeze frz_01J9ZW3M8Q4S5T6V7W8X9YZABC was lifted before. Nothing was changed and no money moved.", nil},
 		fault.RateLimited:      {fault.Limited, "more requests than this key may send, or too many wrong keys", "", "Too many requests. Nothing was done, which says nothing about earlier attempts. Wait 1 seconds and repeat the request.", nil},
@@ -89,7 +88,7 @@ var operatorRoutes = []route{
 	{
 		method: http.MethodGet, path: "/organizations/{organizationId}/settings", name: "getSettings", group: "Organizations",
 		summary: "Read an organization's settings",
-		text:    "The settings as they are in force. Those in unavailable belong to what this version does not have; they stand at what switches them off.",
+		text:    "The settings as they are in force. Those in unavailable are kept as they were set and change nothing yet: they belong to what this version does not have.",
 		answers: []success{{http.StatusOK, "The settings.", OrganizationSettings{}, exampleSettings, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).getSettings,
@@ -97,10 +96,10 @@ var operatorRoutes = []route{
 	{
 		method: http.MethodPatch, path: "/organizations/{organizationId}/settings", name: "changeSettings", group: "Organizations",
 		summary: "Change an organization's settings",
-		text:    "Changes what is named, all or nothing, and answers what holds then: a request that is decided after this answer is decided by it. A setting that this version cannot act on is 403 FEATURE_DISABLED and is not stored, unless the value is the one it has.",
+		text:    "Changes what is named, all or nothing, and answers what holds then: a request that is decided after this answer is decided by it. A setting that unavailable names is kept and changes nothing yet.",
 		body:    SettingsChange{},
 		answers: []success{{http.StatusOK, "The settings.", OrganizationSettings{}, exampleSettings, nil}},
-		faults:  []fault.Code{fault.CodeNotFound, fault.FeatureDisabled},
+		faults:  []fault.Code{fault.CodeNotFound},
 		handle:  (*api).changeSettings,
 	},
 	{
@@ -184,7 +183,7 @@ var (
 	exampleOrganization    = Organization{OrganizationID: exampleOrganizationID, Name: "Example Marketplace", Status: "ACTIVE", APIKeyCreatedAt: &exampleAt, CreatedAt: exampleAt}
 	exampleOrganizationKey = OrganizationWithKey{exampleOrganization, exampleKey}
 	exampleSettings        = OrganizationSettings{
-		OrganizationID: exampleOrganizationID, CustomerWithdrawUSDThreshold: pointer("10000"), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: quorumNow,
+		OrganizationID: exampleOrganizationID, CustomerWithdrawUSDThreshold: pointer("10000"), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: 1,
 		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true, Unavailable: sortedKeys(org.Later), UpdatedAt: exampleAt,
 	}
 	exampleFreeze = Freeze{
@@ -221,9 +220,9 @@ var operatorNotes = map[string]note{
 	"apiKey":                              {text: "The key, for the header x-api-key. It moves money, and is not shown again.", example: exampleKey},
 	"OrganizationSettings.":               {text: "An organization's settings as they are in force."},
 	"SettingsChange.":                     {text: "Settings to change. What is not named stays; null switches a threshold off."},
-	"ApprovalAllowed.":                    {text: "A customer whose withdrawals need no approval."},
-	"ApprovalAllowed.email":               {text: "The customer's e-mail."},
-	"ApprovalAllowed.active":              {text: "Whether it counts."},
+	"ApprovalAllowed.":                    {text: "Customers whose withdrawals skip requireApproval and the threshold, by their e-mail."},
+	"ApprovalAllowed.email":               {text: "The e-mail, compared in lower case and Unicode NFKC, and kept so."},
+	"ApprovalAllowed.active":              {text: "Whether it counts; true when it is left out."},
 	"OrganizationSettings.updatedAt":      {text: "When one of them last changed."},
 	"screeningSeverityThreshold":          {text: "Deposits whose sender is above this severity are held; null for no screening.", enum: severities},
 	"screeningUsdThreshold":               {text: "Deposits above this many dollars are screened; null for no screening.", pattern: decimalPattern},
@@ -231,16 +230,16 @@ var operatorNotes = map[string]note{
 	"twoFactorUsdThreshold":               {text: "Withdrawals in the dashboard above this many dollars wait for a second person.", pattern: decimalPattern},
 	"withdrawSeverityThreshold":           {text: "Destinations above this severity wait for a person; null for no screening.", enum: severities},
 	"approvalAllowlist":                   {text: "Customers whose withdrawals skip requireApproval and the threshold."},
-	"approvalQuorum":                      {text: "How many people have to approve a withdrawal that waits.", bounds: map[string]any{"minimum": 1}},
+	"approvalQuorum":                      {text: "How many people have to approve a withdrawal that waits.", bounds: map[string]any{"minimum": 1, "maximum": org.ApprovalQuorumMax}},
 	"ipAllowlist":                         {text: "Addresses and networks that the organization's key may call from; empty for all."},
 	"customerSwapsEnabled":                {text: "Whether customers' balances may be swapped."},
 	"organizationSwapsEnabled":            {text: "Whether the organization may swap what it has."},
 	"swappableMintIds":                    {text: "Which mints take part in swaps."},
-	"swapFeeBps":                          {text: "The fee of a swap in basis points, billed to the organization."},
+	"swapFeeBps":                          {text: "The fee of a swap in basis points, billed to the organization.", bounds: map[string]any{"minimum": 0, "maximum": org.SwapFeeBpsMax}},
 	"flaggedDepositApiEnabled":            {text: "Whether the organization's key may decide about held deposits."},
 	"autoRestoreFailedSwaps":              {text: "Whether what comes back from a failed swap returns to the customer by itself."},
 	"requireWithdrawIdempotency":          {text: "Whether POST /withdraw without an idempotencyKey is refused."},
-	"unavailable":                         {text: "The settings that this version cannot act on."},
+	"unavailable":                         {text: "The settings that are kept and change nothing yet: they belong to what this version does not have."},
 	"OwnedDeposit.":                       {text: "A deposit with its organization."},
 	"OwnedDepositPage.":                   {text: "A page of deposits."},
 	"OwnedDeposit.organizationId":         {text: "Whose it is."},

@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
@@ -243,6 +246,23 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 	if got := o.house.want(o.house.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "held")), 202); got.text("status") != "AWAITING_APPROVAL" {
 		t.Errorf("above the threshold: got %s, want it held", got.raw)
 	}
+	all := map[string]any{
+		"screeningSeverityThreshold": "LOW", "screeningUsdThreshold": "1000.5", "twoFactorUsdThreshold": "0", "withdrawSeverityThreshold": "SEVERE",
+		"approvalAllowlist": []any{map[string]any{"email": "zo\u00eb@example.com", "customerId": "user_42", "active": true}}, "approvalQuorum": 2.0,
+		"customerSwapsEnabled": true, "organizationSwapsEnabled": true, "swappableMintIds": []any{1.0}, "swapFeeBps": 25.0,
+		"flaggedDepositApiEnabled": true, "autoRestoreFailedSwaps": true,
+	}
+	o.desk.want(o.desk.call(o.ann, "PATCH", path, all), 200)
+	kept := o.desk.want(o.desk.call(o.ann, "GET", path, nil), 200)
+	for name, want := range all {
+		if got := kept.body[name]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+	// What is kept and changes nothing yet is told as that.
+	if got := fmt.Sprint(kept.body["unavailable"]); got != fmt.Sprint(slices.Sorted(maps.Keys(org.Later))) {
+		t.Errorf("got %v, want what belongs to later", got)
+	}
 	before := o.written()
 	for _, c := range []struct {
 		name, body string
@@ -272,14 +292,28 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 		{"another case", `{"CustomerWithdrawUsdThreshold":"10"}`, 400, "UNKNOWN_FIELD", "CustomerWithdrawUsdThreshold"},
 		{"twice", `{"requireWithdrawIdempotency":true,"requireWithdrawIdempotency":false}`, 400, "INVALID_JSON", "requireWithdrawIdempotency"},
 		{"what cannot be and what can", `{"requireWithdrawIdempotency":true,"customerWithdrawUsdThreshold":"x"}`, 400, "INVALID_REQUEST", "customerWithdrawUsdThreshold"},
-		{"screening and what can", `{"requireWithdrawIdempotency":true,"screeningUsdThreshold":"10"}`, 403, "FEATURE_DISABLED", "screeningUsdThreshold"},
-		{"severity", `{"withdrawSeverityThreshold":"HIGH"}`, 403, "FEATURE_DISABLED", "withdrawSeverityThreshold"},
-		{"swaps", `{"customerSwapsEnabled":true}`, 403, "FEATURE_DISABLED", "customerSwapsEnabled"},
-		{"mints", `{"swappableMintIds":[1]}`, 403, "FEATURE_DISABLED", "swappableMintIds"},
-		{"fee", `{"swapFeeBps":10}`, 403, "FEATURE_DISABLED", "swapFeeBps"},
-		{"quorum", `{"approvalQuorum":2}`, 403, "FEATURE_DISABLED", "approvalQuorum"},
-		{"no quorum", `{"approvalQuorum":0}`, 403, "FEATURE_DISABLED", "approvalQuorum"},
-		{"allowlist", `{"approvalAllowlist":[{"email":"a@example.com"}]}`, 403, "FEATURE_DISABLED", "approvalAllowlist"},
+		{"screening and what cannot be", `{"screeningUsdThreshold":"10","approvalQuorum":11}`, 400, "INVALID_REQUEST", "approvalQuorum"},
+		{"severity in lower case", `{"withdrawSeverityThreshold":"high"}`, 400, "INVALID_REQUEST", "withdrawSeverityThreshold"},
+		{"severity as number", `{"withdrawSeverityThreshold":3}`, 400, "INVALID_REQUEST", "withdrawSeverityThreshold"},
+		{"dollars as number", `{"twoFactorUsdThreshold":10}`, 400, "INVALID_REQUEST", "twoFactorUsdThreshold"},
+		{"a mint that is not there", `{"swappableMintIds":[1,999999]}`, 400, "INVALID_REQUEST", "swappableMintIds"},
+		{"a mint below", `{"swappableMintIds":[-1]}`, 400, "INVALID_REQUEST", "swappableMintIds"},
+		{"a mint above", `{"swappableMintIds":[9223372036854775807]}`, 400, "INVALID_REQUEST", "swappableMintIds"},
+		{"a large fee", `{"swapFeeBps":1001}`, 400, "INVALID_REQUEST", "swapFeeBps"},
+		{"a negative fee", `{"swapFeeBps":-1}`, 400, "INVALID_REQUEST", "swapFeeBps"},
+		{"no quorum", `{"approvalQuorum":0}`, 400, "INVALID_REQUEST", "approvalQuorum"},
+		{"quorum as null", `{"approvalQuorum":null}`, 400, "INVALID_REQUEST", "approvalQuorum"},
+		{"allowlist as null", `{"approvalAllowlist":null}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
+		{"allowlist of texts", `{"approvalAllowlist":["a@example.com"]}`, 400, "INVALID_REQUEST", "approvalAllowlist[0]"},
+		{"allowlist without an e-mail", `{"approvalAllowlist":[{"customerId":"user_42"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist[0].email"},
+		{"allowlist with an empty e-mail", `{"approvalAllowlist":[{"email":""}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
+		{"allowlist with a name", `{"approvalAllowlist":[{"email":"Ann <a@example.com>"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
+		{"allowlist with what folds to two", `{"approvalAllowlist":[{"email":"a@example＠.com"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
+		{"allowlist with an invisible", `{"approvalAllowlist":[{"email":"a​@example.com"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
+		{"allowlist with an empty customer", `{"approvalAllowlist":[{"email":"a@example.com","customerId":""}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
+		{"allowlist with a stranger's member", `{"approvalAllowlist":[{"email":"a@example.com","note":"x"}]}`, 400, "UNKNOWN_FIELD", "approvalAllowlist[0].note"},
+		{"allowlist with active as text", `{"approvalAllowlist":[{"email":"a@example.com","active":"true"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist[0].active"},
+		{"allowlist with the same twice", `{"approvalAllowlist":[{"email":"a@example.com"},{"email":"A@Example.com","active":false}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
 		{"list", `[]`, 400, "INVALID_REQUEST", ""},
 		{"null", `null`, 400, "INVALID_REQUEST", ""},
 		{"nothing", ``, 400, "INVALID_JSON", ""},

@@ -2,10 +2,9 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
-	"net/netip"
-	"reflect"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -17,8 +16,7 @@ import (
 )
 
 // OrganizationSettings are an organization's settings as they are in force. What
-// this version cannot act on stands at what switches it off, and Unavailable
-// names it.
+// this version does not act on yet is kept as it was set, and Unavailable names it.
 type OrganizationSettings struct {
 	OrganizationID string `json:"organizationId"`
 
@@ -42,11 +40,11 @@ type OrganizationSettings struct {
 	UpdatedAt   webhook.Time `json:"updatedAt"`
 }
 
-// ApprovalAllowed is a customer whose withdrawals need no approval.
+// ApprovalAllowed is an entry of the approval allowlist.
 type ApprovalAllowed struct {
 	Email      string  `json:"email"`
 	CustomerID *string `json:"customerId,omitempty"`
-	Active     bool    `json:"active,omitempty"`
+	Active     *bool   `json:"active,omitempty"`
 }
 
 // SettingsChange is the body of PATCH /organizations/{organizationId}/settings.
@@ -69,85 +67,48 @@ type SettingsChange struct {
 	RequireWithdrawIdempotency   bool              `json:"requireWithdrawIdempotency,omitempty"`
 }
 
-// quorumNow is how many approvals a held withdrawal needs today.
-const quorumNow = 1
-
-func showSettings(of string, s org.Settings, callers []netip.Prefix) OrganizationSettings {
+func showSettings(of string, s org.Settings) OrganizationSettings {
 	out := OrganizationSettings{
-		OrganizationID: of, ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: quorumNow, IPAllowlist: []string{}, SwappableMintIDs: []int{},
-		RequireWithdrawIdempotency: s.RequireWithdrawIdempotency, Unavailable: sortedKeys(org.Later), UpdatedAt: webhook.At(s.UpdatedAt),
+		OrganizationID:             of,
+		ScreeningSeverityThreshold: optional(string(s.ScreeningSeverityThreshold)), ScreeningUSDThreshold: dollars(s.ScreeningUSDThreshold),
+		CustomerWithdrawUSDThreshold: dollars(s.CustomerWithdrawUSDThreshold), TwoFactorUSDThreshold: dollars(s.TwoFactorUSDThreshold),
+		WithdrawSeverityThreshold: optional(string(s.WithdrawSeverityThreshold)), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: s.ApprovalQuorum,
+		IPAllowlist: []string{}, CustomerSwapsEnabled: s.CustomerSwapsEnabled, OrganizationSwapsEnabled: s.OrganizationSwapsEnabled,
+		SwappableMintIDs: append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps, FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
+		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency,
+		Unavailable: sortedKeys(org.Later), UpdatedAt: webhook.At(s.UpdatedAt),
 	}
-	for _, p := range callers {
+	for _, e := range s.ApprovalAllowlist {
+		out.ApprovalAllowlist = append(out.ApprovalAllowlist, ApprovalAllowed{e.Email, optional(e.CustomerID), &e.Active})
+	}
+	for _, p := range s.IPAllowlist {
 		out.IPAllowlist = append(out.IPAllowlist, p.String())
-	}
-	if s.CustomerWithdrawUSDThreshold != nil {
-		out.CustomerWithdrawUSDThreshold = pointer(s.CustomerWithdrawUSDThreshold.String())
 	}
 	return out
 }
 
-// severities are the words of a threshold for risk.
-var severities = []string{"NONE", "LOW", "MEDIUM", "HIGH", "SEVERE"}
+func dollars(v *money.USD) *string {
+	if v == nil {
+		return nil
+	}
+	return pointer(v.String())
+}
 
-// changes reads what is to be written. Forms are checked first, of everything;
-// then what this version cannot act on is refused, unless it says what holds.
-func (b SettingsChange) changes(given func(name string) bool) (out org.Changes, err error) {
-	var threshold *money.USD
-	refuse := func(name, what string) error {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "%s is %s, or null."+untouched+" Correct it.", name, what).On(name)
+// severities are the words of a threshold for risk.
+var severities = func() (words []string) {
+	for _, s := range org.Severities {
+		words = append(words, string(s))
 	}
-	for _, t := range []struct {
-		name string
-		text *string
-		into **money.USD
-	}{
-		{"customerWithdrawUsdThreshold", b.CustomerWithdrawUSDThreshold, &threshold},
-		{"screeningUsdThreshold", b.ScreeningUSDThreshold, new(*money.USD)},
-		{"twoFactorUsdThreshold", b.TwoFactorUSDThreshold, new(*money.USD)},
-	} {
-		if t.text == nil {
-			continue
-		}
-		v, err := money.ParseUSD(*t.text)
-		if err != nil {
-			return out, refuse(t.name, `an amount of dollars such as "10000.00", without sign or exponent and with at most 18 digits after the point`)
-		}
-		*t.into = &v
+	return words
+}()
+
+// changes reads what is to be written from a body that was decoded, so that what is
+// null and what is left out are told apart.
+func changes(body []byte) (wanted org.Changes, err error) {
+	if err := json.Unmarshal(body, &wanted); err != nil {
+		return nil, fmt.Errorf("read settings that were decoded: %w", err)
 	}
-	for _, t := range []struct {
-		name string
-		word *string
-	}{{"screeningSeverityThreshold", b.ScreeningSeverityThreshold}, {"withdrawSeverityThreshold", b.WithdrawSeverityThreshold}} {
-		if t.word != nil && !slices.Contains(severities, *t.word) {
-			return out, refuse(t.name, "one of "+strings.Join(severities, ", "))
-		}
-	}
-	callers, err := org.ParseIPAllowlist(b.IPAllowlist)
-	if err != nil {
-		return out, err
-	}
-	off := reflect.ValueOf(SettingsChange{ApprovalQuorum: quorumNow})
-	is := reflect.ValueOf(b)
-	for i := range is.NumField() {
-		name, _, _ := strings.Cut(is.Type().Field(i).Tag.Get("json"), ",")
-		if org.Later[name] == "" || !given(name) {
-			continue
-		}
-		if v := is.Field(i); v.Kind() == reflect.Slice && v.Len() == 0 || v.Kind() != reflect.Slice && v.Equal(off.Field(i)) {
-			continue
-		}
-		return out, org.NotYet(name)
-	}
-	if given("customerWithdrawUsdThreshold") {
-		out.CustomerWithdrawUSDThreshold = &org.To[*money.USD]{Value: threshold}
-	}
-	if given("requireWithdrawIdempotency") {
-		out.RequireWithdrawIdempotency = &org.To[bool]{Value: b.RequireWithdrawIdempotency}
-	}
-	if given("ipAllowlist") {
-		out.IPAllowlist = &org.To[[]netip.Prefix]{Value: callers}
-	}
-	return out, nil
+	return wanted, wanted.Check()
 }
 
 func (a *api) getSettings(c *call) (answer, error) {
@@ -156,17 +117,14 @@ func (a *api) getSettings(c *call) (answer, error) {
 		return answer{}, err
 	}
 	var s org.Settings
-	var callers []netip.Prefix
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		if s, err = org.SettingsOf(ctx, tx, name); err == nil {
-			callers, err = org.IPAllowlist(ctx, tx, name)
-		}
+		s, err = org.SettingsOf(ctx, tx, name)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: showSettings(name, s, callers)}, nil
+	return answer{status: http.StatusOK, body: showSettings(name, s)}, nil
 }
 
 func (a *api) changeSettings(c *call) (answer, error) {
@@ -178,22 +136,19 @@ func (a *api) changeSettings(c *call) (answer, error) {
 	if err := decode(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	wanted, err := body.changes(func(name string) bool { return given(c.body, name) })
+	wanted, err := changes(c.body)
 	if err != nil {
 		return answer{}, err
 	}
 	var s org.Settings
-	var callers []netip.Prefix
 	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		if s, err = org.Change(ctx, tx, c.who.Actor(), name, wanted); err == nil {
-			callers, err = org.IPAllowlist(ctx, tx, name)
-		}
+		s, err = org.Change(ctx, tx, c.who.Actor(), name, wanted)
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: showSettings(name, s, callers)}, nil
+	return answer{status: http.StatusOK, body: showSettings(name, s)}, nil
 }
 
 // plainText refuses what is too long or cannot be shown in a line.

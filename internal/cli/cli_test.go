@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -46,11 +47,21 @@ func TestSettingsAreReadWholeBeforeOneIsWritten(t *testing.T) {
 		want  string
 	}{
 		{nil, "nothing to set"},
-		{[]string{"customerWithdrawUsdThreshold=-1"}, "give dollars"},
-		{[]string{"customerWithdrawUsdThreshold="}, "give dollars"},
+		{[]string{"customerWithdrawUsdThreshold=-1"}, "amount of dollars"},
+		{[]string{"customerWithdrawUsdThreshold="}, "amount of dollars"},
 		{[]string{"requireWithdrawIdempotency=yes"}, "true or false"},
 		{[]string{"requireWithdrawIdempotency=true", "nonsense=1"}, "no setting"},
-		{[]string{"requireWithdrawIdempotency=true", "customerSwapsEnabled=true"}, "does not have swaps"},
+		{[]string{"approvalQuorum=0"}, "from 1 to 10"},
+		{[]string{"approvalQuorum=2.0"}, "from 1 to 10"},
+		{[]string{"approvalQuorum=2 3"}, "from 1 to 10"},
+		{[]string{"screeningSeverityThreshold=low"}, "SEVERE"},
+		{[]string{"ipAllowlist=office"}, "Entry 1"},
+		{[]string{"ipAllowlist="}, "Entry 1"},
+		{[]string{"swappableMintIds=1,x"}, "ids of mints"},
+		{[]string{"swappableMintIds=1],[2"}, "ids of mints"},
+		{[]string{"approvalAllowlist=ann"}, "Entry 1"},
+		{[]string{"approvalAllowlist=ann@example.com:"}, "approvalAllowlist"},
+		{[]string{`approvalAllowlist=[{"email":"ann@example.com","note":"x"}]`}, "approvalAllowlist"},
 		{[]string{"requireWithdrawIdempotency=true", "requireWithdrawIdempotency=false"}, "twice"},
 		{[]string{"requireWithdrawIdempotency"}, "key=value"},
 	} {
@@ -58,7 +69,12 @@ func TestSettingsAreReadWholeBeforeOneIsWritten(t *testing.T) {
 			t.Errorf("%v: got %v, want %q", c.words, err, c.want)
 		}
 	}
-	if changes, err := readChanges([]string{"customerWithdrawUsdThreshold=10000.00", "requireWithdrawIdempotency=false"}); err != nil || changes.CustomerWithdrawUSDThreshold == nil || changes.RequireWithdrawIdempotency == nil {
-		t.Errorf("got %+v and %v, want both", changes, err)
+	changes, err := readChanges([]string{
+		"customerWithdrawUsdThreshold=10000.00", "screeningSeverityThreshold=none", "requireWithdrawIdempotency=false", "approvalQuorum=2", "swappableMintIds=2,1",
+		"ipAllowlist=none", "approvalAllowlist=ann@example.com,bob@example.com:user_42",
+	})
+	got, _ := json.Marshal(changes)
+	if want := `{"approvalAllowlist":[{"email":"ann@example.com"},{"customerId":"user_42","email":"bob@example.com"}],"approvalQuorum":2,"customerWithdrawUsdThreshold":"10000.00","ipAllowlist":[],"requireWithdrawIdempotency":false,"screeningSeverityThreshold":null,"swappableMintIds":[2,1]}`; err != nil || string(got) != want {
+		t.Errorf("got %s and %v, want %s", got, err, want)
 	}
 }

@@ -2,22 +2,21 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"maps"
-	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/cofferpay/coffer/internal/localworld"
-	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
 type settingsCmd struct {
 	Show settingsShow `cmd:"" help:"Show an organization's settings."`
-	Set  settingsSet  `cmd:"" help:"Change settings of an organization, all or none: customerWithdrawUsdThreshold=10000.00 (or none), requireWithdrawIdempotency=true, ipAllowlist=203.0.113.7,10.0.0.0/8 (or none)."`
+	Set  settingsSet  `cmd:"" help:"Change settings of an organization, all or none."`
 }
 
 type settingsShow struct {
@@ -40,7 +39,7 @@ func (c settingsShow) Run(ctx context.Context, std streams) error {
 
 type settingsSet struct {
 	installation
-	Words []string `arg:"" name:"org key=value" help:"The organization (left out: the one of the local world), then what to set. Keys: customerWithdrawUsdThreshold, a dollar amount such as 10000.00 or none; requireWithdrawIdempotency, true or false; ipAllowlist, addresses and networks with commas, or none."`
+	Words []string `arg:"" name:"org key=value" help:"The organization (left out: the one of the local world), then what to set. Keys are those of coffer settings show. A threshold is dollars such as 10000.00, or a severity, or none; a list has commas, or is none: ipAllowlist=203.0.113.7,10.0.0.0/8 swappableMintIds=1,2 approvalAllowlist=ann@example.com,bob@example.com:user_42, the last one for that customer only."`
 }
 
 func (c settingsSet) Run(ctx context.Context, std streams) error {
@@ -72,69 +71,82 @@ func (c settingsSet) Run(ctx context.Context, std streams) error {
 	return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return tellSettings(ctx, std, tx, id) })
 }
 
-// settable are the keys that this version acts on, each with how its value is read.
-var settable = map[string]func(value string, into *org.Changes) error{
-	"customerWithdrawUsdThreshold": func(value string, into *org.Changes) error {
-		into.CustomerWithdrawUSDThreshold = &org.To[*money.USD]{}
-		if value == "none" {
-			return nil
+// inJSON are the forms in which a terminal writes settings that are no plain JSON.
+var inJSON = map[string]func(value string) any{
+	"screeningSeverityThreshold":   orNull,
+	"screeningUsdThreshold":        orNull,
+	"customerWithdrawUsdThreshold": orNull,
+	"twoFactorUsdThreshold":        orNull,
+	"withdrawSeverityThreshold":    orNull,
+	"ipAllowlist":                  func(value string) any { return commas(value) },
+	"swappableMintIds": func(value string) any {
+		ids := []any{}
+		for _, word := range commas(value) {
+			ids = append(ids, json.RawMessage(word))
 		}
-		v, err := money.ParseUSD(value)
-		if err != nil {
-			return errors.New("give dollars such as 10000.00, or none to hold no withdrawal for its value")
-		}
-		into.CustomerWithdrawUSDThreshold.Value = &v
-		return nil
+		return ids
 	},
-	"ipAllowlist": func(value string, into *org.Changes) error {
-		var texts []string
-		if value != "none" {
-			texts = strings.Split(value, ",")
+	"approvalAllowlist": func(value string) any {
+		if strings.HasPrefix(value, "[") {
+			return json.RawMessage(value) // what e-mails and commas cannot say
 		}
-		list, err := org.ParseIPAllowlist(texts)
-		if err != nil {
-			return errors.New("give addresses and networks such as 203.0.113.7,10.0.0.0/8, or none to let every address in")
+		entries := []any{}
+		for _, word := range commas(value) {
+			entry := map[string]string{}
+			email, customerID, bound := strings.Cut(word, ":")
+			if entry["email"] = email; bound {
+				entry["customerId"] = customerID
+			}
+			entries = append(entries, entry)
 		}
-		into.IPAllowlist = &org.To[[]netip.Prefix]{Value: list}
-		return nil
-	},
-	"requireWithdrawIdempotency": func(value string, into *org.Changes) error {
-		if value != "true" && value != "false" {
-			return errors.New("give true or false")
-		}
-		into.RequireWithdrawIdempotency = &org.To[bool]{Value: value == "true"}
-		return nil
+		return entries
 	},
 }
 
-// readChanges reads key=value words. All of them are read before one is written.
-func readChanges(words []string) (changes org.Changes, err error) {
-	keys := strings.Join(slices.Sorted(maps.Keys(settable)), ", ")
-	if len(words) == 0 {
-		return changes, fmt.Errorf("nothing to set: give key=value, with one of %s as the key; nothing was changed", keys)
+const none = "none"
+
+func orNull(value string) any {
+	if value == none {
+		return nil
 	}
-	given := map[string]bool{}
+	return value
+}
+
+func commas(value string) []string {
+	if value == none {
+		return []string{}
+	}
+	return strings.Split(value, ",")
+}
+
+// readChanges reads key=value words. All of them are read before one is written.
+func readChanges(words []string) (org.Changes, error) {
+	keys := strings.Join(org.Names(), ", ")
+	if len(words) == 0 {
+		return nil, fmt.Errorf("nothing to set: give key=value, with one of %s as the key; nothing was changed", keys)
+	}
+	changes := org.Changes{}
 	for _, word := range words {
 		key, value, ok := strings.Cut(word, "=")
 		if !ok {
-			return changes, fmt.Errorf("%q is not key=value; nothing was changed", word)
+			return nil, fmt.Errorf("%q is not key=value; nothing was changed", word)
 		}
-		if given[key] {
-			return changes, fmt.Errorf("%s is given twice; nothing was changed", key)
+		if changes[key] != nil {
+			return nil, fmt.Errorf("%s is given twice; nothing was changed", key)
 		}
-		given[key] = true
-		read, known := settable[key]
-		if !known && org.Later[key] != "" {
-			return changes, org.NotYet(key)
+		if !slices.Contains(org.Names(), key) {
+			return nil, fmt.Errorf("there is no setting %q: there are %s; nothing was changed", key, keys)
 		}
-		if !known {
-			return changes, fmt.Errorf("there is no setting %q: there are %s; nothing was changed", key, keys)
+		text := json.RawMessage(value)
+		if form := inJSON[key]; form != nil {
+			var err error
+			if text, err = json.Marshal(form(value)); err != nil {
+				text = json.RawMessage(strconv.Quote(value)) // which the setting refuses in its own words
+			}
 		}
-		if err := read(value, &changes); err != nil {
-			return changes, fmt.Errorf("%s=%s: %w; nothing was changed", key, value, err)
-		}
+		changes[key] = text
 	}
-	return changes, nil
+	return changes, changes.Check()
 }
 
 // organization is the one that is named, or the one of the local world here.
@@ -154,22 +166,40 @@ func tellSettings(ctx context.Context, std streams, tx pg.Tx, id string) error {
 	if err != nil {
 		return err
 	}
-	threshold := "none"
-	if s.CustomerWithdrawUSDThreshold != nil {
-		threshold = s.CustomerWithdrawUSDThreshold.String()
-	}
-	list, err := org.IPAllowlist(ctx, tx, id)
-	if err != nil {
-		return err
-	}
-	callers := "none"
-	for i, p := range list {
-		if i == 0 {
-			callers = p.String()
-		} else {
-			callers += "," + p.String()
+	fmt.Fprintln(std.out, id)
+	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
+	for _, m := range s.Members() {
+		line := "  " + m.Name + "\t" + plain(m.Value)
+		if what, later := org.Later[m.Name]; later {
+			line += "\tkept for later: this version does not have " + what
 		}
+		fmt.Fprintln(w, line)
 	}
-	fmt.Fprintf(std.out, "%s\n  customerWithdrawUsdThreshold  %s\n  requireWithdrawIdempotency    %t\n  ipAllowlist                   %s\n", id, threshold, s.RequireWithdrawIdempotency, callers)
-	return nil
+	return w.Flush()
+}
+
+// plain shows a setting as a terminal writes it.
+func plain(value json.RawMessage) string {
+	var word *string
+	if json.Unmarshal(value, &word) == nil {
+		if word == nil {
+			return none
+		}
+		return *word
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(value, &list) != nil {
+		return string(value)
+	}
+	if len(list) == 0 {
+		return none
+	}
+	words := make([]string, 0, len(list))
+	for _, one := range list {
+		if one[0] == '{' {
+			return string(value)
+		}
+		words = append(words, plain(one))
+	}
+	return strings.Join(words, ",")
 }

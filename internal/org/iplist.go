@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/pg"
 )
@@ -90,19 +89,6 @@ func IPAllowlist(ctx context.Context, tx pg.Tx, org string) ([]netip.Prefix, err
 		return nil, fmt.Errorf("read the IP list of %s: %w", org, err)
 	}
 	return list, nil
-}
-
-// SetIPAllowlist sets ipAllowlist, as ParseIPAllowlist reads it, in a transaction
-// of the system. Every request that is let in after the commit is looked at by the
-// new list. Error: NOT_FOUND.
-func SetIPAllowlist(ctx context.Context, tx pg.Tx, by audit.Actor, org string, list []netip.Prefix) error {
-	if list == nil {
-		list = []netip.Prefix{}
-	}
-	return set(ctx, tx, by, org, "ipAllowlist", list, `
-		UPDATE organization_settings s SET ip_allowlist = $2, updated_at = $3
-		FROM (SELECT org_id, ip_allowlist AS was FROM organization_settings WHERE org_id = $1 FOR UPDATE) o
-		WHERE s.org_id = o.org_id RETURNING o.was::text`)
 }
 
 // allows tells whether a list has an address. An address that nobody knows is on

@@ -24,7 +24,6 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/seal"
 )
@@ -162,71 +161,4 @@ func RollKey(ctx context.Context, db *pg.DB, by audit.Actor, org string) (seal.S
 		return seal.Secret{}, err
 	}
 	return key, nil
-}
-
-// Settings are what an organization has set.
-type Settings struct {
-	CustomerWithdrawUSDThreshold *money.USD // withdrawals strictly above it wait for approval; nil: none do for their value
-	RequireWithdrawIdempotency   bool       // a withdrawal without a key is refused
-	UpdatedAt                    time.Time
-}
-
-// SettingsOf reads an organization's settings. Error: NOT_FOUND.
-func SettingsOf(ctx context.Context, tx pg.Tx, org string) (Settings, error) {
-	var s Settings
-	err := tx.QueryRow(ctx, `
-		SELECT customer_withdraw_usd_threshold, require_withdraw_idempotency, updated_at
-		FROM organization_settings WHERE org_id = $1`, org).
-		Scan(&s.CustomerWithdrawUSDThreshold, &s.RequireWithdrawIdempotency, &s.UpdatedAt)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return s, absent()
-	}
-	if err != nil {
-		return s, fmt.Errorf("read the settings of %s: %w", org, err)
-	}
-	return s, nil
-}
-
-func gate(org string) string { return "settings of " + org }
-
-// HoldSettings keeps an organization's settings as they are until the transaction ends,
-// for whoever decides by them. It comes before any lock that a payment takes.
-func HoldSettings(ctx context.Context, tx pg.Tx, org string) error {
-	return pg.Share(ctx, tx, gate(org))
-}
-
-// SetWithdrawThreshold sets customerWithdrawUsdThreshold, nil for none, in a
-// transaction of the system. Error: NOT_FOUND.
-func SetWithdrawThreshold(ctx context.Context, tx pg.Tx, by audit.Actor, org string, threshold *money.USD) error {
-	return set(ctx, tx, by, org, "customerWithdrawUsdThreshold", threshold, `
-		UPDATE organization_settings s SET customer_withdraw_usd_threshold = $2, updated_at = $3
-		FROM (SELECT org_id, customer_withdraw_usd_threshold AS was FROM organization_settings WHERE org_id = $1 FOR UPDATE) o
-		WHERE s.org_id = o.org_id RETURNING trim_scale(o.was)::text`)
-}
-
-// SetRequireWithdrawIdempotency sets requireWithdrawIdempotency, in a
-// transaction of the system. Error: NOT_FOUND.
-func SetRequireWithdrawIdempotency(ctx context.Context, tx pg.Tx, by audit.Actor, org string, required bool) error {
-	return set(ctx, tx, by, org, "requireWithdrawIdempotency", required, `
-		UPDATE organization_settings s SET require_withdraw_idempotency = $2, updated_at = $3
-		FROM (SELECT org_id, require_withdraw_idempotency AS was FROM organization_settings WHERE org_id = $1 FOR UPDATE) o
-		WHERE s.org_id = o.org_id RETURNING o.was::text`)
-}
-
-func set(ctx context.Context, tx pg.Tx, by audit.Actor, org, setting string, value any, update string) error {
-	if err := pg.Exclude(ctx, tx, gate(org)); err != nil {
-		return err
-	}
-	var was *string
-	err := tx.QueryRow(ctx, update, org, value, tx.Now).Scan(&was)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return absent()
-	}
-	if err != nil {
-		return fmt.Errorf("set %s of %s: %w", setting, org, err)
-	}
-	return audit.Record(ctx, tx, audit.Entry{
-		OrgID: org, Actor: by, Action: "settings.changed", ResourceKind: "ORGANIZATION", ResourceID: org,
-		Detail: map[string]any{"setting": setting, "from": was, "to": value},
-	})
 }
