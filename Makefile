@@ -57,9 +57,9 @@ generate: ## write generated files anew (the local chain's contracts, the drawin
 	@$(TOOL) gofumpt -w .
 
 .PHONY: approve
-approve: ## take the API document as it is now for the one that clients are made for, breaking changes included
+approve: ## take the API documents as they are now for those that clients are made for, breaking changes included
 	@COFFER_APPROVE=1 go test -count=1 -run '^TestNoClientIsBroken$$' ./internal/api
-	@git diff --stat -- internal/api/openapi.released.json
+	@git diff --stat -- 'internal/api/*.released.json'
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)

@@ -102,7 +102,7 @@ func newAPI(face *surface, conf Config) *api {
 	return a
 }
 
-// routed is the surface's table of routes, and nothing beside it.
+// routed is the surface's table of routes and its pages for people, and nothing beside.
 func (a *api) routed() http.Handler {
 	mux := chi.NewRouter()
 	for _, r := range a.face.routes {
@@ -122,9 +122,7 @@ func (a *api) routed() http.Handler {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
 		return fault.New(fault.Invalid, fault.MethodNotAllowed, "This path does not take %s."+untouched+" It takes %s.", clip(r.Method), strings.Join(methods, ", "))
 	}))
-	if a.face == &organizations {
-		a.serveDocs(mux)
-	}
+	a.serveDocs(mux)
 	return mux
 }
 

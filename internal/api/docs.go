@@ -15,8 +15,6 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
-
-	"github.com/cofferpay/coffer/docs"
 )
 
 // renderer is Scalar's API reference, precompressed as it is served. NOTICE and
@@ -34,11 +32,11 @@ var docsPage = template.Must(template.ParseFS(docsFiles, "docs/page.html"))
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// serveDocs puts the pages for people on the public listener: the guide of
-// docs/integrate.md above the reference of every call, drawn in the browser from
-// the one document. They need no key, ask for none, and load nothing from elsewhere.
+// serveDocs puts the pages for people on a surface's listener: its guide above the
+// reference of its calls, drawn in the browser from the one document. They need no
+// key, ask for none, and load nothing from elsewhere.
 func (a *api) serveDocs(mux *chi.Mux) {
-	guided := withGuide(a.document)
+	guided := withGuide(a.document, a.face.guide)
 	mux.Get("/docs", a.docs)
 	mux.Get("/docs/", a.docs)
 	mux.Get("/docs/openapi.json", asset("application/json", guided))
@@ -55,7 +53,7 @@ func docsFile(name string) []byte {
 }
 
 // withGuide is the document with the guide in place of its introduction.
-func withGuide(document []byte) []byte {
+func withGuide(document []byte, guide string) []byte {
 	var d map[string]json.RawMessage
 	var info map[string]any
 	err := json.Unmarshal(document, &d)
@@ -63,7 +61,7 @@ func withGuide(document []byte) []byte {
 		err = json.Unmarshal(d["info"], &info)
 	}
 	if err == nil {
-		_, info["description"], _ = strings.Cut(docs.Integrate, "\n") // the reference has its own title
+		_, info["description"], _ = strings.Cut(guide, "\n") // the reference has its own title
 		d["info"], err = json.Marshal(info)
 	}
 	var raw []byte
@@ -80,7 +78,9 @@ func (a *api) docs(w http.ResponseWriter, _ *http.Request) {
 	var page bytes.Buffer
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // It never fails: without randomness the program ends.
-	if err := docsPage.Execute(&page, map[string]string{"Renderer": renderer, "Nonce": base64.RawURLEncoding.EncodeToString(nonce)}); err != nil {
+	if err := docsPage.Execute(&page, map[string]string{
+		"Title": a.face.page, "Renderer": renderer, "Nonce": base64.RawURLEncoding.EncodeToString(nonce),
+	}); err != nil {
 		panic("api: the page cannot be drawn: " + err.Error())
 	}
 	h := w.Header()

@@ -2,7 +2,7 @@ package api
 
 import (
 	"compress/gzip"
-	"fmt"
+	"html/template"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,10 +12,10 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-func docsServer(t *testing.T) *httptest.Server {
+func docsServer(t *testing.T, face *surface) *httptest.Server {
 	t.Helper()
 	mux := chi.NewRouter()
-	(&api{document: document("http://127.0.0.1/v1")}).serveDocs(mux)
+	(&api{face: face, document: face.draw("http://127.0.0.1/v1")}).serveDocs(mux)
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s
@@ -23,7 +23,22 @@ func docsServer(t *testing.T) *httptest.Server {
 
 func TestTheReferenceMayRunItsOwnFilesAlone(t *testing.T) {
 	t.Parallel()
-	s := docsServer(t)
+	for face, has := range map[*surface][]string{
+		&organizations: {`"/withdraw"`, `"Coffer"`, "Webhooks done right"},
+		&operators:     {`"/reserves"`, `"Coffer, for its operators"`, "The same at a terminal"},
+	} {
+		t.Run(face.title, func(t *testing.T) {
+			t.Parallel()
+			ownFilesAlone(t, face, has)
+		})
+	}
+}
+
+// ownFilesAlone reads the page of a surface and all that it loads, the document
+// having what has says.
+func ownFilesAlone(t *testing.T, face *surface, has []string) {
+	t.Helper()
+	s := docsServer(t, face)
 	get := func(path, accept string) (*http.Response, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
@@ -69,7 +84,13 @@ func TestTheReferenceMayRunItsOwnFilesAlone(t *testing.T) {
 	if packed.Header.Get("Content-Encoding") != "gzip" || one != two || !strings.Contains(one, "createApiReference") {
 		t.Errorf("got %s of %d and %d bytes, want the renderer both ways", packed.Header, len(one), len(two))
 	}
-	if _, d := get("/docs/openapi.json", "identity"); !strings.Contains(d, `"/withdraw"`) || !strings.Contains(d, fmt.Sprintf("%q", "Coffer")) || !strings.Contains(d, "Webhooks done right") {
-		t.Errorf("got %.300s, want the document with its guide", d)
+	if !strings.Contains(text, "<title>"+template.HTMLEscapeString(face.page)+"</title>") {
+		t.Errorf("got %s, want the title %s", text, face.page)
+	}
+	_, d := get("/docs/openapi.json", "identity")
+	for _, want := range has {
+		if !strings.Contains(d, want) {
+			t.Errorf("got %.300s, want %s in it: the document with its guide", d, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/transfer"
@@ -11,7 +12,7 @@ import (
 // operators is what whoever runs the service calls: every route of theirs, and
 // the words that only their document has.
 var operators = surface{
-	title: "Coffer, for its operators", about: aboutOperators, routes: operatorRoutes, groups: operatorGroups,
+	title: "Coffer, for its operators", about: aboutOperators, page: "Coffer: the operator's interface", guide: docs.Operator, routes: operatorRoutes, groups: operatorGroups,
 	credential: "operatorKey", header: operatorHeader,
 	keeping: "A key of the operator, made with the command coffer operator key create. It reads every organization and decides what they may do: keep it where only the people and programs who run the service read it. It opens nothing of an organization's, and no organization's key opens anything here.",
 	admit:   (*api).authenticateOperator,

@@ -118,14 +118,17 @@ func TestOperatorsAreTakenFromTheirListAlone(t *testing.T) {
 		}
 		desk.refused(name+" reads the document", desk.call(o.ann, "GET", "/openapi.json", nil), 403, "IP_NOT_ALLOWED", "")
 	}
+	pages := []string{"/openapi.json", "/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + renderer}
 	// An address of version 4 that comes as one of version 6 is the same.
 	handler := NewOperator(OperatorConfig{DB: o.db, From: here, CursorKey: []byte("k"), Log: newLogger(o.logs)})
 	for peer, want := range map[string]int{"[::ffff:127.0.0.1]:9": 200, "127.9.9.9:9": 200, "[::1]:9": 403, "127.0.0.1": 403, "": 403, "@": 403} {
-		w := newRecorder()
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi.json", nil)
-		r.RemoteAddr = peer
-		if handler.ServeHTTP(w, r); w.Code != want {
-			t.Errorf("%q: got %v, want %v", peer, w.Code, want)
+		for _, page := range pages {
+			w := newRecorder()
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, page, nil)
+			r.RemoteAddr = peer
+			if handler.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s for %q: got %v, want %v", page, peer, w.Code, want)
+			}
 		}
 	}
 }

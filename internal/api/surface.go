@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
 )
@@ -14,6 +15,7 @@ import (
 // described is the same code, so that the two cannot come apart.
 type surface struct {
 	title, about string
+	page, guide  string // for people, at /docs: its title, and Markdown above the reference
 	routes       []route
 	groups       []struct{ name, text string }
 	events       []event.Type // that the document describes as webhooks
@@ -77,7 +79,7 @@ func (s *surface) codes(r route) []fault.Code {
 
 // organizations is what organizations call.
 var organizations = surface{
-	title: "Coffer", about: about, routes: routes, groups: groups, events: event.Types(), notes: webhookNotes,
+	title: "Coffer", about: about, page: "Coffer: guide and API reference", guide: docs.Integrate, routes: routes, groups: groups, events: event.Types(), notes: webhookNotes,
 	credential: "apiKey", header: keyHeader,
 	keeping: "The organization's key. It moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
 	admit:   (*api).authenticate,

@@ -225,6 +225,26 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// The operator's page as a browser shows it: its guide, its calls, and nothing that
+// comes from elsewhere.
+func TestTheOperatorsPageStandsOnItsOwnListener(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	page := browser.Open(t)
+	page.Visit(p.info.OperatorURL+"/docs", browser.Look{Width: 1440, Height: 900})
+	page.Until(`document.title.includes("the operator's interface") && document.body.innerText.includes("The same at a terminal")`)
+	browser.Ask[bool](page, `(location.hash = "#tag/reserves/GET/reserves", true)`)
+	page.Until(`document.body.innerText.includes("/reserves")`)
+	for _, r := range page.Requests() {
+		if !strings.HasPrefix(r, p.info.OperatorURL+"/docs") && !strings.HasPrefix(r, "data:") {
+			t.Errorf("the page asked for %s, want nothing from elsewhere", r)
+		}
+	}
+	for _, c := range page.Complaints() {
+		t.Errorf("the page complains: %s", c)
+	}
+}
+
 // The guide, from its first line to its last, as a browser shows it at /docs: what
 // is pasted from the page credits a deposit, its programs verify and pay, and its
 // page asks nobody else.
