@@ -31,8 +31,8 @@ type Answer[A any] struct {
 	Err   error
 }
 
-// Line serves callers in the order in which they came, one group at a time. Its
-// members are set before its first use. Safe for concurrent use.
+// Line serves callers in the order in which they came, one group at a time, or two.
+// Its members are set before its first use. Safe for concurrent use.
 type Line[Q, A any] struct {
 	// Work serves a group: one answer for each question, in their order. Its
 	// context ends after WorkMax and with no caller.
@@ -40,10 +40,14 @@ type Line[Q, A any] struct {
 	WorkMax time.Duration
 	// GroupMax is how many are served together, WaitingMax how many may wait.
 	GroupMax, WaitingMax int
+	// BesideMin, unless zero, is how many have to wait for a second group to be served
+	// beside the first: enough that it is worth more to them than what comes with
+	// every group. Then the answers of the two come in no order.
+	BesideMin int
 
 	mu      sync.Mutex
 	waiting []*caller[Q, A]
-	serving bool
+	serving int // groups
 }
 
 type caller[Q, A any] struct {
@@ -72,8 +76,7 @@ func (l *Line[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 		return none, ErrFull
 	}
 	l.waiting = append(l.waiting, c)
-	begin := !l.serving
-	l.serving = true
+	begin := l.begin()
 	l.mu.Unlock()
 	if begin {
 		go l.serve()
@@ -107,20 +110,34 @@ func (l *Line[Q, A]) leave(c *caller[Q, A]) bool {
 	return i >= 0
 }
 
-// serve works until nobody waits.
+// begin tells whether one more group is to be served now, and counts it. Who waits for
+// more is served when the group before is: the last to end never leaves anybody.
+func (l *Line[Q, A]) begin() bool {
+	begin := len(l.waiting) > 0 && (l.serving == 0 || l.serving == 1 && l.BesideMin > 0 && len(l.waiting) >= l.BesideMin)
+	if begin {
+		l.serving++
+	}
+	return begin
+}
+
+// serve works until no group is to be served.
 func (l *Line[Q, A]) serve() {
 	for {
 		l.mu.Lock()
 		n := min(len(l.waiting), l.GroupMax)
-		if n == 0 {
-			l.serving = false
-			l.mu.Unlock()
-			return
-		}
 		taken := slices.Clone(l.waiting[:n])
 		l.waiting = slices.Delete(l.waiting, 0, n)
 		l.mu.Unlock()
-		l.answer(taken)
+		if n > 0 { // else they have left
+			l.answer(taken)
+		}
+		l.mu.Lock()
+		l.serving--
+		again := l.begin()
+		l.mu.Unlock()
+		if !again {
+			return
+		}
 	}
 }
 

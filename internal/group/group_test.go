@@ -67,6 +67,50 @@ func TestWhatArrivedMeanwhileIsTheNextGroup(t *testing.T) {
 	})
 }
 
+func TestASecondGroupIsServedOnlyWhenEnoughWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var groups [][]int
+		l := echo(&groups)
+		l.BesideMin = 3
+		var wg sync.WaitGroup
+		began := time.Now()
+		var took [7]time.Duration
+		ask := func(q int) {
+			wg.Go(func() {
+				if got, err := l.Ask(t.Context(), q); err != nil || got != q {
+					t.Errorf("%d: got %v, %v, want its answer", q, got, err)
+				}
+				took[q] = time.Since(began)
+			})
+			synctest.Wait()
+		}
+		// The first alone; three beside it; the rest, though they are three again, after
+		// one of the two.
+		for q := range 7 {
+			ask(q)
+		}
+		wg.Wait()
+		if want := [][]int{{0}, {1, 2, 3}, {4, 5, 6}}; !slices.EqualFunc(groups, want, slices.Equal) {
+			t.Errorf("got groups %v, want %v", groups, want)
+		}
+		for q, want := range [7]time.Duration{1, 1, 1, 1, 2, 2, 2} {
+			if took[q] != want*time.Second {
+				t.Errorf("%d: got %v, want %ds", q, took[q], want)
+			}
+		}
+		// Whoever is left when both have ended is served, however few they are.
+		began = time.Now()
+		for q := range 5 {
+			ask(q)
+		}
+		wg.Wait()
+		if took[4] != 2*time.Second {
+			t.Errorf("the last: got %v, want 2s", took[4])
+		}
+	})
+}
+
 func TestGroupsAndTheLineHaveAnEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -155,9 +155,27 @@ func Post(ctx context.Context, tx pg.Tx, postings ...Posting) error {
 // that nobody waits for. It is called once a batch, and now is the transaction's.
 // What the batch then fails with is told by Refusal. Error: what is no posting.
 func Queue(b *pgx.Batch, now time.Time, postings ...Posting) error {
-	c, err := columnsOf(postings)
+	return QueueFound(b, now, nil, postings...)
+}
+
+// QueueFound is Queue for postings whose accounts were looked for before, in the
+// same transaction: what was found need not be looked for again. The books ask of
+// each account whether it is the one that the posting may touch, however it was found.
+func QueueFound(b *pgx.Batch, now time.Time, found Found, postings ...Posting) error {
+	c, err := columnsOf(found, postings)
 	if err != nil {
 		return err
+	}
+	if len(c.wanted.orgs) == 0 {
+		b.Queue(`
+			INSERT INTO ledger_transfers
+				(org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+			SELECT l.org_id, l.mint_id, l.debit, l.credit, l.amount, l.cause_kind, l.cause_id, l.leg, $9
+			FROM unnest($1::text[], $2::int[], $3::bigint[], $4::bigint[], $5::numeric[], $6::text[], $7::text[], $8::smallint[])
+				AS l (org_id, mint_id, debit, credit, amount, cause_kind, cause_id, leg)
+			ORDER BY l.cause_kind, l.cause_id, l.leg`,
+			c.orgs, c.mints, c.debits, c.credits, c.amounts, c.causeKinds, c.causes, c.legs, now)
+		return nil
 	}
 	// An account is looked up by a subquery of its own, which PostgreSQL answers from
 	// the index whatever it believes of the sizes: joined, it would now and then read
@@ -221,12 +239,15 @@ type columns struct {
 	}
 	orgs, debitKinds, debitSubjects, creditKinds, creditSubjects, causeKinds, causes []string
 
-	mints   []int
-	amounts []money.Amount
-	legs    []int16
+	mints           []int
+	debits, credits []int64
+	amounts         []money.Amount
+	legs            []int16
 }
 
-func columnsOf(postings []Posting) (columns, error) {
+// columnsOf lays postings out. The accounts that are wanted are those that were not
+// found; the ids are whole when there are none.
+func columnsOf(found Found, postings []Posting) (columns, error) {
 	var c columns
 	var wanted []Account
 	for _, p := range postings {
@@ -242,7 +263,15 @@ func columnsOf(postings []Posting) (columns, error) {
 			case l.Amount.IsZero():
 				return c, fmt.Errorf("post %s %s: nothing from %v", p.Cause.Kind, p.Cause.ID, l.Debit)
 			}
-			wanted = append(wanted, l.Debit, l.Credit)
+			debit, known := found[l.Debit]
+			if !known {
+				wanted = append(wanted, l.Debit)
+			}
+			credit, known := found[l.Credit]
+			if !known {
+				wanted = append(wanted, l.Credit)
+			}
+			c.debits, c.credits = append(c.debits, debit.id), append(c.credits, credit.id)
 			c.orgs, c.mints = append(c.orgs, l.Debit.OrgID), append(c.mints, l.Debit.MintID)
 			c.debitKinds, c.debitSubjects = append(c.debitKinds, string(l.Debit.Kind)), append(c.debitSubjects, l.Debit.Subject)
 			c.creditKinds, c.creditSubjects = append(c.creditKinds, string(l.Credit.Kind)), append(c.creditSubjects, l.Credit.Subject)
@@ -281,29 +310,51 @@ func Balance(ctx context.Context, tx pg.Tx, a Account) (money.Amount, error) {
 	return balance, nil
 }
 
-// Holdings is Balance of many accounts of one organization at once. An account that
-// was never opened is not in it, and holds nothing. The answer is there when the
-// batch was sent.
-func Holdings(b *pgx.Batch, accounts ...Account) map[Account]money.Amount {
+// Found are accounts that were looked for; what is not in it was never opened, and
+// holds nothing. An account stays what it is for ever, but a balance only until
+// somebody posts: it is a reason to try, and a posting decides.
+type Found map[Account]Standing
+
+// Standing is an account as it was found.
+type Standing struct {
+	id      int64
+	Balance money.Amount // of an account that was looked for with its balance
+}
+
+// Find looks for accounts with a floor, for some with their balances: paying, and
+// then paid. The answer is there when the batch was sent.
+func Find(b *pgx.Batch, paying, paid []Account) Found {
+	found := make(Found, len(paying)+len(paid))
+	var all []Account
 	var mints []int
 	var orgs, kinds, subjects []string
-	for _, a := range accounts {
-		if !a.Kind.Floored() {
-			panic(fmt.Sprintf("ledger: %v has no balance row", a))
+	var balances []bool
+	for i, accounts := range [][]Account{paying, paid} {
+		for _, a := range accounts {
+			if !a.Kind.Floored() {
+				panic(fmt.Sprintf("ledger: %v has no balance row", a))
+			}
+			if _, twice := found[a]; twice {
+				continue
+			}
+			found[a] = Standing{}
+			all = append(all, a)
+			orgs, mints, kinds, subjects = append(orgs, a.OrgID), append(mints, a.MintID), append(kinds, string(a.Kind)), append(subjects, a.Subject)
+			balances = append(balances, i == 0)
 		}
-		orgs, mints, kinds, subjects = append(orgs, a.OrgID), append(mints, a.MintID), append(kinds, string(a.Kind)), append(subjects, a.Subject)
 	}
-	found := make(map[Account]money.Amount, len(accounts))
+	clear(found)
 	b.Queue(`
-		SELECT w.org_id, w.mint_id, w.kind, w.subject, h.balance
-		FROM unnest($1::text[], $2::int[], $3::text[], $4::text[]) AS w (org_id, mint_id, kind, subject)
+		SELECT w.nth, f.account_id, coalesce(CASE WHEN w.balance THEN (SELECT b.balance FROM ledger_balances b WHERE b.account_id = f.account_id) END, 0)
+		FROM unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::bool[]) WITH ORDINALITY AS w (org_id, mint_id, kind, subject, balance, nth)
 		CROSS JOIN LATERAL (
-			SELECT b.balance FROM ledger_accounts a JOIN ledger_balances b ON b.account_id = a.account_id
-			WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = w.kind AND a.subject = w.subject LIMIT 1) h`, orgs, mints, kinds, subjects).Query(func(rows pgx.Rows) error {
-		var a Account
-		var balance money.Amount
-		_, err := pgx.ForEachRow(rows, []any{&a.OrgID, &a.MintID, &a.Kind, &a.Subject, &balance}, func() error {
-			found[a] = balance
+			SELECT a.account_id FROM ledger_accounts a
+			WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = w.kind AND a.subject = w.subject LIMIT 1) f`,
+		orgs, mints, kinds, subjects, balances).Query(func(rows pgx.Rows) error {
+		var nth int64
+		var s Standing
+		_, err := pgx.ForEachRow(rows, []any{&nth, &s.id, &s.Balance}, func() error {
+			found[all[nth-1]] = s
 			return nil
 		})
 		return err

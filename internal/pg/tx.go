@@ -135,8 +135,13 @@ func (db *DB) run(ctx context.Context, begin string, writes bool, fn func(contex
 	}
 	ctx, span := trace.Within(ctx, "transaction")
 	defer func() { span.End(err) }()
+	return again(ctx, func() (error, bool) { return db.once(ctx, begin, writes, fn) })
+}
+
+// again makes attempts until one tells that another would be no better.
+func again(ctx context.Context, once func() (err error, again bool)) error {
 	for attempt := 1; ; attempt++ {
-		err, again := db.once(ctx, begin, writes, fn)
+		err, again := once()
 		if err == nil || !again || attempt == attemptsMax || ctx.Err() != nil {
 			return err
 		}
@@ -153,10 +158,7 @@ func (db *DB) run(ctx context.Context, begin string, writes bool, fn func(contex
 func (db *DB) once(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error, again bool) {
 	tx, err := db.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err != nil {
-		// Nothing ran yet, so a connection that a restarting server has closed is no
-		// reason to fail (57P is its farewell). What else it refuses it will refuse again.
-		refused, said := errors.AsType[*pgconn.PgError](err)
-		return fmt.Errorf("begin: %w", err), !said || strings.HasPrefix(refused.Code, "57P")
+		return fmt.Errorf("begin: %w", err), neverBegan(err)
 	}
 	ended := false
 	defer func() {
@@ -195,6 +197,14 @@ func (db *DB) once(ctx context.Context, begin string, writes bool, fn func(conte
 		db.commitsUnknown.Add(1)
 		return fmt.Errorf("%w: %w", ErrCommitUnknown, err), false
 	}
+}
+
+// neverBegan tells of an error before the first statement whether another attempt may
+// be made: nothing ran yet, so a connection that a restarting server has closed is no
+// reason to fail (57P is its farewell). What else it refuses it will refuse again.
+func neverBegan(err error) bool {
+	refused, said := errors.AsType[*pgconn.PgError](err)
+	return !said || strings.HasPrefix(refused.Code, "57P")
 }
 
 func (db *DB) countRetry(err error) bool {

@@ -16,12 +16,11 @@ import (
 // facts are everything that decides about a group, as one transaction has read
 // them.
 type facts struct {
-	kept      map[string]kept // rows that have a key, by key
-	board     *freeze.Board
-	mints     *mint.Catalogue
-	holds     map[ledger.Account]money.Amount // of the accounts that would pay
-	owed      map[ledger.Account]money.Amount // of it, what restored payments still take
-	customers map[string]bool                 // that exist, among those who would receive
+	kept     map[string]kept // rows that have a key, by key
+	board    *freeze.Board
+	mints    *mint.Catalogue
+	accounts ledger.Found                    // that there are, of both sides; with balances those that would pay
+	owed     map[ledger.Account]money.Amount // of the balances, what restored payments still take
 }
 
 // kept is a transfer with what its request meant.
@@ -44,6 +43,10 @@ type row struct {
 func decide(f facts, group []*asked, now time.Time) []row {
 	var rows []row
 	twins := map[string]int{} // index in rows, by key
+	holds := make(map[ledger.Account]money.Amount, len(f.accounts))
+	for a, found := range f.accounts {
+		holds[a] = found.Balance
+	}
 	for _, a := range group {
 		a.outcome, a.err, a.made = Outcome{}, nil, ""
 		p, wrong := parse(a, f.mints)
@@ -64,10 +67,10 @@ func decide(f facts, group []*asked, now time.Time) []row {
 			a.err = a.limit
 			continue
 		}
-		if a.err = refuse(f, a, p, wrong); a.err != nil {
+		if a.err = refuse(f, holds, a, p, wrong); a.err != nil {
 			continue
 		}
-		spend(f, a, p)
+		spend(holds, a, p)
 		a.made = id.New("tr", now)
 		r := row{asked: a, parsed: p, transfer: object(a, p, now)}
 		a.outcome = Outcome{Transfer: r.transfer}
@@ -88,7 +91,7 @@ func replay(k kept, p parsed, wrong error) (Outcome, error) {
 	return Outcome{Transfer: k.transfer, Replayed: true}, nil
 }
 
-func refuse(f facts, a *asked, p parsed, wrong error) error {
+func refuse(f facts, holds map[ledger.Account]money.Amount, a *asked, p parsed, wrong error) error {
 	of := freeze.Of{OrgID: a.from.OrgID, Chain: p.mint.Chain}
 	if a.from.Kind == ledger.Customer {
 		of.CustomerID = a.from.Subject
@@ -108,7 +111,7 @@ func refuse(f facts, a *asked, p parsed, wrong error) error {
 	case stop != nil:
 		return suspended("What leaves a balance of that mint is stopped at the moment.")
 	}
-	left := less(f.holds[a.from], f.owed[a.from])
+	left := less(holds[a.from], f.owed[a.from])
 	if left.Less(p.amount) {
 		return insufficient(p.mint)
 	}
@@ -129,10 +132,10 @@ func insufficient(m mint.Mint) error {
 }
 
 // spend lets the requests after this one see what it leaves.
-func spend(f facts, a *asked, p parsed) {
-	f.holds[a.from] = less(f.holds[a.from], p.amount)
-	if sum, err := f.holds[a.to].Add(p.amount); err == nil { // else the books will refuse it
-		f.holds[a.to] = sum
+func spend(holds map[ledger.Account]money.Amount, a *asked, p parsed) {
+	holds[a.from] = less(holds[a.from], p.amount)
+	if sum, err := holds[a.to].Add(p.amount); err == nil { // else the books will refuse it
+		holds[a.to] = sum
 	}
 }
 

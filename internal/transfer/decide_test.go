@@ -22,8 +22,8 @@ func TestWhatIsOwedIsNotGivenAway(t *testing.T) {
 	payer := ledger.Account{OrgID: "org_1", MintID: 1, Kind: ledger.Customer, Subject: ann}
 	f := facts{
 		board: &freeze.Board{}, mints: &m,
-		holds: map[ledger.Account]money.Amount{payer: money.Units(100)},
-		owed:  map[ledger.Account]money.Amount{payer: money.Units(70)},
+		accounts: ledger.Found{payer: {Balance: money.Units(100)}},
+		owed:     map[ledger.Account]money.Amount{payer: money.Units(70)},
 	}
 	var group []*asked
 	for i, amount := range []string{"31", "20", "11", "10", "1"} {

@@ -5,3 +5,6 @@ const WaitingMax = waitingMax
 
 // Waiting is how many of an organization wait and were not taken yet.
 func (s *Service) Waiting(org string) int { return s.writer(org).Waiting() }
+
+// BesideMin is how many have to wait for a second group.
+const BesideMin = besideMin

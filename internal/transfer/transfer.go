@@ -29,6 +29,7 @@ import (
 // The bounds of the writers.
 const (
 	groupMax   = 256              // requests in one transaction
+	besideMin  = 16               // requests that are worth a second transaction beside the one that runs
 	waitingMax = 1024             // requests of one organization that may wait
 	writersMax = 6                // organizations that are written at a moment: connections that are used
 	workMax    = 30 * time.Second // for a group, its second tries included
@@ -80,7 +81,7 @@ func (s *Service) writer(org string) *group.Line[*asked, Outcome] {
 	w := s.writers[org]
 	if w == nil {
 		w = &group.Line[*asked, Outcome]{
-			GroupMax: groupMax, WaitingMax: waitingMax, WorkMax: workMax,
+			GroupMax: groupMax, BesideMin: besideMin, WaitingMax: waitingMax, WorkMax: workMax,
 			Work: func(ctx context.Context, all []*asked) []group.Answer[Outcome] { return s.serve(ctx, org, all) },
 		}
 		s.writers[org] = w

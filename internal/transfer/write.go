@@ -132,51 +132,50 @@ func (s *Service) settle(ctx context.Context, org string, all []*asked, unknown 
 	}
 }
 
-// write looks at a group, decides, and commits what holds, in one transaction.
+// write looks at a group, decides, and commits what holds, in one transaction of two
+// round trips.
 func (s *Service) write(ctx context.Context, org string, all []*asked) error {
 	wrote := false
-	err := s.db.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		f, err := read(ctx, tx, org, all)
-		if err != nil {
-			return err
-		}
-		rows := decide(f, all, tx.Now)
-		if wrote = len(rows) > 0; !wrote {
+	var f facts
+	err := s.db.InOrgTwice(ctx, org,
+		func(b *pgx.Batch) { f = read(b, org, all) },
+		func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
+			rows := decide(f, all, tx.Now)
+			if wrote = len(rows) > 0; !wrote {
+				return nil
+			}
+			if err := insert(ctx, tx, b, org, rows, f.accounts); err != nil {
+				return err
+			}
+			crash.Point("T01")
+			crash.Committing("T02")
 			return nil
-		}
-		if err := insert(ctx, tx, org, rows, f.customers); err != nil {
-			return err
-		}
-		crash.Point("T01")
-		crash.Committing("T02")
-		return nil
-	})
+		})
+	if err != nil {
+		return fmt.Errorf("write %d transfers of %s: %w", len(all), org, ledger.Refusal(err))
+	}
 	if wrote {
 		crash.Point("T02")
 	}
-	return err
+	return nil
 }
 
-// read gathers the facts in one round trip.
-func read(ctx context.Context, tx pg.Tx, org string, all []*asked) (facts, error) {
-	var keys, payers, payees []string
+// read queues the look-ups of the facts, which are there when the batch was sent.
+func read(b *pgx.Batch, org string, all []*asked) facts {
+	var keys, payers []string
 	var mints []int
-	var paying []ledger.Account
+	var paying, paid []ledger.Account
 	for _, a := range all {
 		keys = append(keys, a.IdempotencyKey)
 		if a.wrong != nil {
 			continue
 		}
-		mints, paying = append(mints, a.MintID), append(paying, a.from)
+		mints, paying, paid = append(mints, a.MintID), append(paying, a.from), append(paid, a.to)
 		if a.from.Kind == ledger.Customer {
 			payers = append(payers, a.from.Subject)
 		}
-		if a.to.Kind == ledger.Customer {
-			payees = append(payees, a.to.Subject)
-		}
 	}
 	f := facts{kept: map[string]kept{}, owed: map[ledger.Account]money.Amount{}}
-	b := &pgx.Batch{}
 	// A session keeps the plans that it made when there was little, and on empty
 	// tables any index that begins with the organization looks as good as the key's:
 	// it would read all transfers of the organization for each group. The order can
@@ -199,8 +198,7 @@ func read(ctx context.Context, tx pg.Tx, org string, all []*asked) (facts, error
 	})
 	f.board = freeze.Standings(b, org, distinct(payers))
 	f.mints = mint.Some(b, distinct(mints))
-	f.customers = customer.Known(b, org, distinct(payees))
-	f.holds = ledger.Holdings(b, distinctFunc(paying)...)
+	f.accounts = ledger.Find(b, paying, paid)
 	if len(payers) > 0 {
 		// What a restored backup forgot is taken from the customer before anything else.
 		b.Queue(`
@@ -215,10 +213,7 @@ func read(ctx context.Context, tx pg.Tx, org string, all []*asked) (facts, error
 			return err
 		})
 	}
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return f, fmt.Errorf("look at %d transfers of %s: %w", len(all), org, err)
-	}
-	return f, nil
+	return f
 }
 
 func distinct[T string | int](values []T) []T {
@@ -227,24 +222,14 @@ func distinct[T string | int](values []T) []T {
 	return slices.Compact(values)
 }
 
-func distinctFunc(accounts []ledger.Account) []ledger.Account {
-	seen := make(map[ledger.Account]bool, len(accounts))
-	var out []ledger.Account
-	for _, a := range accounts {
-		if !seen[a] {
-			seen[a] = true
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// insert writes the rows with all that belongs to them, in the order of locks:
-// customers, keys, accounts, balances, and what nobody waits for.
-func insert(ctx context.Context, tx pg.Tx, org string, rows []row, known map[string]bool) error {
+// insert queues the rows with all that belongs to them, in the order of locks:
+// customers, keys, accounts, balances, and what nobody waits for. Customers may have
+// to be made before, which takes a round trip of its own: only of those who have no
+// account in the mint yet, for an account of a customer is of one that there is.
+func insert(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []row, found ledger.Found) error {
 	var strangers []string
 	for _, r := range rows {
-		if r.to.Kind == ledger.Customer && !known[r.to.Subject] {
+		if _, known := found[r.to]; !known && r.to.Kind == ledger.Customer {
 			strangers = append(strangers, r.to.Subject)
 		}
 	}
@@ -286,7 +271,6 @@ func insert(ctx context.Context, tx pg.Tx, org string, rows []row, known map[str
 		}
 		entries[i] = audit.Entry{OrgID: org, Actor: r.Actor, Action: "transfer.made", ResourceKind: resourceKind, ResourceID: r.made}
 	}
-	b := &pgx.Batch{}
 	b.Queue(`
 		INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount,
 			from_customer, from_product, to_customer, to_product, reference, metadata, created_at)
@@ -298,20 +282,14 @@ func insert(ctx context.Context, tx pg.Tx, org string, rows []row, known map[str
 				from_customer, from_product, to_customer, to_product, reference, metadata, nth)
 		ORDER BY t.nth`,
 		org, tx.Now, ids, keys, digests, mints, amounts, fromCustomers, fromProducts, toCustomers, toProducts, references, metadata)
-	err := ledger.Queue(b, tx.Now, postings...)
+	err := ledger.QueueFound(b, tx.Now, found, postings...)
 	if err == nil {
 		err = event.QueueFirst(b, tx.Now, events...)
 	}
 	if err == nil {
 		err = audit.Queue(b, tx.Now, entries...)
 	}
-	if err == nil {
-		err = ledger.Refusal(tx.SendBatch(ctx, b).Close())
-	}
-	if err != nil {
-		return fmt.Errorf("write %d transfers of %s: %w", n, org, err)
-	}
-	return nil
+	return err
 }
 
 // concerns is the customer whose event this is: the one who pays, else the one

@@ -45,11 +45,7 @@ func (h *house) blocked(p transfer.Party) (release func()) {
 		_, err := h.do(ask("blocker", p, product("BATCH_PAYOUT"), "1"))
 		done <- err
 	}()
-	pgtest.Eventually(h.t, func() bool {
-		var waits bool
-		err := pgtest.Owner(h.t, h.db).QueryRow(h.t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'transfers'::regclass)`).Scan(&waits)
-		return err == nil && waits
-	}, "the writer stands")
+	pgtest.Eventually(h.t, func() bool { return h.writers() == 1 }, "the writer stands")
 	return func() {
 		if err := tx.Rollback(h.t.Context()); err != nil {
 			h.t.Error(err)
@@ -58,6 +54,16 @@ func (h *house) blocked(p transfer.Party) (release func()) {
 			h.t.Errorf("the first of all: got %v, want it made", err)
 		}
 	}
+}
+
+// writers is how many stand at the table of transfers.
+func (h *house) writers() (n int) {
+	h.t.Helper()
+	err := pgtest.Owner(h.t, h.db).QueryRow(h.t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'transfers'::regclass`).Scan(&n)
+	if err != nil {
+		h.t.Error(err)
+	}
+	return n
 }
 
 // together sends requests that the writer takes as one group, in their order.
@@ -181,7 +187,7 @@ func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
 	release := h.blocked(customer("blocker"))
 	var wg sync.WaitGroup
 	var taken, turned atomic.Int64
-	for i := range transfer.WaitingMax + 10 {
+	send := func(i int) {
 		wg.Go(func() {
 			_, err := h.do(ask(fmt.Sprint("k", i), ann, bob, "1"))
 			switch {
@@ -194,6 +200,14 @@ func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
 			}
 		})
 	}
+	// So many are worth a second group, which then stands as well.
+	for i := range transfer.BesideMin {
+		send(-1 - i)
+	}
+	pgtest.Eventually(t, func() bool { return h.writers() == 2 && h.service.Waiting(h.one) == 0 }, "the second group stands")
+	for i := range transfer.WaitingMax + 10 {
+		send(i)
+	}
 	pgtest.Eventually(t, func() bool { return turned.Load() == 10 }, "ten are turned away")
 	// One who leaves before its turn has moved nothing either.
 	gone, cancel := context.WithCancel(t.Context())
@@ -203,11 +217,12 @@ func TestTooManyAreTurnedAwayAndNothingIsDone(t *testing.T) {
 	}
 	release()
 	wg.Wait()
-	if taken.Load() != transfer.WaitingMax {
-		t.Errorf("got %d transfers, want %d", taken.Load(), transfer.WaitingMax)
+	const want = transfer.WaitingMax + transfer.BesideMin
+	if taken.Load() != want {
+		t.Errorf("got %d transfers, want %d", taken.Load(), want)
 	}
-	h.wantBalance(h.one, bob, transfer.WaitingMax)
-	h.wantTransfers(transfer.WaitingMax + 1)
+	h.wantBalance(h.one, bob, want)
+	h.wantTransfers(want + 1)
 }
 
 // Rules TR-4, TR-6, TR-9.

@@ -257,6 +257,7 @@ func alone(ctx context.Context, w *world) error {
 		return err
 	}
 	defer hangUp()
+	before, made := w.spentBy(), w.made.Load()
 	took, n, err := crowd(ctx, 1, w.long, func(context.Context, int) error {
 		from, to := someone(), someone()
 		for from == to {
@@ -267,13 +268,16 @@ func alone(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
+	work := w.spentBy().since(before)
+	each := time.Duration(max(1, w.made.Load()-made))
 	median := took.part(0.5)
 	r := row{
-		figure: "POST /transfers, one caller alone",
-		here:   fmt.Sprintf("p50 %s, p99 %s, %.0f/s", short(median), short(took.part(0.99)), n),
+		figure:   "POST /transfers, one caller alone",
+		here:     fmt.Sprintf("p50 %s, p99 %s, %.0f/s", short(median), short(took.part(0.99)), n),
+		compared: fmt.Sprintf("CPU each: %s here, %s in the database", short(work.ours/each), short(work.database/each)),
 	}
 	if w.table.syncMedian > 0 {
-		r.compared = fmt.Sprintf("%.1f times the median fdatasync", median.Seconds()/w.table.syncMedian.Seconds())
+		r.compared += fmt.Sprintf("; %.1f times the median fdatasync", median.Seconds()/w.table.syncMedian.Seconds())
 		r.target = reached(median <= 11*w.table.syncMedian, "at most 11 times the median fdatasync")
 	}
 	w.table.add(r)

@@ -1,0 +1,106 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/cofferpay/coffer/internal/trace"
+)
+
+// The COMMIT that goes along with other statements is prepared under a name that ends
+// in its word, so that whoever watches the wire sees it go by.
+const (
+	commitName = "write and commit"
+	commitSQL  = "commit"
+)
+
+// InOrgTwice is InOrg in two round trips. look queues what is to be looked up, which is
+// sent with the begin; write sees it answered, decides, and queues what is to be
+// written, which is sent with the COMMIT. A write that queues nothing ends the
+// transaction, and nothing was written.
+//
+// Both may run more than once, as fn of InOrg may. The statements that are sent with
+// the COMMIT have no functions that hear their answers: these might come after it. Once
+// they were sent the caller's impatience no longer counts. A refusal of any of them, or
+// of the COMMIT, proves that nothing was committed; when no answer comes the error
+// wraps ErrCommitUnknown and nothing is run again.
+func (db *DB) InOrgTwice(ctx context.Context, org string, look func(b *pgx.Batch), write func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error) {
+	if ctx.Value(insideKey{}) != nil {
+		panic("pg: a transaction was opened inside a transaction")
+	}
+	if !orgValid(org) {
+		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
+	}
+	ctx, span := trace.Within(ctx, "transaction")
+	defer func() { span.End(err) }()
+	return again(ctx, func() (error, bool) { return db.twice(ctx, org, look, write) })
+}
+
+// twice is one attempt; again says that nothing happened and another may be made.
+func (db *DB) twice(ctx context.Context, org string, look func(b *pgx.Batch), write func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error, again bool) {
+	conn, err := db.pool.Acquire(ctx)
+	if err == nil {
+		defer func() { db.giveBack(ctx, conn) }()
+		_, err = conn.Conn().Prepare(ctx, commitName, commitSQL)
+	}
+	if err != nil {
+		return fmt.Errorf("begin: %w", err), neverBegan(err)
+	}
+	b := &pgx.Batch{}
+	b.BeginTx(pgx.TxOptions{BeginQuery: "begin isolation level read committed read write"})
+	b.Queue("set local role " + roleApp)
+	b.Queue(`SELECT set_config('app.org', $1, true)`, org)
+	look(b)
+	now := db.clock().UTC().Truncate(time.Microsecond)
+	begun := conn.SendBatch(ctx, b)
+	if err := begun.Close(); err != nil {
+		refused, said := errors.AsType[*pgconn.PgError](err)
+		return err, db.countRetry(err) || said && strings.HasPrefix(refused.Code, "57P") || !said && conn.Conn().IsClosed() && ctx.Err() == nil
+	}
+
+	rows := &pgx.Batch{}
+	if err := write(context.WithValue(ctx, insideKey{}, true), Tx{Tx: begun.Tx(), Now: now}, rows); err != nil {
+		return err, db.countRetry(err)
+	}
+	if err := ctx.Err(); err != nil || rows.Len() == 0 {
+		return err, false
+	}
+	if conn.Conn().IsClosed() {
+		return errors.New("commit: the connection was lost before"), false
+	}
+	var answer string
+	rows.Queue(commitName).Exec(func(tag pgconn.CommandTag) error { answer = tag.String(); return nil })
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.conf.StatementTimeout+commitMax)
+	defer cancel()
+	err = conn.SendBatch(patient, rows).Close()
+	_, unsent := errors.AsType[pgx.ErrPreprocessingBatch](err)
+	switch {
+	case err == nil && answer == "ROLLBACK":
+		return fmt.Errorf("commit: %w", pgx.ErrTxCommitRollback), false
+	case err == nil:
+		return nil, false
+	case unsent || rolledBack(err):
+		return err, db.countRetry(err)
+	default:
+		db.commitsUnknown.Add(1)
+		return fmt.Errorf("%w: %w", ErrCommitUnknown, err), false
+	}
+}
+
+// giveBack ends what is left of a transaction, so that the connection goes back clean
+// or not at all.
+func (db *DB) giveBack(ctx context.Context, conn *pgxpool.Conn) {
+	if c := conn.Conn(); !c.IsClosed() && c.PgConn().TxStatus() != 'I' {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
+		defer cancel()
+		_, _ = c.Exec(clean, "rollback")
+	}
+	conn.Release() // closes one that is still in a transaction
+}
