@@ -77,6 +77,8 @@ type api struct {
 
 	rates  limiters
 	tables tables
+
+	localRisk bool // of the operators' listener: the local list is asked
 }
 
 // New makes the handler of the public listener: the interface under /v1, the

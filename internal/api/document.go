@@ -60,6 +60,8 @@ func (s *surface) draw(baseURL string) []byte {
 			item.Post = op
 		case http.MethodPatch:
 			item.Patch = op
+		case http.MethodPut:
+			item.Put = op
 		case http.MethodDelete:
 			item.Delete = op
 		default:

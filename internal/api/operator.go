@@ -38,8 +38,10 @@ type OperatorConfig struct {
 	CursorKey []byte
 	// BaseURL is where operators reach this interface, /v1 included, for the document.
 	BaseURL string
-	Limits  Limits       // by key; the zero value sets none; see UsualLimits
-	Log     *slog.Logger // nil: the default
+	// LocalRisk says that the local list is asked, so entries have an effect.
+	LocalRisk bool
+	Limits    Limits       // by key; the zero value sets none; see UsualLimits
+	Log       *slog.Logger // nil: the default
 }
 
 // NewOperator makes the handler of the operators' listener: their interface under
@@ -53,6 +55,7 @@ func NewOperator(conf OperatorConfig) http.Handler {
 		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals,
 		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Log: conf.Log,
 	})
+	a.localRisk = conf.LocalRisk
 	return a.shell(a.listedOnly(conf.From, a.routed()))
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -12,13 +13,13 @@ import (
 // operators is what whoever runs the service calls: every route of theirs, and
 // the words that only their document has.
 var operators = surface{
-	title: "Coffer, for its operators", about: aboutOperators, page: "Coffer: the operator's interface", guide: docs.Operator, routes: operatorRoutes, groups: operatorGroups,
+	title: "Coffer, for its operators", about: aboutOperators, page: "Coffer: the operator's interface", guide: docs.Operator, routes: allOf(operatorRoutes, localRiskRoutes), groups: operatorGroups,
 	credential: "operatorKey", header: operatorHeader,
 	keeping: "A key of the operator, made with the command coffer operator key create. It reads every organization and decides what they may do: keep it where only the people and programs who run the service read it. It opens nothing of an organization's, and no organization's key opens anything here.",
 	admit:   (*api).authenticateOperator,
 	begin:   (*api).note,
 	faults:  []fault.Code{fault.IPNotAllowed},
-	notes:   operatorNotes, examples: operatorExamples,
+	notes:   together(operatorNotes, localRiskNotes), examples: together(operatorExamples, localRiskExamples),
 	repeat: "Look with a GET whether it did before you repeat it.",
 	problems: map[fault.Code]problemNote{
 		fault.InvalidRequest:   {fault.Invalid, "a field or parameter is missing or has no possible value", "name", "The field name is missing." + untouched + " Add it.", nil},
@@ -31,6 +32,23 @@ var operators = surface{
 		fault.Internal:         {kindInternal, "something of ours failed; look before you repeat a write", "", "Something of ours failed before we could tell whether this took effect. Look with a GET whether it did before you repeat it.", nil},
 		fault.CodeUnavailable:  {fault.Unavailable, "something we need is down", "", "Something that this call needs cannot be reached, so it was not finished and nothing was sent. Repeat the request shortly.", nil},
 	},
+}
+
+// allOf is several lists of routes as one.
+func allOf(lists ...[]route) []route { return slices.Concat(lists...) }
+
+// together is several maps as one; a key that two have is a mistake.
+func together[V any](all ...map[string]V) map[string]V {
+	out := map[string]V{}
+	for _, m := range all {
+		for k, v := range m {
+			if _, twice := out[k]; twice {
+				panic("api: said twice: " + k)
+			}
+			out[k] = v
+		}
+	}
+	return out
 }
 
 const aboutOperators = `What those who run Coffer call: the organizations, their settings and keys, what is stopped, and what there is.
@@ -49,6 +67,7 @@ var operatorGroups = []struct{ name, text string }{
 	{"Organizations", "Who uses this service, their keys and their settings."},
 	{"Money", "Deposits and withdrawals of all organizations, and what there is against what is owed."},
 	{"Freezes", "What is stopped, by whom and why."},
+	{"Screening", "What screening says on networks without real money."},
 	{"Meta", "About this interface."},
 }
 

@@ -50,7 +50,7 @@ func (o *office) opened(t testing.TB, from []netip.Prefix, limits Limits) *house
 	desk.t, desk.face = t, &operators
 	desk.server = httptest.NewServer(NewOperator(OperatorConfig{
 		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, From: from, CursorKey: o.conf.CursorKey,
-		BaseURL: "http://127.0.0.1/v1", Limits: limits, Log: newLogger(o.logs),
+		BaseURL: "http://127.0.0.1/v1", Limits: limits, LocalRisk: true, Log: newLogger(o.logs),
 	}))
 	t.Cleanup(desk.server.Close)
 	return &desk
@@ -64,7 +64,7 @@ func (o *office) written() string {
 		SELECT format('organizations %s, keys %s, settings %s, freezes %s, operators %s, audit %s',
 			(SELECT count(*) FROM organizations), (SELECT string_agg(k::text, ',' ORDER BY k.api_key_id) FROM api_keys k),
 			(SELECT string_agg(s::text, ',' ORDER BY s.org_id) FROM organization_settings s),
-			(SELECT string_agg(f::text, ',' ORDER BY f.freeze_id) FROM freezes f), (SELECT string_agg(k::text, ',' ORDER BY k.key_id) FROM operator_keys k),
+			(SELECT string_agg(f::text, ',' ORDER BY f.freeze_id) FROM freezes f) || (SELECT count(*) FROM local_risk), (SELECT string_agg(k::text, ',' ORDER BY k.key_id) FROM operator_keys k),
 			(SELECT count(*) FROM audit_log WHERE action <> 'operator.called'))`).Scan(&text)
 	if err != nil {
 		o.t.Fatal(err)
@@ -87,13 +87,13 @@ func TestTheTwoListenersTakeNothingOfEachOther(t *testing.T) {
 		o.house.refused("in its own header, to an organization's listener", o.house.call(tenant{}, "GET", path, nil, "x-operator-key", o.ann.key), 401, "UNAUTHORIZED", "")
 	}
 	for _, r := range routes {
-		if slices.ContainsFunc(operatorRoutes, func(of route) bool { return of.path == r.path }) {
+		if slices.ContainsFunc(operators.routes, func(of route) bool { return of.path == r.path }) {
 			continue // read across organizations there
 		}
 		path := strings.NewReplacer("{", "", "}", "").Replace(r.path)
 		o.desk.refused("an organization's call", o.desk.call(o.ann, r.method, path, nil), 404, "NOT_FOUND", "")
 	}
-	for _, r := range operatorRoutes {
+	for _, r := range operators.routes {
 		if slices.ContainsFunc(routes, func(of route) bool { return of.path == r.path }) {
 			continue
 		}

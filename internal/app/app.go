@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ops"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -71,6 +73,7 @@ type App struct {
 	sweepers map[chain.Name]*sweep.Sweeper
 	walkers  map[chain.Name]*scan.Walker
 	withdraw *withdrawal.Service
+	screens  risk.Policy
 
 	metrics           *ops.Metrics
 	listener, private net.Listener
@@ -201,6 +204,9 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 	sign = a.metrics.Watched(sign)
 	a.signer, a.book = sign, wallet.New(a.db, sign, attest)
 	if err := a.openChains(ctx); err != nil {
+		return err
+	}
+	if err := a.openRisk(); err != nil {
 		return err
 	}
 	a.withdraw = &withdrawal.Service{
@@ -393,7 +399,7 @@ func (a *App) wireAPI() error {
 		}
 		a.operators = api.NewOperator(api.OperatorConfig{
 			DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
-			Limits: a.conf.API.Limits.rates(a.conf.Network), Log: a.log,
+			Limits: a.conf.API.Limits.rates(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
 		})
 		if a.desk, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {
 			return fmt.Errorf("operator.listen: %w", err)

@@ -42,6 +42,7 @@ type Config struct {
 	Chains   map[chain.Name]Chain `toml:"chains"`
 	Mints    []Mint               `toml:"mints"`
 	Prices   Prices               `toml:"prices"`
+	Risk     Risk                 `toml:"risk,omitempty"`
 	Webhooks Webhooks             `toml:"webhooks"`
 	Paces    Paces                `toml:"paces"`
 	Log      Log                  `toml:"log"`
@@ -599,6 +600,7 @@ func (c Config) Check() error {
 			bad("prices.fixed."+id, "%q is not a number of dollars such as \"0.9998\"", p)
 		}
 	}
+	c.checkRisk(&errs)
 	if c.Webhooks.Development && c.Network != chain.Local {
 		bad("webhooks.development", "is for network LOCAL alone: it lets webhooks reach this machine")
 	}

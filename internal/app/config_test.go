@@ -97,6 +97,12 @@ var mistakes = []mistake{
 	}},
 	{"prices.fixed", "mint id", func(c *Config) { c.Prices.Fixed["USDC"] = "1" }},
 	{"prices.fixed.1", "0.9998", func(c *Config) { c.Prices.Fixed["1"] = "one" }},
+	{"risk.providers", "never for network MAINNET", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "local") }},
+	{"risk.providers", "no provider", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "nobody") }},
+	{"risk.quorum", "number of providers", func(c *Config) { c.Risk.Quorum = 7 }},
+	{"risk.unknown_severity", "HOLD or LOW", func(c *Config) { c.Risk.UnknownSeverity = "NONE" }},
+	{"risk.sanctions_floor", "ON or OFF", func(c *Config) { c.Risk.SanctionsFloor = "on" }},
+	{"risk.keep", "at the latest", func(c *Config) { c.Risk.Keep = Duration(8 * 24 * time.Hour) }},
 	{"webhooks.development", "LOCAL alone", func(c *Config) { c.Webhooks.Development = true }},
 	{"log.level", "debug, info, warn or error", func(c *Config) { c.Log.Level = "loud" }},
 }
@@ -111,6 +117,7 @@ var alone = []mistake{
 	{"operator.allow", "everybody", func(c *Config) {
 		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"0.0.0.0/0"}}
 	}},
+	{"risk.sanctions_floor", "no list", func(c *Config) { c.Risk.SanctionsFloor = "ON" }},
 	{"operator.allow", "no address", func(c *Config) { c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"office"}} }},
 }
 
@@ -133,6 +140,7 @@ func told(err error, setting string) string {
 	return ""
 }
 
+// Rule RISK-10, among others.
 func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 	t.Parallel()
 	for _, m := range slices.Concat(mistakes, alone) {

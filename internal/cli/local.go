@@ -27,6 +27,7 @@ type local struct {
 	Run    localRun    `cmd:"" default:"withargs" help:"Start the local world and stay until Ctrl-C (the default)."`
 	Tour   localTour   `cmd:"" help:"Play the whole story against the local world that runs here, or one of its own."`
 	Faucet localFaucet `cmd:"" help:"Send coins or tokens from the local faucet."`
+	Risk   localRisk   `cmd:"" help:"Say what screening answers of an address."`
 }
 
 type localRun struct {

@@ -277,6 +277,7 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 	}}
 	conf.Mints = catalogue(tokens)
 	conf.Prices.Fixed = map[string]string{"1": "1.00", "2": "1.00", "3": "1.00", "4": "3000.00"}
+	conf.Risk.Providers = []string{"local"}
 	conf.Webhooks.Development = true
 	second := app.Duration(time.Second)
 	conf.Paces = app.Paces{

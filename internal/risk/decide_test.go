@@ -36,7 +36,6 @@ func deposit(change func(*DepositCase)) DepositCase {
 // RISK-2, RISK-3, RISK-4 and RISK-5.
 func TestADepositIsDecidedByTheTable(t *testing.T) {
 	t.Parallel()
-	half := money.Units(50_000_000) // worth exactly the threshold
 	partial := verdict(High)
 	partial.Unavailable = "TRM is down"
 	low := verdict(Low)
@@ -123,6 +122,8 @@ func TestADepositIsDecidedByTheTable(t *testing.T) {
 		}
 	}
 }
+
+var half = money.Units(50_000_000) // worth exactly the threshold
 
 var top = money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
 

@@ -116,16 +116,15 @@ func TestNonsenseIsNoAnswer(t *testing.T) {
 	hundred, more := 100, 101
 	good := Verdict{Provider: "A", Severity: Low, Known: true, Score: &hundred, At: noon}
 	for name, change := range map[string]func(*Verdict){
-		"good":                       nil,
-		"nothing":                    func(v *Verdict) { *v = Verdict{} },
-		"no severity":                func(v *Verdict) { v.Severity = "" },
-		"another severity":           func(v *Verdict) { v.Severity = "Low" },
-		"unknown that is known":      func(v *Verdict) { v.Severity = Unknown },
-		"a severity nobody knows of": func(v *Verdict) { v.Known = false },
-		"a score of 101":             func(v *Verdict) { v.Score = &more },
-		"no time":                    func(v *Verdict) { v.At = time.Time{} },
-		"another's name":             func(v *Verdict) { v.Provider = "B" },
-		"a panic":                    func(*Verdict) { panic("out of range") },
+		"good":                  nil,
+		"nothing":               func(v *Verdict) { *v = Verdict{} },
+		"no severity":           func(v *Verdict) { v.Severity = "" },
+		"another severity":      func(v *Verdict) { v.Severity = "Low" },
+		"unknown that is known": func(v *Verdict) { v.Severity = Unknown },
+		"a score of 101":        func(v *Verdict) { v.Score = &more },
+		"no time":               func(v *Verdict) { v.At = time.Time{} },
+		"another's name":        func(v *Verdict) { v.Provider = "B" },
+		"a panic":               func(*Verdict) { panic("out of range") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

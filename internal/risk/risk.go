@@ -77,8 +77,8 @@ type Subject struct {
 type Verdict struct {
 	Provider string   `json:"provider"` // such as TRM; of several, whose severity it is
 	Severity Severity `json:"severity"` // the highest that is known; UNKNOWN when none is
-	// Known is false when a provider that was asked does not know the address,
-	// whatever the others say.
+	// Known is false when a provider that was asked does not know the address, or
+	// does not know all of what it says, whatever the others say.
 	Known      bool     `json:"known"`
 	Score      *int     `json:"score"` // 0 to 100, when the provider has such a thing
 	Entity     string   `json:"entity,omitempty"`
@@ -158,7 +158,7 @@ func (v Verdict) check() error {
 		return errors.New("a verdict of nobody")
 	case v.Severity != Unknown && !slices.Contains(Severities, v.Severity):
 		return fmt.Errorf("no severity: %q", v.Severity)
-	case v.Known && v.Severity == Unknown, !v.Known && v.Severity != Unknown && len(v.Of) == 0:
+	case v.Known && v.Severity == Unknown:
 		return fmt.Errorf("severity %s with known %t", v.Severity, v.Known)
 	case v.Score != nil && (*v.Score < 0 || *v.Score > 100):
 		return fmt.Errorf("a score of %d", *v.Score)

@@ -1,0 +1,183 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// LocalRiskOrder is the body of PUT /local-risk/{address}.
+type LocalRiskOrder struct {
+	Severity   *string  `json:"severity,omitempty"`
+	Score      *int     `json:"score,omitempty"`
+	Entity     *string  `json:"entity,omitempty"`
+	Categories []string `json:"categories,omitempty"`
+	Outage     *bool    `json:"outage,omitempty"`
+}
+
+// LocalRisk is what the local list says of an address.
+type LocalRisk struct {
+	Address    string       `json:"address"`
+	Outage     bool         `json:"outage"`
+	Severity   *string      `json:"severity"`
+	Score      *int         `json:"score"`
+	Entity     *string      `json:"entity"`
+	Categories []string     `json:"categories"`
+	CreatedAt  webhook.Time `json:"createdAt"`
+	UpdatedAt  webhook.Time `json:"updatedAt"`
+}
+
+// localSeverities are those that the local list takes: what a provider can say.
+var localSeverities = append([]string{string(risk.Unknown)}, severities...)
+
+func showLocalRisk(e risk.Entry) LocalRisk {
+	out := LocalRisk{
+		Address: e.Address, Outage: e.Outage, Severity: optional(string(e.Severity)), Score: e.Score, Entity: optional(e.Entity), Categories: e.Categories,
+		CreatedAt: webhook.At(e.CreatedAt), UpdatedAt: webhook.At(e.UpdatedAt),
+	}
+	if out.Categories == nil {
+		out.Categories = []string{}
+	}
+	return out
+}
+
+func (a *api) setLocalRisk(c *call) (answer, error) {
+	var body LocalRiskOrder
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	if !a.localRisk {
+		return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled,
+			"The local list is not asked by this installation, so an entry would have no effect. Nothing was changed and no money moved. It has to be among risk.providers of the configuration, which a main network refuses.")
+	}
+	e := risk.Entry{Address: c.param("address"), Score: body.Score, Categories: body.Categories}
+	if body.Outage != nil {
+		e.Outage = *body.Outage
+	}
+	if body.Severity != nil {
+		e.Severity = risk.Severity(*body.Severity)
+	}
+	if body.Entity != nil {
+		e.Entity = *body.Entity
+	}
+	var set risk.Entry
+	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		set, err = risk.SetLocal(ctx, tx, c.who.Actor(), e)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showLocalRisk(set)}, nil
+}
+
+func (a *api) getLocalRisk(c *call) (answer, error) {
+	var found risk.Entry
+	err := a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = risk.LocalEntry(ctx, tx, c.param("address"))
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showLocalRisk(found)}, nil
+}
+
+func (a *api) clearLocalRisk(c *call) (answer, error) {
+	var gone risk.Entry
+	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		gone, err = risk.ClearLocal(ctx, tx, c.who.Actor(), c.param("address"))
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showLocalRisk(gone)}, nil
+}
+
+func (a *api) listLocalRisk(c *call) (answer, error) {
+	const list = "local risk"
+	p, err := a.place(c, list)
+	if err != nil {
+		return answer{}, err
+	}
+	var found page.Result[risk.Entry]
+	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = risk.LocalEntries(ctx, tx, p)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, list, found, showLocalRisk)}, nil
+}
+
+// localRiskRoutes are the calls of the list that networks without real money have.
+var localRiskRoutes = []route{
+	{
+		method: http.MethodPut, path: "/local-risk/{address}", name: "setLocalRisk", group: "Screening",
+		summary: "Say what screening answers of an address",
+		text:    "Puts an address on the local list, or replaces what the list says of it: a severity with what stands beside it, or an outage alone. The next screening answers so, on every chain that has addresses of this form. An installation that does not ask the list answers 403 FEATURE_DISABLED; a main network never asks it.",
+		body:    LocalRiskOrder{}, again: true,
+		answers: []success{{http.StatusOK, "What the list says from now on.", LocalRisk{}, exampleLocalRisk, nil}},
+		faults:  []fault.Code{fault.FeatureDisabled},
+		handle:  (*api).setLocalRisk,
+	},
+	{
+		method: http.MethodGet, path: "/local-risk", name: "listLocalRisk", group: "Screening",
+		summary: "List the local list", text: "What screening answers, by address. An address that is not on the list is LOW.",
+		query:   listParameters(),
+		answers: []success{{http.StatusOK, "A page of entries.", Page[LocalRisk]{}, page1(exampleLocalRisk), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listLocalRisk,
+	},
+	{
+		method: http.MethodGet, path: "/local-risk/{address}", name: "getLocalRisk", group: "Screening",
+		summary: "Read what the local list says of an address", text: "One entry. An address that is not on the list is 404, and LOW.",
+		answers: []success{{http.StatusOK, "The entry.", LocalRisk{}, exampleLocalRisk, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).getLocalRisk,
+	},
+	{
+		method: http.MethodDelete, path: "/local-risk/{address}", name: "clearLocalRisk", group: "Screening",
+		summary: "Take an address off the local list", text: "From now on screening answers LOW for it.",
+		answers: []success{{http.StatusOK, "What the list said.", LocalRisk{}, exampleLocalRisk, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).clearLocalRisk,
+	},
+}
+
+var exampleLocalRisk = LocalRisk{
+	Address: "0x098B716B8Aaf21512996dC57EB0615e2383E2f96", Severity: pointer("SEVERE"), Score: pointer(98), Entity: pointer("OFAC SDN: Lazarus Group"),
+	Categories: []string{"SANCTIONS"}, CreatedAt: exampleAt, UpdatedAt: exampleAt,
+}
+
+// localRiskNotes are the words of the local list in the document.
+var localRiskNotes = map[string]note{
+	"LocalRisk.":                {text: "What the local list says of an address."},
+	"LocalRiskPage.":            {text: "A page of the local list."},
+	"LocalRiskOrder.":           {text: "What the local list is to say: a severity with what stands beside it, or an outage alone."},
+	"LocalRisk.address":         {text: "The address, as it was written.", example: exampleLocalRisk.Address},
+	"LocalRisk.outage":          {text: "Whether screening has no answer for it, as when a provider is down."},
+	"LocalRiskOrder.outage":     {text: "Whether screening is to have no answer for it; then nothing else is said."},
+	"LocalRisk.severity":        {text: "What screening answers; null with an outage. UNKNOWN: the provider does not know the address.", enum: localSeverities},
+	"LocalRiskOrder.severity":   {text: "What screening is to answer. UNKNOWN: that the provider does not know the address.", enum: localSeverities},
+	"LocalRisk.score":           {text: "From 0 to 100; null when there is none.", bounds: map[string]any{"minimum": 0, "maximum": 100}},
+	"LocalRiskOrder.score":      {text: "From 0 to 100.", bounds: map[string]any{"minimum": 0, "maximum": 100}},
+	"LocalRisk.entity":          {text: "Whose address it is; null when nobody is named."},
+	"LocalRiskOrder.entity":     {text: "Whose address it is, 1 to 200 bytes of printable text.", bounds: map[string]any{"minLength": 1, "maxLength": 200}},
+	"LocalRisk.categories":      {text: "What it is known for."},
+	"LocalRiskOrder.categories": {text: "What it is known for: at most 20, each 1 to 100 bytes of printable text.", bounds: map[string]any{"maxItems": 20}},
+	"LocalRisk.createdAt":       {text: "When it was put on the list."},
+	"LocalRisk.updatedAt":       {text: "When what the list says last changed."},
+}
+
+var localRiskExamples = map[string]any{
+	"setLocalRisk": json.RawMessage(`{"severity":"SEVERE","score":98,"entity":"OFAC SDN: Lazarus Group","categories":["SANCTIONS"]}`),
+}

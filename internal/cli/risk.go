@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/risk"
+)
+
+// localRisk is the list that screening reads on networks without real money.
+type localRisk struct {
+	List  localRiskList  `cmd:"" help:"Show what screening answers, by address."`
+	Set   localRiskSet   `cmd:"" help:"Say what screening answers of an address from now on."`
+	Clear localRiskClear `cmd:"" help:"Take an address off the list; it is LOW then."`
+}
+
+type localRiskList struct{ installation }
+
+func (c localRiskList) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	shown := 0
+	for p := (page.Page{Limit: page.LimitMax}); ; {
+		var found page.Result[risk.Entry]
+		err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			found, err = risk.LocalEntries(ctx, tx, p)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, e := range found.Items {
+			fmt.Fprintln(std.out, sayEntry(e))
+			shown++
+		}
+		if found.Next == nil {
+			break
+		}
+		p.Cursor = found.Next
+	}
+	if shown == 0 {
+		fmt.Fprintln(std.out, "The list is empty: every address is LOW.")
+	}
+	return nil
+}
+
+func sayEntry(e risk.Entry) string {
+	if e.Outage {
+		return e.Address + "  OUTAGE"
+	}
+	words := []string{e.Address, string(e.Severity)}
+	if e.Score != nil {
+		words = append(words, fmt.Sprintf("score %d", *e.Score))
+	}
+	if e.Entity != "" {
+		words = append(words, fmt.Sprintf("%q", e.Entity))
+	}
+	if len(e.Categories) > 0 {
+		words = append(words, strings.Join(e.Categories, ","))
+	}
+	return strings.Join(words, "  ")
+}
+
+type localRiskSet struct {
+	installation
+	Address    string   `arg:"" help:"The address."`
+	Severity   string   `arg:"" optional:"" help:"NONE, LOW, MEDIUM, HIGH, SEVERE, or UNKNOWN to the provider."`
+	Score      *int     `help:"From 0 to 100."`
+	Entity     string   `help:"Whose address it is."`
+	Categories []string `help:"What it is known for, with commas."`
+	Outage     bool     `help:"Screening has no answer for it, as when the provider is down."`
+}
+
+func (c localRiskSet) Run(ctx context.Context, std streams) error {
+	if c.Severity == "" && !c.Outage {
+		return errors.New("say a severity, or --outage; nothing was changed")
+	}
+	conf, err := c.read()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(conf.Risk.Providers, "local") {
+		return errors.New("the local list is not asked by this installation, so an entry would have no effect; it has to be among risk.providers, which a main network refuses")
+	}
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var set risk.Entry
+	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		set, err = risk.SetLocal(ctx, tx, operator, risk.Entry{
+			Address: c.Address, Severity: risk.Severity(c.Severity), Score: c.Score, Entity: c.Entity, Categories: c.Categories, Outage: c.Outage,
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(std.out, sayEntry(set))
+	return nil
+}
+
+type localRiskClear struct {
+	installation
+	Address string `arg:"" help:"The address."`
+}
+
+func (c localRiskClear) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := risk.ClearLocal(ctx, tx, operator, c.Address)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "%s is LOW from now on.\n", c.Address)
+	return nil
+}
