@@ -42,6 +42,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/remote"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/trace/otlp"
 	"github.com/cofferpay/coffer/internal/transfer"
@@ -201,6 +202,9 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		roles = append(roles, string(r))
 	}
 	a.metrics = ops.NewMetrics(a.db, roles, a.log)
+	if of, ok := sign.(interface{ Certificates() []remote.Certificate }); ok {
+		a.metrics.Certificates(certificatesOf(of.Certificates))
+	}
 	sign = a.metrics.Watched(sign)
 	a.signer, a.book = sign, wallet.New(a.db, sign, attest)
 	if err := a.openChains(ctx); err != nil {
@@ -213,6 +217,16 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
 	}
 	return nil
+}
+
+// certificatesOf are those of the signer on the network in the words of the metrics.
+func certificatesOf(read func() []remote.Certificate) func() []ops.Certificate {
+	return func() (all []ops.Certificate) {
+		for _, c := range read() {
+			all = append(all, ops.Certificate(c))
+		}
+		return all
+	}
 }
 
 // openTrace has spans sent when the configuration says where.
@@ -298,7 +312,9 @@ func (a *App) wireEdges(ctx context.Context) (err error) {
 		}
 	}
 	if a.conf.has(RoleSigner) {
-		answers, err := a.conf.Signer.Serve.answers(ctx, a.signer)
+		watch := &remote.Watch{}
+		a.metrics.Certificates(certificatesOf(watch.Certificates))
+		answers, err := a.conf.Signer.Serve.answers(ctx, a.signer, watch)
 		if err != nil {
 			return err
 		}
@@ -330,7 +346,7 @@ func (a *App) openDispatcher(sealed *seal.Keyset) (d *delivery.Dispatcher, keys 
 		former, keys = append(former, old), append(keys, old.Public())
 	}
 	if a.posts == nil {
-		a.posts = &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log}
+		a.posts = &delivery.Dispatcher{DB: a.db, Seal: sealed, Key: key, FormerKeys: former, Development: a.conf.Webhooks.Development, Log: a.log, Observe: a.metrics.Attempt}
 	}
 	return a.posts, keys, nil
 }

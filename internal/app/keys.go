@@ -262,7 +262,7 @@ func ServeSigner(ctx context.Context, conf Config, up func(signer.Head)) error {
 	if err != nil {
 		return errors.Join(err, closeSigner())
 	}
-	answers, err := conf.Signer.Serve.answers(ctx, sign)
+	answers, err := conf.Signer.Serve.answers(ctx, sign, nil)
 	if err != nil {
 		return errors.Join(err, closeSigner())
 	}
@@ -275,10 +275,10 @@ func ServeSigner(ctx context.Context, conf Config, up func(signer.Head)) error {
 }
 
 // answers are what serves other processes, each until its context ends. The listener
-// on the network is open when it returns.
-func (s SignerServe) answers(ctx context.Context, sign signer.Signer) (all []func(context.Context) error, err error) {
+// on the network is open when it returns, and watch knows its certificates.
+func (s SignerServe) answers(ctx context.Context, sign signer.Signer, watch *remote.Watch) (all []func(context.Context) error, err error) {
 	if s.Listen != "" {
-		conf := remote.ServerConfig{Files: remote.Files{Certificate: s.Certificate, Key: s.Key, CA: s.CA}}
+		conf := remote.ServerConfig{Files: remote.Files{Certificate: s.Certificate, Key: s.Key, CA: s.CA}, Watch: watch}
 		for _, c := range s.Clients {
 			conf.Peers = append(conf.Peers, remote.Peer{Name: c.Name, Pin: c.Pin, May: remote.May(c.May)})
 		}

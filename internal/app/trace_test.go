@@ -2,15 +2,19 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	spans "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -18,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/anvil/anviltest"
 	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
 // It runs alone, as the tracer is the process's.
@@ -44,7 +49,8 @@ func TestARequestIsTracedAndCountedWithoutASecret(t *testing.T) {
 		}
 	}))
 	defer receiver.Close()
-	conf := onThisMachine(t, anviltest.Start(t, anvil.Config{BlockTime: 100 * time.Millisecond, SlotsInEpoch: 1}))
+	node := anviltest.Start(t, anvil.Config{BlockTime: 100 * time.Millisecond, SlotsInEpoch: 1})
+	conf := onThisMachine(t, node)
 	conf.Trace.Endpoint = receiver.URL + "/v1/traces"
 	a, err := New(t.Context(), conf, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -78,7 +84,16 @@ func TestARequestIsTracedAndCountedWithoutASecret(t *testing.T) {
 		}
 		return string(text)
 	}
-	call(http.MethodPost, "http://"+a.listener.Addr().String()+"/v1/deposit", `{"mintId": 1, "customerId": "somebody@example.com"}`)
+	var given struct{ Address string }
+	if err := json.Unmarshal([]byte(call(http.MethodPost, "http://"+a.listener.Addr().String()+"/v1/deposit", `{"mintId": 1, "customerId": "somebody@example.com"}`)), &given); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Pay(t.Context(), common.HexToAddress(given.Address), big.NewInt(1e18)); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Eventually(t, func() bool {
+		return strings.Contains(call(http.MethodGet, "http://"+a.listener.Addr().String()+"/v1/deposits", ""), `"CREDITED"`)
+	}, "the deposit is credited")
 	metrics := call(http.MethodGet, "http://"+a.private.Addr().String()+"/metrics", "")
 	stop()
 	if err := <-ended; err != nil {
@@ -115,7 +130,17 @@ func TestARequestIsTracedAndCountedWithoutASecret(t *testing.T) {
 	if inside == 0 {
 		t.Error("got no transaction in the trace of the request")
 	}
-	for _, secret := range []string{key.Reveal(), "somebody@example.com"} {
+	if !slices.ContainsFunc(got, func(s *spans.Span) bool { return s.Name == "deposit credit" }) {
+		t.Error("got no credit in the traces")
+	}
+	for inner, outer := range map[string]string{"scan prove": "scan walk", "deposit observe": "transaction"} {
+		if !slices.ContainsFunc(got, func(s *spans.Span) bool {
+			return s.Name == inner && slices.ContainsFunc(got, func(o *spans.Span) bool { return o.Name == outer && string(o.SpanId) == string(s.ParentSpanId) })
+		}) {
+			t.Errorf("got no %s within a %s", inner, outer)
+		}
+	}
+	for _, secret := range []string{key.Reveal(), "somebody@example.com", strings.ToLower(given.Address), given.Address} {
 		if strings.Contains(raw.String(), secret) || strings.Contains(metrics, secret) {
 			t.Errorf("got %q in what is told to the outside", secret)
 		}

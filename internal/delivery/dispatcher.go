@@ -46,6 +46,10 @@ type Dispatcher struct {
 	// Development also allows http to this machine's loopback addresses.
 	Development bool
 	Log         *slog.Logger // nil means the default
+	// Observe is told what came of every post that was made, in one word: 2xx, 3xx, 4xx,
+	// 5xx, forbidden, timeout, name, refused, reset, other, or ours when it was not made
+	// because of something here. nil: nobody is.
+	Observe func(result string)
 
 	// A test brings names of its own and less patience; zero values mean the system's
 	// resolver and the limits of this package.
@@ -103,6 +107,7 @@ type outcome struct {
 	ours      bool // it was not made because of something here
 	status    int  // of the answer; 0 when there was none
 	err       string
+	cause     string // of err, in one word
 	response  string
 	asked     time.Duration
 	took      time.Duration

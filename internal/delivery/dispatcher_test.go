@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -186,6 +187,40 @@ func TestARedirectIsAFailureAndNotFollowed(t *testing.T) {
 	}
 	if got := len(target.requests()); got != 0 {
 		t.Errorf("got %v requests where the redirects lead, want none", got)
+	}
+}
+
+func TestEveryPostIsCountedByWhatCameOfIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	for _, code := range []int{204, 302, 404, 503, 999} {
+		w.endpoint(newReceiver(t, w.clock.now, status(code)).URL)
+	}
+	closed := newReceiver(t, w.clock.now, nil)
+	w.endpoint(closed.URL)
+	closed.Close()
+	hangs := make(chan struct{})
+	w.endpoint(newReceiver(t, w.clock.now, func(http.ResponseWriter, request) { <-hangs }).URL)
+	t.Cleanup(func() { close(hangs) }) // before the receiver is closed, which waits for it
+	unopened, _ := w.endpoint(newReceiver(t, w.clock.now, nil).URL)
+	w.exec(`UPDATE webhook_secrets SET sealed = 'x' WHERE endpoint_id = $1`, unopened.ID)
+	inside, _ := w.endpoint("http://127.0.0.1:1")
+	w.exec(`UPDATE webhook_endpoints SET url = 'http://10.0.0.1' WHERE endpoint_id = $1`, inside.ID)
+	w.events("dep_1", 1)
+	w.sequence()
+	var mu sync.Mutex
+	got := map[string]int{}
+	d := w.dispatcher()
+	d.answerIn = time.Second
+	d.Observe = func(result string) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[result]++
+	}
+	w.step(d)
+	want := map[string]int{"2xx": 1, "3xx": 1, "4xx": 1, "5xx": 1, "other": 1, "refused": 1, "timeout": 1, "ours": 1, "forbidden": 1}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -102,23 +102,23 @@ func (t *transport) client() *http.Client {
 	}
 }
 
-// describe says in a few words why there was no answer. It names no address.
-func describe(err error) string {
+// describe says in one word and in a few why there was no answer. It names no address.
+func describe(err error) (cause, text string) {
 	var dns *net.DNSError
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, errForbidden):
-		return errForbidden.Error()
+		return "forbidden", errForbidden.Error()
 	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Sprintf("no answer within %v", answerTimeout)
+		return "timeout", fmt.Sprintf("no answer within %v", answerTimeout)
 	case errors.As(err, &dns):
-		return "the host name could not be resolved"
+		return "name", "the host name could not be resolved"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "the connection was refused"
+		return "refused", "the connection was refused"
 	case errors.Is(err, syscall.ECONNRESET):
-		return "the connection was reset"
+		return "reset", "the connection was reset"
 	}
-	return "the request could not be completed: " + rootText(err)
+	return "other", "the request could not be completed: " + rootText(err)
 }
 
 // rootText is the innermost error's text, bounded: the outer ones repeat the URL.

@@ -67,9 +67,13 @@ func TestDevelopmentHTTPReachesLoopbackAlone(t *testing.T) {
 }
 
 // A receiver on loopback that must never be reached, and a name service that sends
-// every name there.
-func trap(t *testing.T) (port string, hits *atomic.Int32, resolver *net.Resolver) {
+// every name to the addresses in their turn, and to the last one from then on; without
+// any, to this machine.
+func trap(t *testing.T, turns ...[4]byte) (port string, hits *atomic.Int32, resolver *net.Resolver) {
 	t.Helper()
+	if len(turns) == 0 {
+		turns = [][4]byte{{127, 0, 0, 1}}
+	}
 	hits = &atomic.Int32{}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -95,7 +99,11 @@ func trap(t *testing.T) (port string, hits *atomic.Int32, resolver *net.Resolver
 			if err != nil {
 				return
 			}
-			_, _ = names.WriteTo(answerLoopback(buf[:n]), from)
+			reply, used := answered(buf[:n], turns[0])
+			if used && len(turns) > 1 {
+				turns = turns[1:]
+			}
+			_, _ = names.WriteTo(reply, from)
 		}
 	}()
 	resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -104,22 +112,59 @@ func trap(t *testing.T) (port string, hits *atomic.Int32, resolver *net.Resolver
 	return port, hits, resolver
 }
 
-// answerLoopback answers a DNS question for an A record with 127.0.0.1, and any other
-// with nothing.
-func answerLoopback(query []byte) []byte {
+// answered answers a DNS question for an A record with an address, which may not be
+// kept, and any other with nothing.
+func answered(query []byte, ip [4]byte) (answer []byte, used bool) {
 	end := 12
 	for query[end] != 0 {
 		end += int(query[end]) + 1
 	}
 	question := query[12 : end+5]
-	answer := append([]byte{}, query[:2]...)
+	answer = append([]byte{}, query[:2]...)
 	answer = append(answer, 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0)
 	answer = append(answer, question...)
-	if binary.BigEndian.Uint16(question[len(question)-4:]) == 1 {
+	if used = binary.BigEndian.Uint16(question[len(question)-4:]) == 1; used {
 		answer[7] = 1
-		answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1)
+		answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
+		answer = append(answer, ip[:]...)
 	}
-	return answer
+	return answer, used
+}
+
+// A name that was public when somebody looked, and leads to this machine by the time
+// of the connection: only what is dialled counts.
+// Rule EVT-6.
+func TestANameThatIsBoundAnewIsRefusedAtTheDial(t *testing.T) {
+	t.Parallel()
+	port, hits, resolver := trap(t, [4]byte{93, 184, 216, 34}, [4]byte{127, 0, 0, 1})
+	const host = "receiver.example.com"
+	seen, err := resolver.LookupHost(t.Context(), host)
+	if err != nil || len(seen) != 1 || seen[0] != "93.184.216.34" {
+		t.Fatalf("got %v and %v, want it public at first", seen, err)
+	}
+	network, address := dialled(seen[0])
+	if err := control(network, address, nil); err != nil {
+		t.Fatalf("got %v, want what was seen allowed", err)
+	}
+	via := newTransport(false, resolver)
+	t.Cleanup(via.close)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+net.JoinHostPort(host, port), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := via.client().Do(r)
+	if err == nil {
+		resp.Body.Close()
+	}
+	if !errors.Is(err, errForbidden) || hits.Load() != 0 {
+		t.Errorf("got %v and %v connections, want it refused and none", err, hits.Load())
+	}
+	if cause, text := describe(err); cause != "forbidden" || strings.Contains(text, "127") {
+		t.Errorf("got %q %q, want it told without the address", cause, text)
+	}
+	if now, err := resolver.LookupHost(t.Context(), host); err != nil || len(now) != 1 || now[0] != "127.0.0.1" {
+		t.Errorf("got %v and %v, want it bound to this machine", now, err)
+	}
 }
 
 // Rule EVT-6.

@@ -30,6 +30,9 @@ func (d *Dispatcher) post(ctx context.Context, c claimed) (o outcome) {
 		o.took = time.Since(started)
 		span.Say("status", strconv.Itoa(o.status))
 		span.End(nil)
+		if d.Observe != nil && !o.abandoned {
+			d.Observe(o.result())
+		}
 	}()
 	if c.until.Sub(now) < leaseLengthLeft {
 		// This process stood still since it claimed: somebody else may be at it already.
@@ -51,12 +54,25 @@ func (d *Dispatcher) post(ctx context.Context, c claimed) (o outcome) {
 	return o
 }
 
+// result is what came of a post in one word, of which there are few.
+func (o outcome) result() string {
+	switch {
+	case o.ours:
+		return "ours"
+	case o.status == 0:
+		return o.cause
+	case o.status >= 200 && o.status < 600:
+		return strconv.Itoa(o.status/100) + "xx"
+	}
+	return "other"
+}
+
 func (d *Dispatcher) send(ctx context.Context, o outcome, signature string) outcome {
 	attempt, cancel := context.WithTimeout(ctx, cmp.Or(d.answerIn, answerTimeout))
 	defer cancel()
 	r, err := http.NewRequestWithContext(attempt, http.MethodPost, o.url, bytes.NewReader(o.body))
 	if err != nil {
-		o.err = "the URL cannot be posted to"
+		o.cause, o.err = "other", "the URL cannot be posted to"
 		return o
 	}
 	for name, value := range headers(o.eventID, o.at, o.attempts+1) {
@@ -68,7 +84,7 @@ func (d *Dispatcher) send(ctx context.Context, o outcome, signature string) outc
 	if err != nil {
 		// Cut off because the program stops: it may or may not have arrived.
 		if o.abandoned = ctx.Err() != nil && errors.Is(err, context.Canceled); !o.abandoned {
-			o.err = describe(err)
+			o.cause, o.err = describe(err)
 		}
 		return o
 	}

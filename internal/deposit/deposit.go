@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -62,7 +63,12 @@ func (d *Desk) Run(ctx context.Context) error {
 	timer := time.NewTimer(d.poll)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		if _, err := d.Credit(ctx); err != nil && ctx.Err() == nil {
+		began := time.Now()
+		n, err := d.Credit(ctx)
+		if n > 0 || err != nil {
+			trace.Since(ctx, "deposit credit", began).End(err)
+		}
+		if err != nil && ctx.Err() == nil {
 			d.log.Warn("deposit: crediting stopped short", "error", err)
 		}
 		if err := d.Settle(ctx); err != nil && ctx.Err() == nil {

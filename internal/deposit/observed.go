@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -40,7 +41,12 @@ func (d *Desk) Orphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint6
 
 // Observed implements scan.Listener: what the block has is final, and what was
 // seen at its height or below and never became final is gone.
-func (d *Desk) Observed(ctx context.Context, tx pg.Tx, p scan.Proof, found []scan.Found) error {
+func (d *Desk) Observed(ctx context.Context, tx pg.Tx, p scan.Proof, found []scan.Found) (err error) {
+	if len(found) > 0 {
+		var span trace.Span
+		ctx, span = trace.Within(ctx, "deposit observe")
+		defer func() { span.End(err) }()
+	}
 	if err := take(ctx, tx, p.Chain, p.Block, &p.ID, found); err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ type Metrics struct {
 	scans    *prometheus.CounterVec
 	calls    *prometheus.CounterVec
 	refusals *prometheus.CounterVec
+	attempts *prometheus.CounterVec
 
 	mu   sync.Mutex
 	at   time.Time
@@ -63,12 +64,15 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "coffer_signer_refusals_total", Help: "What the signer refused, by its reason.",
 		}, []string{"code"}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coffer_webhook_attempts_total", Help: "Posts of webhooks by this process, samples included, by what came of them.",
+		}, []string{"result"}),
 	}
 	up := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "coffer_role", Help: "1 for every part that this process runs."}, []string{"role"})
 	for _, r := range roles {
 		up.WithLabelValues(r).Set(1)
 	}
-	m.registry.MustRegister(up, m.requests, m.scans, m.calls, m.refusals, (*looker)(m), counts{db},
+	m.registry.MustRegister(up, m.requests, m.scans, m.calls, m.refusals, m.attempts, (*looker)(m), counts{db},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -110,6 +114,37 @@ func (m *Metrics) Scan(name chain.Name, walk string, err error) {
 		}
 	}
 	m.scans.WithLabelValues(string(name), walk, kind).Inc()
+}
+
+// Attempt counts a post of a webhook. The result is one of a few words.
+func (m *Metrics) Attempt(result string) { m.attempts.WithLabelValues(result).Inc() }
+
+// Certificate is one by which this process and the signer on the network know each
+// other.
+type Certificate struct {
+	Of    string // "server", "client" or "authority"
+	Name  string // whose it is
+	Until time.Time
+}
+
+// Certificates has /metrics tell for how long those count that read gives when somebody
+// asks. It is called once, and no two that are read at once have the same Of and Name.
+func (m *Metrics) Certificates(read func() []Certificate) {
+	m.registry.MustRegister(certificates(read))
+}
+
+type certificates func() []Certificate
+
+var daysDesc = desc("coffer_signer_certificate_days_left", "For how many days a certificate between this process and the signer on the network counts; below 0 it has run out.", "of", "name")
+
+// Describe implements prometheus.Collector.
+func (certificates) Describe(to chan<- *prometheus.Desc) { to <- daysDesc }
+
+// Collect implements prometheus.Collector.
+func (c certificates) Collect(to chan<- prometheus.Metric) {
+	for _, one := range c() {
+		to <- prometheus.MustNewConstMetric(daysDesc, prometheus.GaugeValue, time.Until(one.Until).Hours()/24, one.Of, one.Name)
+	}
 }
 
 // Watched is a signer whose answers are counted, and timed for whoever traces.

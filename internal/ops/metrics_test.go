@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -104,6 +106,15 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	m.Request("POST", "/v1/withdraw", 503, time.Second)
 	m.Request("BREW", "", 404, time.Second)
 	m.Scan(chain.Ethereum, "final", fmt.Errorf("block 7: %w", chain.ErrDisagreement))
+	m.Attempt("5xx")
+	m.Attempt("5xx")
+	m.Certificates(func() []Certificate {
+		return []Certificate{
+			{"server", "signer.internal", time.Now().Add(60 * time.Hour)},
+			{"client", "coffer-dispatch", time.Now().Add(-12 * time.Hour)},
+			{"authority", "ours", time.Now().Add(365 * 24 * time.Hour)},
+		}
+	})
 	no := m.Watched(refuses{})
 	_, _ = no.Admit(t.Context(), signer.Intent{})
 	_, _ = no.Sign(t.Context(), signer.SignRequest{})
@@ -136,9 +147,19 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_signer_refusals_total{code="POLICY_LIMIT"}`:                                  1,
 		`coffer_signer_calls_total{call="admit",outcome="refused"}`:                          1,
 		`coffer_signer_calls_total{call="sign",outcome="error"}`:                             1,
+		`coffer_webhook_attempts_total{result="5xx"}`:                                        2,
 	} {
 		if v, ok := got[name]; !ok || math.Abs(v-want) > 60 || want < age && v != want {
 			t.Errorf("%s: got %v %v, want %v", name, v, ok, want)
+		}
+	}
+
+	for name, want := range map[string]float64{`of="server"`: 2.5, `of="client"`: -0.5, `of="authority"`: 365} {
+		i := slices.IndexFunc(slices.Collect(maps.Keys(got)), func(key string) bool {
+			return strings.HasPrefix(key, "coffer_signer_certificate_days_left{") && strings.Contains(key, name) && math.Abs(got[key]-want) < 0.01
+		})
+		if i < 0 {
+			t.Errorf("certificates: got none with %s and %v days", name, want)
 		}
 	}
 
@@ -214,7 +235,7 @@ var (
 	word   = regexp.MustCompile(`[a-zA-Z_][a-zA-Z0-9_]*`)
 	metric = regexp.MustCompile(`\bcoffer_[a-z_]+\b`)
 	// known are the functions and words of the language that the rules use.
-	known = regexp.MustCompile(`^(absent|increase|rate|sum|by|on|or|offset|histogram_quantile|le|route|chain|code|kind|scope|source|instance|waiting_for|[0-9]*[smhd])$`)
+	known = regexp.MustCompile(`^(absent|min|of|name|increase|rate|sum|by|on|or|offset|histogram_quantile|le|route|chain|code|kind|scope|source|instance|waiting_for|[0-9]*[smhd])$`)
 )
 
 func inRules(t *testing.T, each func(rule, name string)) {

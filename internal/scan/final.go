@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/trace"
 )
 
 // Final takes one step of the final walk: at most one block. moved is false
@@ -42,7 +43,12 @@ func (w *Walker) Final(ctx context.Context) (moved bool, err error) {
 		w.final.Store(heads.Final.Height)
 	}
 
-	c, err := w.conf.Reader.Final(ctx, at.Height+1)
+	ctx, span := trace.Start(ctx, "scan walk")
+	span.Say("chain", string(w.conf.Chain))
+	defer func() { span.End(err) }()
+	proving, proof := trace.Start(ctx, "scan prove")
+	c, err := w.conf.Reader.Final(proving, at.Height+1)
+	proof.End(err)
 	switch {
 	case errors.Is(err, chain.ErrNotYet):
 		w.final.Store(at.Height) // ask for the heads again

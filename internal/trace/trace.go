@@ -15,6 +15,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -56,6 +57,18 @@ func Within(ctx context.Context, name string) (context.Context, Span) {
 		return ctx, Span{}
 	}
 	return Start(ctx, name)
+}
+
+// Since is Start for work that turned out to be some only now, having begun at a
+// moment: who looks every moment for something to do begins nothing when there is none.
+// What was done meanwhile is not inside it.
+func Since(ctx context.Context, name string, began time.Time) Span {
+	t := tracer.Load()
+	if t == nil {
+		return Span{}
+	}
+	_, s := (*t).Start(ctx, name, trace.WithTimestamp(began))
+	return Span{s}
 }
 
 // About begins a piece of work in the trace of a thing that has an id, such as a

@@ -192,8 +192,9 @@ func reply(w http.ResponseWriter, status int, a answer) {
 
 // Client is a signer in another process.
 type Client struct {
-	path string
-	http *http.Client
+	path  string
+	http  *http.Client
+	watch *Watch // nil without certificates
 }
 
 var _ signer.Signer = (*Client)(nil)

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -61,60 +62,70 @@ type identity struct {
 	files Files
 	mu    sync.Mutex
 	read  time.Time
-	own   tls.Certificate
-	roots *x509.CertPool // nil without an authority
+	held
+}
+
+// held is what files held.
+type held struct {
+	own         tls.Certificate
+	roots       *x509.CertPool // nil without an authority
+	authorities []*x509.Certificate
 }
 
 func openIdentity(f Files) (*identity, error) {
-	i := &identity{files: f}
-	own, roots, err := f.load()
+	now, err := f.load()
 	if err != nil {
 		return nil, err
 	}
-	i.own, i.roots, i.read = own, roots, time.Now()
-	return i, nil
+	return &identity{files: f, held: now, read: time.Now()}, nil
 }
 
 // now is the identity of this moment. Files that cannot be read leave what was:
 // a half-written certificate must not stop payments, and it is told.
-func (i *identity) now() (tls.Certificate, *x509.CertPool) {
+func (i *identity) now() held {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if time.Since(i.read) >= reloadEvery {
 		i.read = time.Now()
-		own, roots, err := i.files.load()
+		now, err := i.files.load()
 		if err != nil {
 			slog.Error("the signer's certificates could not be read again; those that were read before stay", "err", err)
 		} else {
-			i.own, i.roots = own, roots
+			i.held = now
 		}
 	}
-	return i.own, i.roots
+	return i.held
 }
 
-func (f Files) load() (own tls.Certificate, roots *x509.CertPool, err error) {
+func (f Files) load() (h held, err error) {
 	info, err := os.Stat(f.Key)
 	if err != nil {
-		return own, nil, fmt.Errorf("read the key of the certificate: %w", err)
+		return h, fmt.Errorf("read the key of the certificate: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return own, nil, fmt.Errorf("the key %s has mode %#o and others may use it: chmod 600", f.Key, info.Mode().Perm())
+		return h, fmt.Errorf("the key %s has mode %#o and others may use it: chmod 600", f.Key, info.Mode().Perm())
 	}
-	if own, err = tls.LoadX509KeyPair(f.Certificate, f.Key); err != nil {
-		return own, nil, fmt.Errorf("read the certificate %s and its key: %w", f.Certificate, err)
+	if h.own, err = tls.LoadX509KeyPair(f.Certificate, f.Key); err != nil {
+		return h, fmt.Errorf("read the certificate %s and its key: %w", f.Certificate, err)
 	}
 	if f.CA == "" {
-		return own, nil, nil
+		return h, nil
 	}
 	text, err := os.ReadFile(f.CA)
 	if err != nil {
-		return own, nil, fmt.Errorf("read the authority's certificate: %w", err)
+		return h, fmt.Errorf("read the authority's certificate: %w", err)
 	}
-	roots = x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(text) {
-		return own, nil, fmt.Errorf("the file %s holds no certificate (PEM)", f.CA)
+	h.roots = x509.NewCertPool()
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" && len(block.Headers) == 0 {
+			h.roots.AddCert(c)
+			h.authorities = append(h.authorities, c)
+		}
 	}
-	return own, roots, nil
+	if len(h.authorities) == 0 {
+		return h, fmt.Errorf("the file %s holds no certificate (PEM)", f.CA)
+	}
+	return h, nil
 }
 
 // Pin names a certificate by its public key: sha256/ and the base64 of the SHA-256
@@ -162,6 +173,7 @@ func signed(chain []*x509.Certificate, roots *x509.CertPool, name string, use x5
 type ServerConfig struct {
 	Files
 	Peers []Peer
+	Watch *Watch // is told the certificates; nil: nobody asks
 }
 
 // ServeTLS answers on a listener until ctx ends, then finishes what is under way and
@@ -171,16 +183,22 @@ func ServeTLS(ctx context.Context, l net.Listener, conf ServerConfig, s signer.S
 	if err != nil {
 		return errors.Join(fmt.Errorf("serve the signer on %s: %w", l.Addr(), err), l.Close())
 	}
+	conf.Watch.over("server", own)
 	d := door{own, conf.Peers}
 	outer := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			certificate, _ := own.now()
 			return &tls.Config{
-				MinVersion:             tls.VersionTLS13,
-				Certificates:           []tls.Certificate{certificate},
-				ClientAuth:             tls.RequireAnyClientCert, // whose it is says the next line
-				VerifyConnection:       func(c tls.ConnectionState) error { _, err := d.peer(c.PeerCertificates); return err },
+				MinVersion:   tls.VersionTLS13,
+				Certificates: []tls.Certificate{own.now().own},
+				ClientAuth:   tls.RequireAnyClientCert, // whose it is says the next line
+				VerifyConnection: func(c tls.ConnectionState) error {
+					p, err := d.peer(c.PeerCertificates)
+					if err == nil {
+						conf.Watch.met("client", p.Name, c.PeerCertificates[0])
+					}
+					return err
+				},
 				SessionTicketsDisabled: true, // every connection shows its certificate
 				NextProtos:             []string{"http/1.1"},
 			}, nil
@@ -210,7 +228,7 @@ func (d door) peer(chain []*x509.Certificate) (Peer, error) {
 			return p, nil
 		}
 	}
-	_, roots := d.own.now()
+	roots := d.own.now().roots
 	if roots == nil {
 		return Peer{}, fmt.Errorf("%w: %s has the pin %s", errPeer, chain[0].Subject.CommonName, pin)
 	}
@@ -271,19 +289,29 @@ func DialTLS(address string, conf ClientConfig) (*Client, error) {
 	if conf.Pin == "" && conf.CA == "" {
 		return nil, errors.New("a signer on the network needs an authority or a pin to be known by")
 	}
-	return dial(address, func(ctx context.Context) (net.Conn, error) {
-		certificate, roots := own.now()
+	watch := &Watch{}
+	watch.over("client", own)
+	c := dial(address, func(ctx context.Context) (net.Conn, error) {
+		files := own.now()
 		d := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialMax}, Config: &tls.Config{
 			MinVersion:   tls.VersionTLS13,
-			Certificates: []tls.Certificate{certificate},
+			Certificates: []tls.Certificate{files.own},
 			ServerName:   conf.Name,
 			NextProtos:   []string{"http/1.1"},
 			// VerifyConnection does all of it, with the authority of this moment.
 			InsecureSkipVerify: true,
-			VerifyConnection:   func(c tls.ConnectionState) error { return conf.known(c.PeerCertificates, roots) },
+			VerifyConnection: func(c tls.ConnectionState) error {
+				err := conf.known(c.PeerCertificates, files.roots)
+				if err == nil {
+					watch.met("server", conf.Name, c.PeerCertificates[0])
+				}
+				return err
+			},
 		}}
 		return d.DialContext(ctx, "tcp", address)
-	}), nil
+	})
+	c.watch = watch
+	return c, nil
 }
 
 // known tells whether the server is the signer.

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -268,6 +269,61 @@ func TestCertificatesAreRenewedWithoutARestart(t *testing.T) {
 	}
 	if _, err := remote.DialTLS(address, remote.ClientConfig{Files: client, Name: "signer.internal"}); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that others may read: got %v, want it refused", err)
+	}
+}
+
+// Each side knows for how long its own certificate, the other's and the authority's
+// count, and a renewed one without a restart.
+func TestBothSidesKnowUntilWhenCertificatesCount(t *testing.T) {
+	t.Parallel()
+	s, _ := signertest.New(t)
+	ca := remotetest.New(t)
+	authority := ca.Certificate.NotAfter
+	first, later := time.Now().Add(30*time.Minute).Truncate(time.Second), time.Now().Add(50*time.Minute).Truncate(time.Second)
+	server, client := ca.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, first), ca.Leaf(t, "coffer-dispatch", x509.ExtKeyUsageClientAuth, later)
+	watch := &remote.Watch{}
+	address := serveTLS(t, remote.ServerConfig{Files: server, Peers: []remote.Peer{{Name: "coffer-dispatch", May: remote.MayRead}}, Watch: watch}, s)
+	c := dialTLS(t, address, remote.ClientConfig{Files: client, Name: "signer.internal"})
+	text := func(all []remote.Certificate) string {
+		var lines []string
+		for _, c := range all {
+			lines = append(lines, fmt.Sprintf("%s %s %d", c.Of, c.Name, c.Until.Unix()))
+		}
+		slices.Sort(lines)
+		return strings.Join(lines, ", ")
+	}
+	of := func(server, client time.Time) string {
+		return fmt.Sprintf("authority authority %d, client coffer-dispatch %d, server signer.internal %d", authority.Unix(), client.Unix(), server.Unix())
+	}
+	if got, want := text(c.Certificates()), fmt.Sprintf("authority authority %d, client coffer-dispatch %d", authority.Unix(), later.Unix()); got != want {
+		t.Errorf("before a call: got %s, want %s", got, want)
+	}
+	if _, err := c.Head(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for side, got := range map[string][]remote.Certificate{"client": c.Certificates(), "server": watch.Certificates()} {
+		if want := of(first, later); text(got) != want {
+			t.Errorf("%s: got %s, want %s", side, text(got), want)
+		}
+	}
+	ca.Leaf(t, "signer.internal", x509.ExtKeyUsageServerAuth, later)
+	deadline := time.After(20 * time.Second)
+	for text(c.Certificates()) != of(later, later) || text(watch.Certificates()) != of(later, later) {
+		c.Close() // a connection of its own
+		if _, err := c.Head(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("renewed: got %s and %s, want %s", text(c.Certificates()), text(watch.Certificates()), of(later, later))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	if got := remote.Dial("nowhere.sock").Certificates(); len(got) != 0 {
+		t.Errorf("at a socket: got %v, want none", got)
+	}
+	if got := (*remote.Watch)(nil).Certificates(); len(got) != 0 {
+		t.Errorf("nobody asks: got %v, want none", got)
 	}
 }
 
