@@ -34,6 +34,9 @@ const (
 	Tron      Name = "TRON"
 )
 
+// Names are all chains that have a name.
+var Names = []Name{Ethereum, Base, Arbitrum, Optimism, Polygon, BSC, Avalanche, Solana, Bitcoin, Tron}
+
 // Family is a set of chains with one form of address and of key. A customer has
 // one address per family, so a transfer on the wrong chain of the family can
 // be recovered.

@@ -182,6 +182,32 @@ func Known(b *pgx.Batch, org string, ids []string) map[string]bool {
 	return known
 }
 
+// Emails are the addresses of those of the customers that have one, as they would be
+// shown, by customer.
+func Emails(ctx context.Context, tx pg.Tx, org string, ids []string) (map[string]string, error) {
+	// By the key alone, like Known.
+	rows, err := tx.Query(ctx, `
+		SELECT c.customer_id, c.email
+		FROM unnest($2::text[]) AS w (customer_id)
+		CROSS JOIN LATERAL (
+			SELECT customer_id, email FROM customers WHERE org_id = $1 AND customer_id >= w.customer_id
+			ORDER BY customer_id LIMIT 1) c
+		WHERE c.customer_id = w.customer_id AND c.email IS NOT NULL`, org, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read the e-mails of %d customers of %s: %w", len(ids), org, err)
+	}
+	emails := map[string]string{}
+	var id, email string
+	_, err = pgx.ForEachRow(rows, []any{&id, &email}, func() error {
+		emails[id] = email
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the e-mails of %d customers of %s: %w", len(ids), org, err)
+	}
+	return emails, nil
+}
+
 func find(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool, error) {
 	rows, err := tx.Query(ctx, selected+` WHERE c.org_id = $1 AND c.customer_id = $2`, org, id)
 	if err != nil {

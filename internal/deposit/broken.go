@@ -223,7 +223,7 @@ func (d *Desk) reverse(ctx context.Context, depositID string) (done bool, err er
 			return err
 		}
 		if told := is.told(event.CustomerDepositReversed); told != "" {
-			if err := tell(ctx, tx, []row{is}, func(row) event.Type { return told }); err != nil {
+			if err := tell(ctx, tx, []row{is}, byID, func(row) event.Type { return told }); err != nil {
 				return err
 			}
 		}

@@ -516,7 +516,7 @@ func TestWhatWasFinalAndNotCreditedIsOrphanedByABreak(t *testing.T) {
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Pay(payer, treasury, "", 500)
 	w.c.Mine(9)
-	w.final(t) // nothing is credited yet
+	w.waiting(t) // nothing is credited yet
 	if f := w.funds(t, "adr_alice", usdc); f.Dust != money.Units(9) {
 		t.Fatalf("got %+v, want 9 of dust", f)
 	}
@@ -534,7 +534,7 @@ func TestWhatWasFinalAndNotCreditedIsOrphanedByABreak(t *testing.T) {
 		t.Errorf("got %+v, want the dust moved back", f)
 	}
 	w.c.MineEmpty(10)
-	w.final(t)
+	w.waiting(t)
 	w.settle(t)
 	w.letGo(t)
 	w.credit(t)
@@ -766,7 +766,7 @@ func TestTheTableItselfRefusesWhatStandsOnADeadProof(t *testing.T) {
 	w := credited100(t)
 	w.c.Pay(payer, alice, usdcAt, 200)
 	w.c.Mine(4)
-	w.final(t) // SCREENING, not credited
+	w.waiting(t) // SCREENING, not credited
 	owner := pgtest.Owner(t, w.db)
 	refused := func(name, constraint, sql string) {
 		t.Helper()

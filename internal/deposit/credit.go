@@ -54,7 +54,7 @@ type holder struct {
 // A deposit that must not be credited stays where it is and is logged; it
 // holds up no other.
 func (d *Desk) Credit(ctx context.Context) (credited int, err error) {
-	values := map[int]*money.USD{}
+	prices := map[int]*money.USD{}
 	for after := ""; ; {
 		page, err := d.waiting(ctx, after)
 		if err != nil {
@@ -76,7 +76,7 @@ func (d *Desk) Credit(ctx context.Context) (credited int, err error) {
 			if !decision.credit {
 				continue
 			}
-			c.screening, c.usd = encoded(webhook.Screening{Status: decision.status}), d.value(ctx, values, c)
+			c.screening, c.usd = encoded(webhook.Screening{Status: decision.status}), value(c.amount, c.decimals, d.price(ctx, prices, *c.mintID))
 			sound = append(sound, c)
 		}
 		n, err := d.parts(ctx, sound)
@@ -111,21 +111,26 @@ func (d *Desk) parts(ctx context.Context, batch []candidate) (credited int, err 
 	return first + second, errors.Join(errFirst, errSecond)
 }
 
-// checkAll is check of many: to verify a proof is what a credit costs this process
-// most, and one does not wait for the other.
+// checkAll is check of many.
 func (d *Desk) checkAll(page []candidate) []error {
 	problems := make([]error, len(page))
+	abreast(len(page), func(i int) { problems[i] = d.check(page[i]) })
+	return problems
+}
+
+// abreast does n things on all processors: to verify a proof is what a credit costs
+// this process most, and one does not wait for the other.
+func abreast(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
-	for n := range workers {
+	for first := range workers {
 		wg.Go(func() {
-			for i := n; i < len(page); i += workers {
-				problems[i] = d.check(page[i])
+			for i := first; i < n; i += workers {
+				do(i)
 			}
 		})
 	}
 	wg.Wait()
-	return problems
 }
 
 // waiting reads deposits that wait to be credited, after an id. What is of a mint
@@ -211,8 +216,7 @@ func (d *Desk) check(c candidate) error {
 	switch {
 	case c.proof != proven{c.height, c.blockHash}:
 		return fmt.Errorf("its proof is of block %d %s, not of %d %s", c.proof.height, c.proof.hash, c.height, c.blockHash)
-	case c.wallet.ID != c.walletID || c.wallet.Address != c.address || c.wallet.OrgID != c.orgID || c.wallet.Purpose != c.purpose ||
-		c.wallet.Family != c.chain.Family() || c.wallet.Subject != c.subject():
+	case !c.reached(c.wallet):
 		return errors.New("its wallet is another than the one that received")
 	}
 	if err := d.wallets.Prove(c.wallet); err != nil {
@@ -221,23 +225,35 @@ func (d *Desk) check(c candidate) error {
 	return nil
 }
 
-// value is what a deposit is worth, for display; nil when there is no price.
-func (d *Desk) value(ctx context.Context, prices map[int]*money.USD, c candidate) *money.USD {
-	p, asked := prices[*c.mintID]
-	if !asked {
-		quote, err := d.prices.USD(ctx, *c.mintID)
+// reached tells whether a wallet is the one that received a deposit, and for whom.
+func (d row) reached(w wallet.Wallet) bool {
+	return w.ID == d.walletID && w.Address == d.address && w.OrgID == d.orgID && w.Purpose == d.purpose &&
+		w.Family == d.chain.Family() && w.Subject == d.subject()
+}
+
+// price is what a whole token is worth, for display; nil when nobody says. It is
+// asked once for each mint.
+func (d *Desk) price(ctx context.Context, asked map[int]*money.USD, mintID int) *money.USD {
+	p, known := asked[mintID]
+	if !known {
+		quote, err := d.prices.USD(ctx, mintID)
 		if err == nil {
 			err = price.Fresh(quote, d.db.Clock()(), priceAgeMax)
 		}
 		if err == nil {
 			p = &quote.Price
 		}
-		prices[*c.mintID] = p
+		asked[mintID] = p
 	}
-	if p == nil {
+	return p
+}
+
+// value is what an amount is worth, nil without a price. It is pure.
+func value(of money.Amount, decimals int, price *money.USD) *money.USD {
+	if price == nil {
 		return nil
 	}
-	v, err := money.ValueOf(c.amount, c.decimals, *p)
+	v, err := money.ValueOf(of, decimals, *price)
 	if err != nil {
 		return nil
 	}
@@ -293,13 +309,9 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		if err != nil {
 			return err
 		}
-		var (
-			changes  []change
-			postings []ledger.Posting
-			moves    []wallet.Movement
-			entries  []audit.Entry
-			told     []row
-		)
+		var changes []change
+		var entries []audit.Entry
+		var all credits
 		for _, was := range locked {
 			c := wanted[was.id]
 			m, ok := catalogue.ByID(*was.mintID)
@@ -311,42 +323,19 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 			is.status, is.creditedAt = Credited, &now
 			is.screening, is.usd = c.screening, c.usd
 			changes = append(changes, change{was, is})
-			to, part := owner(is, m.Kind == mint.Native)
-			postings = append(postings, ledger.Posting{
-				Cause: ledger.Cause{Kind: ledger.Deposit, ID: is.id},
-				Legs: []ledger.Leg{{
-					Debit:  ledger.Account{OrgID: is.orgID, MintID: m.ID, Kind: ledger.Custody},
-					Credit: to, Amount: is.amount,
-				}},
-			})
-			moves = append(moves, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: m.ID, Part: part, Plus: is.amount})
+			all.add(is, m.Kind == mint.Native)
 			entries = append(entries, changed(is))
-			if is.told(event.CustomerDeposit) != "" {
-				told = append(told, is)
-			}
 		}
-		if len(postings) == 0 {
+		if len(changes) == 0 {
 			return nil
 		}
 		if err := become(ctx, tx, changes...); err != nil {
 			return err
 		}
-		// In the order of dispatch, which meets this one at a treasury: what wallets
-		// hold first, the books after it.
-		if err := wallet.Move(ctx, tx, moves...); err != nil {
+		if err := all.write(ctx, tx, nil, entries); err != nil {
 			return err
 		}
-		if err := ledger.Post(ctx, tx, postings...); err != nil {
-			return err
-		}
-		if err := tell(ctx, tx, told, func(is row) event.Type { return is.told(event.CustomerDeposit) }); err != nil {
-			return err
-		}
-		crash.Point("D07")
-		credited = len(postings)
-		if err := record(ctx, tx, entries); err != nil {
-			return err
-		}
+		credited = len(changes)
 		crash.Committing("D08")
 		return nil
 	})
@@ -357,6 +346,49 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		crash.Point("D08")
 	}
 	return credited, nil
+}
+
+// credits are deposits that become credited in one transaction.
+type credits struct {
+	postings []ledger.Posting
+	moves    []wallet.Movement
+	told     []row
+}
+
+// add takes in a deposit that is credited; native says of what.
+func (c *credits) add(is row, native bool) {
+	to, part := owner(is, native)
+	c.postings = append(c.postings, ledger.Posting{
+		Cause: ledger.Cause{Kind: ledger.Deposit, ID: is.id},
+		Legs: []ledger.Leg{{
+			Debit:  ledger.Account{OrgID: is.orgID, MintID: *is.mintID, Kind: ledger.Custody},
+			Credit: to, Amount: is.amount,
+		}},
+	})
+	c.moves = append(c.moves, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: part, Plus: is.amount})
+	if is.told(event.CustomerDeposit) != "" {
+		c.told = append(c.told, is)
+	}
+}
+
+// write books what became credited, tells of it, and records what the transaction
+// did with deposits. The rows are as they will be; dust is what moves beside it.
+func (c credits) write(ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry) error {
+	// In the order of dispatch, which meets this one at a treasury: what wallets
+	// hold first, the books after it.
+	if err := wallet.Move(ctx, tx, append(c.moves, dust...)...); err != nil {
+		return err
+	}
+	if err := ledger.Post(ctx, tx, c.postings...); err != nil {
+		return err
+	}
+	if err := tell(ctx, tx, c.told, fresh, func(is row) event.Type { return is.told(event.CustomerDeposit) }); err != nil {
+		return err
+	}
+	if len(c.postings) > 0 {
+		crash.Point("D07")
+	}
+	return record(ctx, tx, entries)
 }
 
 // same tells whether a deposit is still the one that was checked.

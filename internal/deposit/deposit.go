@@ -17,6 +17,7 @@ package deposit
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
@@ -45,6 +46,7 @@ type Desk struct {
 	prices  price.Source
 	log     *slog.Logger
 	poll    time.Duration
+	tried   sync.Map // chain.Name -> hash of the block that was observed last
 }
 
 var _ scan.Listener = (*Desk)(nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -87,6 +88,53 @@ func byID(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit, 
 	return all, nil
 }
 
+// fresh are the objects of deposits whose rows this transaction has just written, and
+// which no sweep has met: what they show beside the row is read, the row is not.
+func fresh(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	customers := map[string][]string{} // by organization
+	latest := map[chain.Name]uint64{}
+	for _, r := range of {
+		if r.customerID != "" {
+			customers[r.orgID] = append(customers[r.orgID], r.customerID)
+		}
+		latest[r.chain] = 0
+	}
+	emails := map[string]map[string]string{}
+	for org, ids := range customers {
+		var err error
+		if emails[org], err = customer.Emails(ctx, tx, org, ids); err != nil {
+			return nil, err
+		}
+	}
+	for ch := range latest {
+		var height uint64
+		err := tx.QueryRow(ctx, `
+			SELECT greatest((SELECT max(h.height) FROM scan_heads h WHERE h.chain = $1), (SELECT s.height FROM scan_cursors s WHERE s.chain = $1), 0)`, ch).Scan(&height)
+		if err != nil {
+			return nil, fmt.Errorf("ask how far %s is: %w", ch, err)
+		}
+		latest[ch] = height
+	}
+	catalogue, err := mint.All(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]webhook.Deposit, len(of))
+	for _, r := range of {
+		s := shown{row: r, latest: max(latest[r.chain], r.height)}
+		if email, ok := emails[r.orgID][r.customerID]; ok {
+			s.email = &email
+		}
+		if all[r.id], err = s.object(catalogue); err != nil {
+			return nil, fmt.Errorf("deposit %s: %w", r.id, err)
+		}
+	}
+	return all, nil
+}
+
 // Filter narrows a list; zero values let everything through.
 type Filter struct {
 	CustomerID    string
@@ -107,7 +155,7 @@ func (f Filter) query(org string) *page.Query {
 // narrow adds the conditions that were given.
 func (f Filter) narrow(q *page.Query) *page.Query {
 	for column, value := range map[string]string{
-		"customer_id": f.CustomerID, "product": f.Product, "status": f.Status, "chain": f.Chain, "tx_hash": f.TxHash, "address": f.Address,
+		"customer_id": f.CustomerID, "product": f.Product, "status": f.Status, "chain": f.Chain, "address": f.Address,
 	} {
 		if value != "" {
 			q.And(column+` = ?`, value)
@@ -115,6 +163,9 @@ func (f Filter) narrow(q *page.Query) *page.Query {
 	}
 	if f.MintID != 0 {
 		q.And(`mint_id = ?`, f.MintID)
+	}
+	if f.TxHash != "" {
+		q.And(`tx_hash = ?`, f.TxHash).And(`chain = ANY (?)`, chain.Names) // found by (chain, tx_hash)
 	}
 	if !f.CreatedAfter.IsZero() {
 		q.And(`created_at > ?`, f.CreatedAfter)

@@ -15,10 +15,12 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 // Seen implements scan.Listener: a customer's or an organization's deposit is
@@ -31,7 +33,7 @@ func (d *Desk) Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block,
 			shown = append(shown, f)
 		}
 	}
-	return take(ctx, tx, ch, b, nil, shown)
+	return take(ctx, tx, ch, b, nil, shown, decided{})
 }
 
 // Orphaned implements scan.Listener.
@@ -39,18 +41,22 @@ func (d *Desk) Orphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint6
 	return orphan(ctx, tx, `height >= $4`, ch, from)
 }
 
-// Observed implements scan.Listener: what the block has is final, and what was
-// seen at its height or below and never became final is gone.
-func (d *Desk) Observed(ctx context.Context, tx pg.Tx, p scan.Proof, found []scan.Found) (err error) {
-	if len(found) > 0 {
-		var span trace.Span
-		ctx, span = trace.Within(ctx, "deposit observe")
-		defer func() { span.End(err) }()
+// Observe implements scan.Listener: what the block has is final, and what was seen
+// at its height or below and never became final is gone. What nobody has to be asked
+// about is credited with its block.
+func (d *Desk) Observe(ctx context.Context, ch chain.Name, b chain.Block, found []scan.Found) scan.Taking {
+	ready := d.decide(ctx, ch, b, found)
+	return func(ctx context.Context, tx pg.Tx, p scan.Proof) (err error) {
+		if len(found) > 0 {
+			var span trace.Span
+			ctx, span = trace.Within(ctx, "deposit observe")
+			defer func() { span.End(err) }()
+		}
+		if err := take(ctx, tx, p.Chain, p.Block, &p.ID, found, ready); err != nil {
+			return err
+		}
+		return orphan(ctx, tx, `height <= $4`, p.Chain, p.Height)
 	}
-	if err := take(ctx, tx, p.Chain, p.Block, &p.ID, found); err != nil {
-		return err
-	}
-	return orphan(ctx, tx, `height <= $4`, p.Chain, p.Height)
 }
 
 // orphan takes back what is not final at the heights of the condition.
@@ -129,13 +135,18 @@ func named(d row, met map[account]int) string {
 }
 
 // take brings the deposits of a block up to date. proof is nil for a block that
-// is not final. Telling it the same block again changes nothing.
-func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found) error {
+// is not final; what is ready to be credited then is, if nothing speaks against it
+// now. Telling it the same block again changes nothing.
+func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found, ready decided) error {
 	found = slices.DeleteFunc(slices.Clone(found), func(f scan.Found) bool {
 		return f.FromOurs || f.Amount.IsZero()
 	})
 	if len(found) == 0 {
 		return nil
+	}
+	ready, err := ready.still(ctx, tx, ch)
+	if err != nil {
+		return err
 	}
 	living, gone, met, err := known(ctx, tx, ch, found)
 	if err != nil {
@@ -145,6 +156,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 		changes []change
 		dust    []wallet.Movement
 		entries []audit.Entry
+		credits credits
 		back    bool // one that a fork took away is there again
 	)
 	for _, f := range found {
@@ -198,6 +210,9 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 			now := tx.Now
 			is.confirmedAt = &now
 		}
+		if is.status == Screening && ready.credit(&is, f, tx.Now) {
+			credits.add(is, f.Mint.Kind == mint.Native)
+		}
 		changes = append(changes, change{was, is})
 		back = back || was.status == Orphaned
 		entries = append(entries, changed(is))
@@ -219,10 +234,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 			return err
 		}
 	}
-	if err := wallet.Move(ctx, tx, dust...); err != nil {
-		return err
-	}
-	return record(ctx, tx, entries)
+	return credits.write(ctx, tx, dust, entries)
 }
 
 // seen tells of customers' deposits that a recent block shows for the first time, to
@@ -249,12 +261,13 @@ func seen(ctx context.Context, tx pg.Tx, changes []change) error {
 			told = append(told, c.is)
 		}
 	}
-	return tell(ctx, tx, told, func(row) event.Type { return event.CustomerDepositSeen })
+	return tell(ctx, tx, told, fresh, func(row) event.Type { return event.CustomerDepositSeen })
 }
 
-// tell records an event of each deposit, with the deposit as it is now.
-func tell(ctx context.Context, tx pg.Tx, told []row, as func(row) event.Type) error {
-	shown, err := byID(ctx, tx, told)
+// tell records an event of each deposit, with the object that show gives of it: fresh
+// or byID.
+func tell(ctx context.Context, tx pg.Tx, told []row, show func(context.Context, pg.Tx, []row) (map[string]webhook.Deposit, error), as func(row) event.Type) error {
+	shown, err := show(ctx, tx, told)
 	if err != nil {
 		return err
 	}

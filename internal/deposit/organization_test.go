@@ -154,7 +154,7 @@ func TestTheTablesKeepWhoseADepositIs(t *testing.T) {
 	w := open(t)
 	w.c.Pay(payer, checkout, usdcAt, 100)
 	w.c.Mine(4)
-	w.final(t)
+	w.waiting(t)
 	fresh := w.the(t).DepositID
 	for name, c := range map[string]struct{ sql, constraint string }{
 		"another product's":          {`UPDATE deposits SET product = 'BATCH_PAYOUT' WHERE deposit_id = $1`, "deposits_identity_fixed"},

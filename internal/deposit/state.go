@@ -51,15 +51,18 @@ type transition struct {
 var transitions = []transition{
 	{"", Confirming, "a recent block shows it", webhook.CustomerDepositSeen},
 	{"", Screening, "a final block shows it first", ""},
+	{"", Credited, "a final block shows it first, and nobody has to be asked", webhook.CustomerDeposit},
 	{"", Unsupported, "a final block shows it, and it cannot be credited", ""},
 	{"", BelowMinimum, "a final block shows it, and it is too little", ""},
 	{Confirming, Confirming, "another block has it now", ""},
 	{Confirming, Orphaned, "its block is forked away, or another became final", ""},
 	{Confirming, Screening, "its block is final", ""},
+	{Confirming, Credited, "its block is final, and nobody has to be asked", webhook.CustomerDeposit},
 	{Confirming, Unsupported, "its block is final, and it cannot be credited", ""},
 	{Confirming, BelowMinimum, "its block is final, and it is too little", ""},
 	{Orphaned, Confirming, "a recent block shows it again", ""},
 	{Orphaned, Screening, "a final block shows it again", ""},
+	{Orphaned, Credited, "a final block shows it again, and nobody has to be asked", webhook.CustomerDeposit},
 	{Orphaned, Unsupported, "a final block shows it again, and it cannot be credited", ""},
 	{Orphaned, BelowMinimum, "a final block shows it again, and it is too little", ""},
 	{Screening, Credited, "screening lets it through", webhook.CustomerDeposit},
@@ -252,7 +255,8 @@ func insert(ctx context.Context, tx pg.Tx, changes []change) error {
 		reasons                       = make([]*string, n)
 		screenings                    = make([]string, n)
 		created                       = make([]time.Time, n)
-		confirmed                     = make([]*time.Time, n)
+		confirmed, credited           = make([]*time.Time, n), make([]*time.Time, n)
+		values                        = make([]*money.USD, n)
 	)
 	for i, c := range changes {
 		ids[i], orgs[i], wallets[i], purposes[i] = c.is.id, c.is.orgID, c.is.walletID, c.is.purpose
@@ -261,20 +265,24 @@ func insert(ctx context.Context, tx pg.Tx, changes []change) error {
 		amounts[i], hashes[i], kinds[i], places[i] = c.is.amount, string(c.is.tx), string(c.is.kind), c.is.position
 		indexes[i], heights[i], blocks[i], proofs[i] = int64(c.is.logIndex), int64(c.is.height), c.is.blockHash, c.is.proofID
 		statuses[i], chainStatus[i], reasons[i], screenings[i] = string(c.is.status), c.is.chainStatus, null(c.is.reason), string(c.is.screening)
-		created[i], confirmed[i] = c.is.createdAt, c.is.confirmedAt
+		values[i], created[i], confirmed[i], credited[i] = c.is.usd, c.is.createdAt, c.is.confirmedAt, c.is.creditedAt
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
-			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, screening, created_at, confirmed_at)
+			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
+			usd_value, screening, created_at, confirmed_at, credited_at)
 		SELECT deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
-			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, screening::jsonb, created_at, confirmed_at
+			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
+			usd_value, screening::jsonb, created_at, confirmed_at, credited_at
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[], $9::text[], $10::text[], $11::text[],
 			$12::numeric[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::text[],
-			$22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[])
+			$22::text[], $23::numeric[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[])
 			AS c (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
-				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason, screening, created_at, confirmed_at)`,
+				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
+				usd_value, screening, created_at, confirmed_at, credited_at)`,
 		ids, orgs, wallets, purposes, customers, products, mints, chains, contracts, addresses, froms,
-		amounts, hashes, kinds, places, indexes, heights, blocks, proofs, statuses, chainStatus, reasons, screenings, created, confirmed)
+		amounts, hashes, kinds, places, indexes, heights, blocks, proofs, statuses, chainStatus, reasons,
+		values, screenings, created, confirmed, credited)
 	if err != nil {
 		return fmt.Errorf("insert %d deposits from %s of %s on: %w", n, ids[0], hashes[0], err)
 	}

@@ -63,7 +63,7 @@ func TestACreditAndItsEventAreOneTransaction(t *testing.T) {
 	exec(`ALTER TABLE events ADD CONSTRAINT events_full CHECK (false) NOT VALID`)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.final(t)
+	w.waiting(t)
 	if n, err := w.desk.Credit(t.Context()); n != 0 || err == nil {
 		t.Errorf("got %d credited and %v, want none and the reason", n, err)
 	}
@@ -89,7 +89,7 @@ func TestADepositThatSomebodyElseIsCreditingIsPassedBy(t *testing.T) {
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Pay(payer, bob, usdcAt, 200)
 	w.c.Mine(4)
-	w.final(t)
+	w.waiting(t)
 	other, err := pgtest.Owner(t, w.db).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestNothingIsCreditedOnAnAddressWhoseProofDoesNotHold(t *testing.T) {
 	w := open(t)
 	w.c.Pay(payer, alice, usdcAt, 100)
 	w.c.Mine(4)
-	w.final(t)
+	w.waiting(t)
 	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE wallets SET proof = decode(repeat('00', 64), 'hex') WHERE wallet_id = 'adr_alice'`); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,11 @@ import (
 // chain.ErrDisagreement stop the walk where it is until they are gone;
 // ErrFinalityBroken until a person has decided.
 func (w *Walker) Final(ctx context.Context) (moved bool, err error) {
+	return w.step(ctx, &ahead{still: true})
+}
+
+// step is Final; what is ahead of the walk is got ready meanwhile.
+func (w *Walker) step(ctx context.Context, ahead *ahead) (moved bool, err error) {
 	at, ok, err := w.cursor(ctx)
 	if err != nil {
 		return false, err
@@ -43,52 +48,107 @@ func (w *Walker) Final(ctx context.Context) (moved bool, err error) {
 		w.final.Store(heads.Final.Height)
 	}
 
+	later := ctx // what is read ahead belongs to another walk
 	ctx, span := trace.Start(ctx, "scan walk")
 	span.Say("chain", string(w.conf.Chain))
 	defer func() { span.End(err) }()
-	proving, proof := trace.Start(ctx, "scan prove")
-	c, err := w.conf.Reader.Final(proving, at.Height+1)
-	proof.End(err)
+	b, ok := ahead.take(at.Height + 1)
+	if !ok || b.err != nil || b.Parent != at.Hash {
+		b = w.weighed(ctx, at.Height+1)
+	}
 	switch {
-	case errors.Is(err, chain.ErrNotYet):
+	case errors.Is(b.err, chain.ErrNotYet):
 		w.final.Store(at.Height) // ask for the heads again
 		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read final block %d: %w", at.Height+1, err)
-	case c.Height != at.Height+1:
-		return false, fmt.Errorf("read final block %d: got block %d", at.Height+1, c.Height)
-	case c.Parent != at.Hash:
+	case b.err != nil:
+		return false, b.err
+	case b.Parent != at.Hash:
 		return false, w.parted(ctx, at)
 	}
-	if len(c.Transfers) > 0 {
-		crash.Point("D01") // a block without movements has nothing to lose
+	if at.Height+1 < w.final.Load() {
+		ahead.begin(func() weighed { return w.weighed(later, at.Height+2) })
 	}
-
-	found, err := w.match(ctx, c)
-	if err != nil {
-		return false, err
-	}
-	findings, err := w.weigh(ctx, c, found)
-	if err != nil {
-		return false, err
-	}
-	err = w.advance(ctx, at, c, found, findings)
+	err = w.advance(ctx, at, b, w.listener.Observe(ctx, w.conf.Chain, b.Block, b.found))
 	switch {
 	case errors.Is(err, errMoved):
 		return true, nil
 	case errors.Is(err, ErrFinalityBroken):
-		return false, w.parted(ctx, c.Block)
+		return false, w.parted(ctx, b.Block)
 	case err != nil:
-		return false, fmt.Errorf("take in final block %d: %w", c.Height, err)
+		return false, fmt.Errorf("take in final block %d: %w", b.Height, err)
 	}
-	if len(found) > 0 {
+	if len(b.found) > 0 {
 		crash.Point("D03")
 	}
-	for _, f := range findings {
-		w.log.Warn("scan: finding", "kind", f.kind, "height", c.Height, "hash", c.Hash,
+	for _, f := range b.findings {
+		w.log.Warn("scan: finding", "kind", f.kind, "height", b.Height, "hash", b.Hash,
 			"address", string(f.holding.Address), "contract", string(f.holding.Contract), "detail", f.detail)
 	}
 	return true, nil
+}
+
+// weighed is a final block that was read, with what of it came to us.
+type weighed struct {
+	chain.Contents
+	found    []Found
+	findings []finding
+	err      error // then nothing of the rest holds; chain.ErrNotYet among others
+}
+
+// weighed reads a final block and compares it with the balances. It writes nothing.
+func (w *Walker) weighed(ctx context.Context, height uint64) (b weighed) {
+	proving, proof := trace.Start(ctx, "scan prove")
+	b.Contents, b.err = w.conf.Reader.Final(proving, height)
+	proof.End(b.err)
+	switch {
+	case b.err != nil && !errors.Is(b.err, chain.ErrNotYet):
+		b.err = fmt.Errorf("read final block %d: %w", height, b.err)
+	case b.err == nil && b.Height != height:
+		b.err = fmt.Errorf("read final block %d: got block %d", height, b.Height)
+	}
+	if b.err != nil {
+		return b
+	}
+	if len(b.Transfers) > 0 {
+		crash.Point("D01") // a block without movements has nothing to lose
+	}
+	if b.found, b.err = w.match(ctx, b.Contents); b.err != nil {
+		return b
+	}
+	b.findings, b.err = w.weigh(ctx, b.Contents, b.found)
+	return b
+}
+
+// ahead gets the next block ready while one is taken in: to read a block and its
+// balances is waiting for providers, to take one in is work of the database. Whether
+// it is the next one the step finds out that takes it.
+type ahead struct {
+	still bool // gets nothing ready
+	next  chan weighed
+}
+
+func (a *ahead) begin(read func() weighed) {
+	if a.still || a.next != nil {
+		return
+	}
+	next := make(chan weighed, 1)
+	a.next = next
+	go func() { next <- read() }()
+}
+
+// take waits for what was begun; ok is false when nothing was, or another block.
+func (a *ahead) take(height uint64) (b weighed, ok bool) {
+	b = a.wait()
+	return b, b.err == nil && b.Height == height
+}
+
+// wait ends what was begun.
+func (a *ahead) wait() (b weighed) {
+	if a.next != nil {
+		b = <-a.next
+		a.next = nil
+	}
+	return b
 }
 
 // open sets the cursor at the first start.
@@ -126,41 +186,41 @@ func (w *Walker) open(ctx context.Context) (moved bool, err error) {
 
 // advance moves the cursor over a block and tells the listener, all or nothing.
 // The compare-and-swap lets one of several walkers take the block.
-func (w *Walker) advance(ctx context.Context, at chain.Block, c chain.Contents, found []Found, findings []finding) error {
+func (w *Walker) advance(ctx context.Context, at chain.Block, b weighed, take Taking) error {
 	return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		moved, err := tx.Exec(ctx, `
 			UPDATE scan_cursors SET height = $4, hash = $5, updated_at = $6, parted_above = NULL
 			WHERE chain = $1 AND height = $2 AND hash = $3`,
-			w.conf.Chain, at.Height, at.Hash, c.Height, c.Hash, tx.Now)
+			w.conf.Chain, at.Height, at.Hash, b.Height, b.Hash, tx.Now)
 		if err != nil {
 			return fmt.Errorf("move the cursor: %w", err)
 		}
 		if moved.RowsAffected() == 0 {
 			return errMoved
 		}
-		proof := Proof{Chain: w.conf.Chain, Block: c.Block}
-		if proof.ID, err = prove(ctx, tx, w.conf.Chain, c); err != nil {
+		proof := Proof{Chain: w.conf.Chain, Block: b.Block}
+		if proof.ID, err = prove(ctx, tx, w.conf.Chain, b.Contents); err != nil {
 			return err
 		}
-		for _, f := range findings {
+		for _, f := range b.findings {
 			if f.doubtful {
 				if err := mint.Quarantine(ctx, tx, f.mint, BalanceDelta); err != nil {
 					return err
 				}
 			}
 		}
-		if err := w.listener.Observed(ctx, tx, proof, found); err != nil {
+		if err := take(ctx, tx, proof); err != nil {
 			return err
 		}
-		if len(found) > 0 {
+		if len(b.found) > 0 {
 			crash.Point("D02")
 		}
-		for _, f := range findings {
-			if err := note(ctx, tx, w.conf.Chain, c.Block, f); err != nil {
+		for _, f := range b.findings {
+			if err := note(ctx, tx, w.conf.Chain, b.Block, f); err != nil {
 				return err
 			}
 		}
-		if len(found) > 0 {
+		if len(b.found) > 0 {
 			crash.Committing("D03")
 		}
 		return nil

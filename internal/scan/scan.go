@@ -49,19 +49,24 @@ type Proof struct {
 	chain.Block
 }
 
-// Listener hears what the walks find. Its methods write in the caller's
-// transaction and may be run twice; the same block may be told again after a
-// fork, a rewound cursor or a commit whose answer was lost. The chain's cursor
-// row is locked meanwhile, so that for one chain they are called one at a time.
+// Listener hears what the walks find. What has a transaction writes in it and may be
+// run twice; the same block may be told again after a fork, a rewound cursor or a
+// commit whose answer was lost. The chain's cursor row is locked meanwhile, so that
+// for one chain they are called one at a time.
 type Listener interface {
 	// Seen tells of a recent block that any fork may take away again.
 	Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, f []Found) error
 	// Orphaned tells that what was seen at this height and above is forked away.
 	Orphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error
-	// Observed tells of a final block. What was seen at its height or below and
-	// never observed is not on the chain.
-	Observed(ctx context.Context, tx pg.Tx, p Proof, f []Found) error
+	// Observe tells of a final block before it is taken in, outside any transaction:
+	// what has to be asked of others is asked here. What it returns takes the block
+	// in; what was seen at its height or below and never observed is not on the chain.
+	// A block that could not be taken in is told again.
+	Observe(ctx context.Context, ch chain.Name, b chain.Block, f []Found) Taking
 }
+
+// Taking takes a final block in, in the transaction that moves the cursor.
+type Taking func(ctx context.Context, tx pg.Tx, p Proof) error
 
 // ErrFinalityBroken says that the chain has other final blocks than those that
 // were walked. Outgoing payments of the chain are frozen; a person decides.
@@ -147,8 +152,10 @@ func (w *Walker) walk(ctx context.Context) {
 	final, head := &complaint{log: w.log, what: "scan: the final walk stands"}, &complaint{log: w.log, what: "scan: the head walk stands"}
 	progress := &progress{w: w}
 	var rest time.Time // until then the head walk rests
+	ahead := &ahead{}
+	defer ahead.wait()
 	for ctx.Err() == nil {
-		finalMoved, err := w.Final(ctx)
+		finalMoved, err := w.step(ctx, ahead)
 		final.about(ctx, err)
 		w.trouble(ctx, "final", err)
 		if finalMoved {

@@ -61,17 +61,19 @@ func (e *ear) Orphaned(_ context.Context, _ pg.Tx, _ chain.Name, from uint64) er
 	return nil
 }
 
-func (e *ear) Observed(_ context.Context, _ pg.Tx, p scan.Proof, f []scan.Found) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.fail != nil {
-		if err := e.fail(p); err != nil {
-			return err
+func (e *ear) Observe(_ context.Context, _ chain.Name, _ chain.Block, f []scan.Found) scan.Taking {
+	return func(_ context.Context, _ pg.Tx, p scan.Proof) error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.fail != nil {
+			if err := e.fail(p); err != nil {
+				return err
+			}
 		}
+		e.observed = append(e.observed, p)
+		e.found = append(e.found, f...)
+		return nil
 	}
-	e.observed = append(e.observed, p)
-	e.found = append(e.found, f...)
-	return nil
 }
 
 type world struct {

@@ -94,6 +94,11 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a worthless token as another": {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_lie", "tx_hash": "x", "contract": "0xalien"}')).*
 			FROM deposits d WHERE deposit_id = 'dep_waits'`, "deposits_mint"},
 
+		"a deposit on nobody's wallet": {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_lie", "tx_hash": "x", "wallet_id": "we_none"}')).*
+			FROM deposits d WHERE deposit_id = 'dep_waits'`, "deposits_wallet"},
+		"a deposit for nobody": {`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_lie", "tx_hash": "x", "customer_id": "nobody"}')).*
+			FROM deposits d WHERE deposit_id = 'dep_waits'`, "deposits_customer"},
+
 		"a payment that nobody asked for":  {ordered("wd_lie", "to_address", `'0xmallory'`), "dispatch_orders_caused"},
 		"a payment that nobody approved":   {ordered("wd_held", "amount", `50`), "dispatch_orders_caused"},
 		"a payment in another token":       {ordered("wd_lie", "contract", `'0xalien'`), "dispatch_orders_mint"},

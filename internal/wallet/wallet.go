@@ -62,6 +62,7 @@ type Book struct {
 	db     *pg.DB
 	signer signer.Signer
 	attest ed25519.PublicKey
+	proven proven
 }
 
 var _ mirror.Keeper = (*Book)(nil)
@@ -78,7 +79,12 @@ func New(db *pg.DB, s signer.Signer, attestKey ed25519.PublicKey) *Book {
 // Prove checks that a wallet's address was attested for exactly this organization,
 // purpose, subject, family and path. Error: ErrProof, which is also logged.
 func (b *Book) Prove(w Wallet) error {
-	if ed25519.Verify(b.attest, signer.Attested(w.Ref(), w.Path, w.Address), w.Proof) {
+	said := signer.Attested(w.Ref(), w.Path, w.Address)
+	if b.proven.met(said, w.Proof) {
+		return nil
+	}
+	if ed25519.Verify(b.attest, said, w.Proof) {
+		b.proven.add(said, w.Proof)
 		return nil
 	}
 	slog.Error("wallet row does not have the address that the signer attested", "wallet", w.ID, "org", w.OrgID, "purpose", w.Purpose)

@@ -114,7 +114,7 @@ func deposits(ctx context.Context, w *world) error {
 	start := uint64(0)
 	log := slog.New(slog.DiscardHandler)
 	desk := deposit.New(w.db, wallet.New(w.db, nil, public), price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, log)
-	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: p, Start: &start}, desk, log)
+	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: p, Start: &start, Poll: idle}, desk, log)
 	if _, err := walker.Final(ctx); err != nil {
 		return err
 	}
@@ -126,15 +126,9 @@ func deposits(ctx context.Context, w *world) error {
 	defer cancel()
 	errs := make(chan error, 3)
 	go func() {
-		for work.Err() == nil {
-			moved, err := walker.Final(work)
-			if err != nil && work.Err() == nil {
-				errs <- err
-				return
-			}
-			if !moved {
-				wait(work, idle)
-			}
+		if err := walker.Run(work); err != nil {
+			errs <- err
+			return
 		}
 		errs <- nil
 	}()

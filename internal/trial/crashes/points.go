@@ -72,7 +72,6 @@ var points = []point{
 	{name: "D04", what: "final, before screening", play: deposit1},
 	{name: "D06", what: "screened, before the credit's transaction", play: deposit1},
 	{name: "D07", what: "credit in its transaction", play: deposit1},
-	{name: "D08", what: "credit's commit: answer lost", commit: true, play: deposit1},
 	{name: "D09", what: "its event before it is numbered", play: deposit1},
 	{name: "D10", what: "the walk set back over a deposit that is being credited", play: rescanned},
 	{name: "D11", what: "two walkers at one block", play: twoWalkers, faults: hard},
@@ -104,7 +103,7 @@ var points = []point{
 
 // via names the point of the source that a point is played at, where that is another.
 var via = map[string]string{
-	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
+	"W25": "W22", "D08": "D03", "D10": "D06", "D11": "D02", "K08": "K04",
 }
 
 // unplayed are the points of the list that have no place here, and why: most belong
