@@ -126,6 +126,9 @@ func TestNothingIsCreditedOnAnAddressWhoseProofDoesNotHold(t *testing.T) {
 	if n := w.credit(t); n != 0 {
 		t.Errorf("got %d credited, want none", n)
 	}
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(4)
+	w.final(t) // nor with its block
 	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
 		t.Errorf("got %v, want nothing", got)
 	}
