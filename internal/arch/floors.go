@@ -84,6 +84,7 @@ var places = []place{
 	{"internal/seal", foundations, 0},
 	{"internal/group", foundations, 0},
 	{"internal/trace", foundations, 0},
+	{"internal/outside", foundations, mayHTTP},
 	{"internal/localworld/tied", foundations, 0},
 	{"internal/localworld/anvil", foundations, mayHTTP | mayKeys},
 	{"internal/localworld/anvil/anviltest", foundations, testOnly | mayKeys},
@@ -125,6 +126,9 @@ var places = []place{
 	{"internal/signer/local", adapters, mayKeys},
 	{"internal/signer/remote", adapters, 0},
 	{"internal/trace/otlp", adapters, mayFloat},
+	{"internal/risk/chainalysis", adapters, 0},
+	{"internal/risk/trm", adapters, 0},
+	{"internal/risk/elliptic", adapters, 0},
 	{"internal/signer/remote/remotetest", surfaces, testOnly | mayKeys},
 
 	{"internal/api", surfaces, 0},

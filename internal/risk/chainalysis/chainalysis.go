@@ -1,0 +1,217 @@
+// Package chainalysis asks Chainalysis about addresses: its address screening, with a
+// key that is paid for, and its free list of sanctioned addresses.
+//
+// Written by its documentation and tested on answers written by hand; never tried
+// against the live service. What never happens here: an answer about another address,
+// of another type or with a level that is not known taken for a verdict.
+package chainalysis
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+// Where the two services are.
+const (
+	ScreeningURL = "https://api.chainalysis.com"
+	SanctionsURL = "https://public.chainalysis.com"
+)
+
+// The providers, as the API tells them.
+const (
+	ScreeningName = "CHAINALYSIS"
+	SanctionsName = "CHAINALYSIS_SANCTIONS"
+)
+
+// Screening is the address screening: an address is registered, then asked for.
+type Screening struct {
+	Client *outside.Client
+	Key    seal.Secret
+}
+
+// Name is CHAINALYSIS.
+func (Screening) Name() string { return ScreeningName }
+
+// Covers every chain: it is asked by the address alone.
+func (Screening) Covers(ch chain.Name) bool { return ch.Family() != "" }
+
+// entity is an answer, as documented. What is a Value is kept and decides nothing.
+type entity struct {
+	Address     *string         `json:"address"`
+	Risk        *string         `json:"risk"`
+	RiskReason  *string         `json:"riskReason"`
+	Cluster     *cluster        `json:"cluster"`
+	AddressType *string         `json:"addressType"`
+	Identified  []identified    `json:"addressIdentifications"`
+	Exposures   []exposure      `json:"exposures"`
+	Triggers    []trigger       `json:"triggers"`
+	Status      *string         `json:"status"`
+	Pool        *jsontext.Value `json:"poolMetadata"`
+}
+
+type cluster struct {
+	Name     *string `json:"name"`
+	Category *string `json:"category"`
+}
+
+type identified struct {
+	Name        *string `json:"name"`
+	Category    *string `json:"category"`
+	Description *string `json:"description"`
+	URL         *string `json:"url"`
+}
+
+type exposure struct {
+	Category *string        `json:"category"`
+	Value    outside.Number `json:"value"`
+}
+
+type trigger struct {
+	Category   *string        `json:"category"`
+	Percentage outside.Number `json:"percentage"`
+	Message    *string        `json:"message"`
+	Rule       jsontext.Value `json:"ruleTriggered"`
+}
+
+// levels are those that are documented, by the text of the answer.
+var levels = map[string]risk.Severity{"Severe": risk.Severe, "High": risk.High, "Medium": risk.Medium, "Low": risk.Low}
+
+// Screen registers the address and asks for it. An address that is not known is
+// UNKNOWN.
+func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
+	header := http.Header{"Token": {s.Key.Reveal()}}
+	body, err := json.Marshal(map[string]string{"address": string(subject.Address)})
+	if err != nil {
+		return risk.Verdict{}, risk.Unavailable("write the request: %w", err)
+	}
+	const path = "/api/risk/v2/entities"
+	registered, err := s.Client.Ask(ctx, http.MethodPost, path, header, body)
+	if err != nil {
+		return refuse(err)
+	}
+	if !registered.Is(http.StatusOK, http.StatusCreated) {
+		return refuse(registered.Wrong())
+	}
+	got, err := s.Client.Ask(ctx, http.MethodGet, path+"/"+url.PathEscape(string(subject.Address)), header, nil)
+	if err != nil {
+		return refuse(err)
+	}
+	v := risk.Verdict{Provider: ScreeningName, Severity: risk.Unknown, At: time.Now(), Raw: []byte(got.Body)}
+	if got.Is(http.StatusNotFound) {
+		return v, nil
+	}
+	if !got.Is(http.StatusOK) {
+		return refuse(got.Wrong())
+	}
+	return decode(got, subject, v)
+}
+
+func decode(got outside.Reply, subject risk.Subject, v risk.Verdict) (risk.Verdict, error) {
+	var e entity
+	if err := got.Decode(&e); err != nil {
+		return risk.Verdict{}, risk.Unavailable("%w", err)
+	}
+	switch {
+	case e.Address == nil || risk.Canonical(*e.Address) != risk.Canonical(string(subject.Address)):
+		return risk.Verdict{}, risk.Unavailable("an answer about another address")
+	case e.Status != nil && *e.Status != "COMPLETE":
+		return risk.Verdict{}, risk.Unavailable("status %s", risk.Text(*e.Status))
+	case e.Risk == nil:
+		return risk.Verdict{}, risk.Unavailable("an answer without a risk")
+	}
+	severity, ok := levels[*e.Risk]
+	if !ok {
+		return risk.Verdict{}, risk.Unavailable("a risk of %q", risk.Text(*e.Risk))
+	}
+	v.Severity, v.Known, v.Direct = severity, true, len(e.Identified) > 0
+	add := func(category *string) {
+		if category != nil {
+			v.Categories = append(v.Categories, *category)
+		}
+	}
+	if e.Cluster != nil {
+		add(e.Cluster.Category)
+		if e.Cluster.Name != nil {
+			v.Entity = *e.Cluster.Name
+		}
+	}
+	for _, t := range e.Triggers {
+		add(t.Category)
+	}
+	for _, i := range e.Identified {
+		add(i.Category)
+		if v.Entity == "" && i.Name != nil {
+			v.Entity = *i.Name
+		}
+	}
+	return v, nil
+}
+
+// Sanctions is the free list: an address is on it or not.
+type Sanctions struct {
+	Client *outside.Client
+	Key    seal.Secret
+}
+
+// Name is CHAINALYSIS_SANCTIONS.
+func (Sanctions) Name() string { return SanctionsName }
+
+// Covers every chain: it is asked by the address alone.
+func (Sanctions) Covers(ch chain.Name) bool { return ch.Family() != "" }
+
+// Screen asks for an address: SEVERE when it is on the list, NONE when not.
+func (s Sanctions) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
+	got, err := s.Client.Ask(ctx, http.MethodGet, "/api/v1/address/"+url.PathEscape(string(subject.Address)), http.Header{"X-Api-Key": {s.Key.Reveal()}}, nil)
+	if err != nil {
+		return refuse(err)
+	}
+	if !got.Is(http.StatusOK) {
+		return refuse(got.Wrong())
+	}
+	return decodeSanctions(got)
+}
+
+func decodeSanctions(got outside.Reply) (risk.Verdict, error) {
+	var answer struct {
+		Identifications *[]identified `json:"identifications"`
+	}
+	if err := got.Decode(&answer); err != nil {
+		return risk.Verdict{}, risk.Unavailable("%w", err)
+	}
+	if answer.Identifications == nil {
+		return risk.Verdict{}, risk.Unavailable("an answer without identifications")
+	}
+	v := risk.Verdict{Provider: SanctionsName, Severity: risk.None, Known: true, Direct: true, At: time.Now(), Raw: []byte(got.Body)}
+	for _, i := range *answer.Identifications {
+		v.Severity = risk.Severe
+		if i.Category != nil {
+			v.Categories = append(v.Categories, *i.Category)
+		}
+		if v.Entity == "" && i.Name != nil {
+			v.Entity = *i.Name
+		}
+		if v.Reference == "" && i.URL != nil {
+			v.Reference = *i.URL
+		}
+	}
+	return v, nil
+}
+
+// refuse says whether it helps to ask again at once.
+func refuse(err error) (risk.Verdict, error) {
+	if outside.Refused(err) {
+		return risk.Verdict{}, risk.Final("%w", err)
+	}
+	return risk.Verdict{}, fmt.Errorf("%w: %w", risk.ErrUnavailable, err)
+}

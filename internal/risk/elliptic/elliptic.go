@@ -1,0 +1,265 @@
+// Package elliptic asks Elliptic what an address was exposed to.
+//
+// Written by its documentation and open clients and tested on answers written by hand;
+// never tried against the live service: whether the time of a signature is in seconds
+// or milliseconds differs between its clients and is a setting. What never happens
+// here: an answer without a score, or one that is still being worked on, taken for a
+// low one.
+package elliptic
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+// URL is where the service is.
+const URL = "https://aml-api.elliptic.co"
+
+// Name is the provider, as the API tells it.
+const Name = "ELLIPTIC"
+
+const (
+	path     = "/v2/wallet/synchronous"
+	scoreMax = 10
+)
+
+// Cuts are the scores, from 0 to 10 with a fraction, from which on something has a
+// severity. What is above 0 and below Medium is LOW.
+type Cuts struct{ Medium, High, Severe *big.Rat }
+
+// CutsUsual are 2, 5 and 8.
+var CutsUsual = Cuts{big.NewRat(2, 1), big.NewRat(5, 1), big.NewRat(8, 1)}
+
+// Check refuses cuts that are not in order.
+func (c Cuts) Check() error {
+	if c.Medium.Sign() <= 0 || c.Medium.Cmp(c.High) >= 0 || c.High.Cmp(c.Severe) >= 0 || c.Severe.Cmp(big.NewRat(scoreMax, 1)) > 0 {
+		return errors.New("medium, high and severe rise from above 0 to at most 10")
+	}
+	return nil
+}
+
+func (c Cuts) severity(score *big.Rat) risk.Severity {
+	switch {
+	case score.Cmp(c.Severe) >= 0:
+		return risk.Severe
+	case score.Cmp(c.High) >= 0:
+		return risk.High
+	case score.Cmp(c.Medium) >= 0:
+		return risk.Medium
+	case score.Sign() > 0:
+		return risk.Low
+	}
+	return risk.None
+}
+
+// Screener asks for the exposure of a wallet.
+type Screener struct {
+	Client *outside.Client
+	Key    seal.Secret
+	Secret seal.Secret // base64, as the vendor gives it
+	Cuts   Cuts
+	// Milliseconds is the unit of the time that is signed, instead of seconds.
+	Milliseconds bool
+	Clock        func() time.Time // nil: the system's
+}
+
+// Name is ELLIPTIC.
+func (Screener) Name() string { return Name }
+
+// Covers every chain: it is asked by the address alone.
+func (Screener) Covers(ch chain.Name) bool { return ch.Family() != "" }
+
+type subjectOf struct {
+	Asset      string `json:"asset"`
+	Blockchain string `json:"blockchain"`
+	Type       string `json:"type"`
+	Hash       string `json:"hash"`
+}
+
+type request struct {
+	Subject   subjectOf `json:"subject"`
+	Type      string    `json:"type"`
+	Reference string    `json:"customer_reference"`
+}
+
+// answer has the members that are documented; a Value decides nothing.
+type answer struct {
+	Subject       *subjectOf      `json:"subject"`
+	Score         *jsontext.Value `json:"risk_score"`
+	ScoreDetail   jsontext.Value  `json:"risk_score_detail"`
+	Clusters      []cluster       `json:"cluster_entities"`
+	Evaluation    jsontext.Value  `json:"evaluation_detail"`
+	Contributions jsontext.Value  `json:"contributions"`
+	Process       *string         `json:"process_status"`
+	ProcessID     jsontext.Value  `json:"process_status_id"`
+	Workflow      jsontext.Value  `json:"workflow_status"`
+	WorkflowID    jsontext.Value  `json:"workflow_status_id"`
+	ScreeningID   *string         `json:"screening_id"`
+	Reference     *string         `json:"customer_reference"`
+	Type          jsontext.Value  `json:"type"`
+	ID            jsontext.Value  `json:"id"`
+	Customer      jsontext.Value  `json:"customer"`
+	Blockchain    jsontext.Value  `json:"blockchain_info"`
+	Tier          jsontext.Value  `json:"asset_tier"`
+	Team          jsontext.Value  `json:"team_id"`
+	CreatedAt     jsontext.Value  `json:"created_at"`
+	UpdatedAt     jsontext.Value  `json:"updated_at"`
+	AnalysedAt    jsontext.Value  `json:"analysed_at"`
+	AnalysedBy    jsontext.Value  `json:"analysed_by"`
+	Triggered     jsontext.Value  `json:"triggered_rules"`
+	Behaviors     jsontext.Value  `json:"detected_behaviors"`
+	Changes       jsontext.Value  `json:"changes"`
+	Source        jsontext.Value  `json:"screening_source"`
+	Error         *jsontext.Value `json:"error"`
+}
+
+type cluster struct {
+	Name     *string        `json:"name"`
+	Category *string        `json:"category"`
+	Primary  *bool          `json:"is_primary_entity"`
+	VASP     *bool          `json:"is_vasp"`
+	After    jsontext.Value `json:"is_after_sanction_date"`
+}
+
+// Screen asks for one address. An address that is on no chain yet, and one without a
+// score, is UNKNOWN.
+func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
+	body, err := json.Marshal(request{subjectOf{"holistic", "holistic", "address", string(subject.Address)}, "wallet_exposure", risk.Canonical(string(subject.Address))})
+	if err != nil {
+		return risk.Verdict{}, risk.Unavailable("write the request: %w", err)
+	}
+	now := time.Now()
+	if s.Clock != nil {
+		now = s.Clock()
+	}
+	stamp := strconv.FormatInt(now.Unix(), 10)
+	if s.Milliseconds {
+		stamp = strconv.FormatInt(now.UnixMilli(), 10)
+	}
+	signature, err := s.sign(stamp, http.MethodPost, path, body)
+	if err != nil {
+		return risk.Verdict{}, err
+	}
+	got, err := s.Client.Ask(ctx, http.MethodPost, path, http.Header{
+		"X-Access-Key": {s.Key.Reveal()}, "X-Access-Timestamp": {stamp}, "X-Access-Sign": {signature},
+	}, body)
+	if err != nil {
+		return refuse(err)
+	}
+	if got.Is(http.StatusNotFound) {
+		return risk.Verdict{Provider: Name, Severity: risk.Unknown, At: time.Now(), Raw: []byte(got.Body)}, nil
+	}
+	if !got.Is(http.StatusOK) {
+		return refuse(got.Wrong())
+	}
+	return s.decode(got, subject)
+}
+
+// sign is over exactly what is sent.
+func (s Screener) sign(stamp, method, path string, body []byte) (string, error) {
+	secret, err := base64.StdEncoding.DecodeString(s.Secret.Reveal())
+	if err != nil || len(secret) == 0 {
+		return "", risk.Final("the secret is not base64")
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(stamp + method + path))
+	mac.Write(body)
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
+}
+
+func (s Screener) decode(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
+	var a answer
+	if err := got.Decode(&a); err != nil {
+		return risk.Verdict{}, risk.Unavailable("%w", err)
+	}
+	asked := risk.Canonical(string(subject.Address))
+	switch {
+	case a.Subject != nil && risk.Canonical(a.Subject.Hash) != asked, a.Reference != nil && *a.Reference != asked:
+		return risk.Verdict{}, risk.Unavailable("an answer about another address")
+	case a.Process == nil || *a.Process != "complete":
+		return risk.Verdict{}, risk.Unavailable("an answer that is not complete")
+	case a.Error != nil && a.Error.Kind() != 'n':
+		return risk.Verdict{}, risk.Unavailable("an answer with an error")
+	}
+	v := risk.Verdict{Provider: Name, Severity: risk.Unknown, At: time.Now(), Raw: []byte(got.Body)}
+	if a.ScreeningID != nil {
+		v.Reference = *a.ScreeningID
+	}
+	for _, c := range a.Clusters {
+		primary := c.Primary != nil && *c.Primary
+		v.Direct = v.Direct || primary
+		if c.Category != nil {
+			v.Categories = append(v.Categories, *c.Category)
+		}
+		if c.Name != nil && (v.Entity == "" || primary) {
+			v.Entity = *c.Name
+		}
+	}
+	score, ok, err := a.score(got.Body)
+	if err != nil || !ok {
+		return v, err
+	}
+	v.Severity, v.Known = s.Cuts.severity(score), true
+	v.Score = hundred(score)
+	return v, nil
+}
+
+// score reads the score; ok is false when the vendor has none. Error: there is no
+// such member, or it is no score.
+func (a answer) score(body jsontext.Value) (score *big.Rat, ok bool, err error) {
+	if a.Score == nil {
+		// A pointer to a value is nil for null as well; only a member that is there says null.
+		var members map[string]jsontext.Value
+		if err := json.Unmarshal(body, &members); err != nil {
+			return nil, false, risk.Unavailable("%w", err)
+		}
+		if v, there := members["risk_score"]; !there || v.Kind() != 'n' {
+			return nil, false, risk.Unavailable("an answer without a score")
+		}
+		return nil, false, nil
+	}
+	if a.Score.Kind() == 'n' {
+		return nil, false, nil
+	}
+	var n outside.Number
+	if err := n.UnmarshalJSON(*a.Score); err != nil {
+		return nil, false, risk.Unavailable("a score: %w", err)
+	}
+	score, err = n.Rat()
+	if err != nil || score.Sign() < 0 || score.Cmp(big.NewRat(scoreMax, 1)) > 0 {
+		return nil, false, risk.Unavailable("a score of %s", risk.Text(string(n)))
+	}
+	return score, true, nil
+}
+
+// hundred is a score of 10 as one of 100, rounded up.
+func hundred(score *big.Rat) *int {
+	scaled := new(big.Rat).Mul(score, big.NewRat(10, 1))
+	n := new(big.Int).Add(scaled.Num(), new(big.Int).Sub(scaled.Denom(), big.NewInt(1)))
+	v := int(n.Div(n, scaled.Denom()).Int64())
+	return &v
+}
+
+// refuse says whether it helps to ask again at once.
+func refuse(err error) (risk.Verdict, error) {
+	if outside.Refused(err) {
+		return risk.Verdict{}, risk.Final("%w", err)
+	}
+	return risk.Verdict{}, fmt.Errorf("%w: %w", risk.ErrUnavailable, err)
+}

@@ -1,0 +1,282 @@
+// Package trm asks TRM Labs about addresses: its screening, with a key that is paid
+// for, and its free list of sanctioned addresses.
+//
+// Written by its documentation and tested on answers written by hand; never tried
+// against the live service. What never happens here: an answer about another address
+// or chain, or with a level that is not documented, taken for a verdict.
+package trm
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+// URL is where the service is.
+const URL = "https://api.trmlabs.com"
+
+// The providers, as the API tells them.
+const (
+	ScreeningName = "TRM"
+	SanctionsName = "TRM_SANCTIONS"
+)
+
+// chains are its words for those it covers.
+var chains = map[chain.Name]string{
+	chain.Ethereum: "ethereum", chain.Base: "base", chain.Arbitrum: "arbitrum", chain.Optimism: "optimism", chain.Polygon: "polygon",
+	chain.BSC: "binance_smart_chain", chain.Avalanche: "avalanche_c_chain", chain.Solana: "solana", chain.Bitcoin: "bitcoin", chain.Tron: "tron",
+}
+
+const (
+	levelMax   = 15
+	percentAll = 100
+)
+
+// levels are those that are documented; 0 says that it does not know.
+var levels = map[int]risk.Severity{15: risk.Severe, 10: risk.High, 5: risk.Medium, 1: risk.Low, 0: risk.Unknown}
+
+// severity is that of a level which was weighed: that of the highest level it reaches,
+// and LOW for what is above nothing.
+func severity(level int) risk.Severity {
+	for _, l := range []int{15, 10, 5} {
+		if level >= l {
+			return levels[l]
+		}
+	}
+	if level > 0 {
+		return risk.Low
+	}
+	return risk.Unknown
+}
+
+// Screening is the screening of addresses.
+type Screening struct {
+	Client *outside.Client
+	Key    seal.Secret
+	// EmptyPassword sends the key as the user alone; the documentation has it as both.
+	EmptyPassword bool
+	// CounterpartyPercent is how much counts of what an address dealt with, beside what
+	// it is itself: 100 for all of it.
+	CounterpartyPercent int
+}
+
+// Name is TRM.
+func (Screening) Name() string { return ScreeningName }
+
+// Covers the chains that it has a word for.
+func (Screening) Covers(ch chain.Name) bool { return chains[ch] != "" }
+
+type asked struct {
+	Address string `json:"address"`
+	Chain   string `json:"chain,omitempty"`
+}
+
+type answer struct {
+	External   *string      `json:"accountExternalId"`
+	Address    *string      `json:"address"`
+	Submitted  *string      `json:"addressSubmitted"`
+	Chain      *string      `json:"chain"`
+	Indicators *[]indicator `json:"addressRiskIndicators"`
+	Entities   *[]entity    `json:"entities"`
+	URL        *string      `json:"trmAppUrl"`
+}
+
+type indicator struct {
+	Category   *string         `json:"category"`
+	CategoryID *jsontext.Value `json:"categoryId"`
+	Level      *outside.Number `json:"categoryRiskScoreLevel"`
+	Label      *string         `json:"categoryRiskScoreLevelLabel"`
+	Incoming   *string         `json:"incomingVolumeUsd"`
+	Outgoing   *string         `json:"outgoingVolumeUsd"`
+	Total      *string         `json:"totalVolumeUsd"`
+	Type       *string         `json:"riskType"`
+}
+
+type entity struct {
+	Category   *string         `json:"category"`
+	CategoryID *jsontext.Value `json:"categoryId"`
+	Entity     *string         `json:"entity"`
+	Level      *outside.Number `json:"riskScoreLevel"`
+	Label      *string         `json:"riskScoreLevelLabel"`
+	URL        *string         `json:"trmAppUrl"`
+	URN        *string         `json:"trmUrn"`
+}
+
+// Screen asks for one address.
+func (s Screening) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
+	name, ok := chains[subject.Chain]
+	if !ok {
+		return risk.Verdict{}, risk.Final("it has no word for %s", risk.Text(string(subject.Chain)))
+	}
+	body, err := json.Marshal([]asked{{string(subject.Address), name}})
+	if err != nil {
+		return risk.Verdict{}, risk.Unavailable("write the request: %w", err)
+	}
+	login := s.Key.Reveal() + ":"
+	if !s.EmptyPassword {
+		login += s.Key.Reveal()
+	}
+	got, err := s.Client.Ask(ctx, http.MethodPost, "/public/v2/screening/addresses", http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(login))}}, body)
+	if err != nil {
+		return refuse(err)
+	}
+	if !got.Is(http.StatusOK, http.StatusCreated) {
+		return refuse(got.Wrong())
+	}
+	return s.decode(got, subject)
+}
+
+func (s Screening) decode(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
+	var all []answer
+	if err := got.Decode(&all); err != nil {
+		return risk.Verdict{}, risk.Unavailable("%w", err)
+	}
+	if len(all) != 1 {
+		return risk.Verdict{}, risk.Unavailable("%d answers about one address", len(all))
+	}
+	a, wanted := all[0], risk.Canonical(string(subject.Address))
+	switch {
+	case a.Address == nil || risk.Canonical(*a.Address) != wanted, a.Submitted != nil && risk.Canonical(*a.Submitted) != wanted:
+		return risk.Verdict{}, risk.Unavailable("an answer about another address")
+	case a.Chain == nil || *a.Chain != chains[subject.Chain]:
+		return risk.Verdict{}, risk.Unavailable("an answer about another chain")
+	case a.Indicators == nil || a.Entities == nil:
+		return risk.Verdict{}, risk.Unavailable("an answer without indicators or entities")
+	}
+	// Nothing against an address is an answer; a level of 0 says that there is none.
+	v := risk.Verdict{Provider: ScreeningName, Severity: risk.None, Known: true, At: time.Now(), Raw: []byte(got.Body)}
+	highest, named := 0, -1
+	if a.URL != nil {
+		v.Reference = *a.URL
+	}
+	weigh := func(n *outside.Number, percent int, own bool) (level int, err error) {
+		if n == nil {
+			return 0, risk.Unavailable("an answer without a level")
+		}
+		level, err = n.Int()
+		if err != nil {
+			return 0, risk.Unavailable("a level: %w", err)
+		}
+		if _, ok := levels[level]; !ok {
+			return 0, risk.Unavailable("a level of %d", level)
+		}
+		if level == 0 {
+			v.Known = false
+			return 0, nil
+		}
+		// Rounded up: what counts a little is not nothing.
+		level = (level*percent + percentAll - 1) / percentAll
+		if level > highest {
+			highest, v.Direct = level, own
+		}
+		return level, nil
+	}
+	for _, i := range *a.Indicators {
+		percent, own := percentAll, true
+		switch {
+		case i.Type != nil && *i.Type == "COUNTERPARTY":
+			percent, own = s.CounterpartyPercent, false
+		case i.Type == nil || *i.Type != "OWNERSHIP":
+			return risk.Verdict{}, risk.Unavailable("an indicator that is neither ownership nor counterparty")
+		}
+		if _, err := weigh(i.Level, percent, own); err != nil {
+			return risk.Verdict{}, err
+		}
+		if i.Category != nil {
+			v.Categories = append(v.Categories, *i.Category)
+		}
+	}
+	for _, e := range *a.Entities {
+		level, err := weigh(e.Level, percentAll, true)
+		if err != nil {
+			return risk.Verdict{}, err
+		}
+		if e.Category != nil {
+			v.Categories = append(v.Categories, *e.Category)
+		}
+		if level > named && e.Entity != nil {
+			named, v.Entity = level, *e.Entity
+		}
+	}
+	switch {
+	case highest > 0:
+		score := min(highest*100/levelMax, 100)
+		v.Severity, v.Score = severity(highest), &score
+	case !v.Known:
+		v.Severity = risk.Unknown
+	}
+	return v, nil
+}
+
+// Sanctions is the free list: an address is on it or not.
+type Sanctions struct {
+	Client *outside.Client
+	Key    seal.Secret // may be empty: then it answers a hundred times a day
+}
+
+// Name is TRM_SANCTIONS.
+func (Sanctions) Name() string { return SanctionsName }
+
+// Covers every chain: it is asked by the address alone.
+func (Sanctions) Covers(ch chain.Name) bool { return ch.Family() != "" }
+
+// Screen asks for an address: SEVERE when it is on the list, NONE when not.
+func (s Sanctions) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
+	body, err := json.Marshal([]asked{{Address: string(subject.Address)}})
+	if err != nil {
+		return risk.Verdict{}, risk.Unavailable("write the request: %w", err)
+	}
+	header := http.Header{}
+	if key := s.Key.Reveal(); key != "" {
+		header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(key+":"+key)))
+	}
+	got, err := s.Client.Ask(ctx, http.MethodPost, "/public/v1/sanctions/screening", header, body)
+	if err != nil {
+		return refuse(err)
+	}
+	if !got.Is(http.StatusOK, http.StatusCreated) {
+		return refuse(got.Wrong())
+	}
+	return decodeSanctions(got, subject)
+}
+
+func decodeSanctions(got outside.Reply, subject risk.Subject) (risk.Verdict, error) {
+	var all []struct {
+		Address    *string `json:"address"`
+		Sanctioned *bool   `json:"isSanctioned"`
+	}
+	if err := got.Decode(&all); err != nil {
+		return risk.Verdict{}, risk.Unavailable("%w", err)
+	}
+	switch {
+	case len(all) != 1:
+		return risk.Verdict{}, risk.Unavailable("%d answers about one address", len(all))
+	case all[0].Address == nil || risk.Canonical(*all[0].Address) != risk.Canonical(string(subject.Address)):
+		return risk.Verdict{}, risk.Unavailable("an answer about another address")
+	case all[0].Sanctioned == nil:
+		return risk.Verdict{}, risk.Unavailable("an answer that does not say whether it is sanctioned")
+	}
+	v := risk.Verdict{Provider: SanctionsName, Severity: risk.None, Known: true, Direct: true, At: time.Now(), Raw: []byte(got.Body)}
+	if *all[0].Sanctioned {
+		v.Severity, v.Categories = risk.Severe, []string{"SANCTIONS"}
+	}
+	return v, nil
+}
+
+// refuse says whether it helps to ask again at once.
+func refuse(err error) (risk.Verdict, error) {
+	if outside.Refused(err) {
+		return risk.Verdict{}, risk.Final("%w", err)
+	}
+	return risk.Verdict{}, fmt.Errorf("%w: %w", risk.ErrUnavailable, err)
+}
