@@ -9,8 +9,10 @@ import (
 	"os"
 	"slices"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
@@ -30,6 +32,7 @@ type Adoption struct {
 	seed    keys.Seed
 	copied  []signer.Entry
 	nonces  []local.ChainNonce
+	anchors []signer.Anchor // of the audit log, by the database's copy
 	release func()
 	tools   *App
 }
@@ -71,6 +74,13 @@ func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Ado
 		return nil, err
 	}
 	if a.copied, err = mirror.Copied(ctx, a.tools.db); err != nil {
+		return nil, err
+	}
+	err = a.tools.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		a.anchors, err = audit.Copied(ctx, tx)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	if len(a.copied) == 0 {
@@ -147,8 +157,19 @@ func (a *Adoption) ask(ctx context.Context) error {
 	return nil
 }
 
-// Write makes the journal. It never replaces a file.
-func (a *Adoption) Write() error { return local.Adopt(a.conf, a.seed, a.copied, a.nonces) }
+// Write makes the journal, and gives back the anchors of the audit log where their file
+// was lost with it. It never replaces a file.
+func (a *Adoption) Write() error {
+	if err := local.Adopt(a.conf, a.seed, a.copied, a.nonces); err != nil {
+		return err
+	}
+	sign, err := local.Open(a.conf, a.seed)
+	if err != nil {
+		return fmt.Errorf("open the journal that was made: %w", err)
+	}
+	_, err = sign.Relearn(a.anchors)
+	return errors.Join(err, sign.Close())
+}
 
 // Close lets services pay again.
 func (a *Adoption) Close() error {

@@ -67,6 +67,7 @@ type App struct {
 	log      *slog.Logger
 	db       *pg.DB
 	signer   signer.Signer
+	attest   ed25519.PublicKey
 	closers  []func() error
 	chains   chain.Chains
 	book     *wallet.Book
@@ -206,7 +207,7 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		a.metrics.Certificates(certificatesOf(of.Certificates))
 	}
 	sign = a.metrics.Watched(sign)
-	a.signer, a.book = sign, wallet.New(a.db, sign, attest)
+	a.signer, a.attest, a.book = sign, attest, wallet.New(a.db, sign, attest)
 	if err := a.openChains(ctx); err != nil {
 		return err
 	}
@@ -374,6 +375,8 @@ func (a *App) wireWorkers() error {
 	})
 	jobs.Every(a.jobs, retireEvery, retireWebhooks{}, func(ctx context.Context) error { return delivery.Retire(ctx, a.db, a.log) })
 	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run}, loop{"jobs", a.jobs.Run})
+	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{DB: a.db, Signer: a.signer, Key: a.attest, Log: a.log}
+	a.loops = append(a.loops, loop{"audit", sealer.Run}, loop{"anchors", anchorer.Run})
 	return nil
 }
 

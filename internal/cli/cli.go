@@ -40,6 +40,7 @@ type commands struct {
 	Org         orgCmd      `cmd:"" help:"Create, list, freeze and unfreeze organizations."`
 	Key         keyCmd      `cmd:"" help:"Roll and list the API keys of organizations."`
 	Operator    operatorCmd `cmd:"" help:"Make, roll and revoke the keys of the operator's interface."`
+	Audit       auditCmd    `cmd:"" help:"Export the audit log, check an export, see where it stands."`
 	Config      configCmd   `cmd:"" help:"Check a configuration file, or print one to begin with."`
 }
 

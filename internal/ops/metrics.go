@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -324,6 +325,14 @@ var gauges = []gauge{
 	sql("coffer_verify_age_seconds", "Time since the last check of the books that ended; absent before the first.", `
 		SELECT extract(epoch FROM now() - max(finalized_at))::float8 FROM river_job WHERE kind = 'verify' AND state = 'completed'
 		HAVING max(finalized_at) IS NOT NULL`),
+	sql("coffer_audit_unsealed_oldest_seconds", "Age of the oldest row of the audit log without a place in its chain; 0 when there is none.", `
+		SELECT coalesce(extract(epoch FROM now() - (`+audit.OldestUnsealed+`)), 0)::float8`),
+	sql("coffer_audit_unanchored_oldest_seconds", "Age of the oldest row of the audit log's chain that the signer has not signed; 0 when there is none.", `
+		SELECT coalesce(extract(epoch FROM now() - (`+audit.OldestUnanchored+`)), 0)::float8`),
+	sql("coffer_audit_contradicted", "1 while the last anchor of the audit log says something else than the log.", `
+		SELECT count(*)::float8 FROM (SELECT position, hash, chain_id FROM audit_anchors ORDER BY number DESC LIMIT 1) a
+		WHERE a.position > 0 AND NOT EXISTS (SELECT FROM audit_seal s JOIN audit_chain c ON c.chain_id = a.chain_id
+			WHERE s.position = a.position AND encode(s.hash, 'hex') = a.hash)`),
 	sql("coffer_jobs_given_up", "Chores of the last day that failed and are not tried again.", `
 		SELECT kind, count(*)::float8 FROM river_job WHERE state = 'discarded' AND finalized_at > now() - interval '24 hours' GROUP BY kind`, "kind"),
 	sql("coffer_mints_quarantined", "Mints of which nothing is credited or paid.", `

@@ -244,6 +244,9 @@ const (
 	// A database that knew the other one would not have made it: it is older than the
 	// journal.
 	RefusedKey = "KEY"
+	// RefusedAnchor is a mark of the audit log that goes back or contradicts one that
+	// was signed: the database is older than the anchors, or somebody changed it.
+	RefusedAnchor = "ANCHOR"
 )
 
 // Error is the code and the sentence.
@@ -270,6 +273,12 @@ type Signer interface {
 	Entries(ctx context.Context, after uint64, limit int) ([]Entry, error)
 	// Head is where the journal stands.
 	Head(ctx context.Context) (Head, error)
+	// Anchor signs where the chain of the audit log stands and keeps that beside the
+	// journal. The same mark again gives the same anchor. It refuses a mark that goes
+	// back, or that contradicts one that it signed.
+	Anchor(ctx context.Context, r AnchorRequest) (Anchor, error)
+	// Anchors are those with a number above one, in order.
+	Anchors(ctx context.Context, after uint64, limit int) ([]Anchor, error)
 }
 
 // ErrProof says that an address is not the one that the signer attested: a row was

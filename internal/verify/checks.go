@@ -56,6 +56,9 @@ var checks = []Check{
 			('dispatch_slots', 'dispatch_slots_counted'), ('dispatch_accounts', 'dispatch_accounts_slotted'),
 			('freezes', 'freezes_keep'), ('freezes', 'freezes_lift_told'), ('api_keys', 'api_keys_keep'), ('operator_keys', 'operator_keys_keep'),
 			('signer_identity', 'signer_identity_imported'),
+			('audit_seal', 'audit_seal_append_only'), ('audit_anchors', 'audit_anchors_append_only'),
+			('audit_chain', 'audit_chain_keep'), ('audit_chain', 'audit_chain_stay'),
+			('change_requests', 'change_requests_keep'), ('change_requests', 'change_requests_stay'),
 			('events', 'events_keep')) AS wanted (tbl, name)
 		LEFT JOIN pg_trigger t ON t.tgname = wanted.name AND t.tgrelid = to_regclass('public.' || wanted.tbl) AND NOT t.tgisinternal
 		WHERE coalesce(t.tgenabled, 'D') NOT IN ('O', 'A')`},
@@ -63,7 +66,7 @@ var checks = []Check{
 	{ID: "I-02-rights", Promise: "the program's roles cannot change what is written once", sql: `
 		SELECT NULL::text, format('role %s on %s', role, tbl), 'may ' || lower(act)
 		FROM unnest(ARRAY['coffer_app', 'coffer_system', 'coffer_reader']) AS role,
-			unnest(ARRAY['ledger_transfers', 'ledger_accounts', 'ledger_balances', 'audit_log', 'signer_journal', 'finality_proofs', 'finality_breaks', 'withdrawal_decisions']) AS tbl,
+			unnest(ARRAY['ledger_transfers', 'ledger_accounts', 'ledger_balances', 'audit_log', 'signer_journal', 'finality_proofs', 'finality_breaks', 'withdrawal_decisions', 'audit_seal', 'audit_anchors']) AS tbl,
 			unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'INSERT']) AS act
 		WHERE (act <> 'INSERT' OR tbl = 'ledger_balances' OR role = 'coffer_reader')
 			AND (has_table_privilege(role, 'public.' || tbl, act)
@@ -578,10 +581,74 @@ var checks = []Check{
 			UNION ALL SELECT org_id, order_id, 'order.ended' FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')
 			UNION ALL SELECT org_id, wallet_id, 'wallet.issued' FROM wallets
 			UNION ALL SELECT org_id, freeze_id, 'freeze.put' FROM freezes
-			UNION ALL SELECT org_id, freeze_id, 'freeze.lifted' FROM freezes WHERE lifted_at IS NOT NULL)
+			UNION ALL SELECT org_id, freeze_id, 'freeze.lifted' FROM freezes WHERE lifted_at IS NOT NULL
+			UNION ALL SELECT NULL, mint_id::text, 'mint.quarantined' FROM mints WHERE quarantined_at IS NOT NULL
+			UNION ALL SELECT org_id, endpoint_id, 'webhook_endpoint.created' FROM webhook_endpoints
+			UNION ALL SELECT org_id, endpoint_id, 'webhook_endpoint.deleted' FROM webhook_endpoints WHERE deleted_at IS NOT NULL
+			UNION ALL SELECT org_id, user_id, 'person.added' FROM people
+			UNION ALL SELECT org_id, change_id, 'change.requested' FROM change_requests
+			UNION ALL SELECT org_id, change_id, 'change.' || lower(status) FROM change_requests WHERE status <> 'PENDING')
 		SELECT d.org_id, d.resource_id, 'has no row ' || d.action
 		FROM due d LEFT JOIN audit_log a ON a.resource_id = d.resource_id AND a.action = d.action AND a.org_id IS NOT DISTINCT FROM d.org_id
 		WHERE a.audit_id IS NULL`},
+
+	// A key of an operator comes into the world, and leaves it, alone or by one row that
+	// names both.
+	{ID: "I-40-keys", Promise: "every key that was made or ended has its row in the audit log", sql: `
+		SELECT NULL::text, 'operator key ' || k.key_id, 'was made and the audit log does not say so'
+		FROM operator_keys k
+		WHERE NOT EXISTS (SELECT FROM audit_log a WHERE a.resource_id = k.key_id AND a.action IN ('operator_key.created', 'operator_key.rolled'))
+		UNION ALL
+		SELECT NULL, 'operator key ' || k.key_id, 'was ended and the audit log does not say so'
+		FROM operator_keys k
+		WHERE k.revoked_at IS NOT NULL
+			AND NOT EXISTS (SELECT FROM audit_log a WHERE a.resource_id = k.key_id AND a.action = 'operator_key.revoked')
+			AND NOT EXISTS (SELECT FROM operator_keys n JOIN audit_log a ON a.resource_id = n.key_id AND a.action = 'operator_key.rolled'
+				WHERE n.name = k.name AND a.detail ->> 'replaced' = k.key_id)
+		UNION ALL
+		SELECT k.org_id, 'API keys', format('%s were rolled, the audit log has %s', k.n, coalesce(a.n, 0))
+		FROM (SELECT org_id, count(*) AS n FROM api_keys WHERE rolled_at IS NOT NULL GROUP BY org_id) k
+		LEFT JOIN LATERAL (SELECT count(*) AS n FROM audit_log a WHERE a.resource_id = k.org_id AND a.org_id = k.org_id AND a.action = 'api_key.rolled') a ON true
+		WHERE k.n > coalesce(a.n, 0)`},
+
+	{ID: "I-40-settings", Promise: "every setting is what the audit log says that somebody set it to", sql: `
+		SELECT s.org_id, 'setting ' || n.name, format('is %s, and the audit log says %s', n.is_now, coalesce(l.value::text, 'that nobody set it'))
+		FROM organization_settings s
+		CROSS JOIN LATERAL (VALUES
+			('screeningSeverityThreshold', to_jsonb(s.screening_severity_threshold), 'null'::jsonb),
+			('screeningUsdThreshold', to_jsonb(s.screening_usd_threshold), 'null'),
+			('customerWithdrawUsdThreshold', to_jsonb(s.customer_withdraw_usd_threshold), 'null'),
+			('twoFactorUsdThreshold', to_jsonb(s.two_factor_usd_threshold), 'null'),
+			('withdrawSeverityThreshold', to_jsonb(s.withdraw_severity_threshold), 'null'),
+			('approvalAllowlist', s.approval_allowlist, '[]'),
+			('approvalQuorum', to_jsonb(s.approval_quorum), '1'),
+			('ipAllowlist', to_jsonb(s.ip_allowlist), '[]'),
+			('customerSwapsEnabled', to_jsonb(s.customer_swaps_enabled), 'false'),
+			('organizationSwapsEnabled', to_jsonb(s.organization_swaps_enabled), 'false'),
+			('swappableMintIds', to_jsonb(s.swappable_mint_ids), '[]'),
+			('swapFeeBps', to_jsonb(s.swap_fee_bps), '0'),
+			('flaggedDepositApiEnabled', to_jsonb(s.flagged_deposit_api_enabled), 'false'),
+			('autoRestoreFailedSwaps', to_jsonb(s.auto_restore_failed_swaps), 'false'),
+			('requireWithdrawIdempotency', to_jsonb(s.require_withdraw_idempotency), 'false')
+		) AS n (name, is_now, unset)
+		LEFT JOIN LATERAL (
+			SELECT a.detail -> 'to' AS value FROM audit_log a
+			WHERE a.resource_id = s.org_id AND a.org_id = s.org_id AND a.action = 'settings.changed' AND a.detail ->> 'setting' = n.name
+			ORDER BY a.audit_id DESC LIMIT 1) l ON true
+		CROSS JOIN LATERAL (SELECT coalesce(l.value, n.unset) AS should, coalesce(n.is_now, 'null'::jsonb) AS is_now) w
+		WHERE CASE
+			WHEN n.name LIKE '%UsdThreshold' AND jsonb_typeof(w.should) = 'string' AND jsonb_typeof(w.is_now) = 'number'
+				THEN (w.should #>> '{}')::numeric <> (w.is_now #>> '{}')::numeric
+			WHEN n.name = 'ipAllowlist' AND jsonb_typeof(w.should) = 'array'
+				THEN ARRAY(SELECT x::cidr FROM jsonb_array_elements_text(w.should) x) <> s.ip_allowlist
+			ELSE w.should <> w.is_now END`},
+
+	{ID: "I-40-chain", Promise: "the audit log is the chain that was sealed, and what the signer signed of it", look: auditChain, open: `
+		SELECT a.org_id, 'row ' || a.audit_id, format('of the audit log was written at %s and has no place in the chain yet', a.at)
+		FROM audit_log a
+		WHERE a.audit_id > (SELECT settled FROM audit_chain) AND a.at < now() - interval '1 minute'
+			AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
+		ORDER BY a.audit_id LIMIT 1000`},
 
 	{ID: "I-40-decided", Promise: "every withdrawal stands where the last decision about it put it", sql: `
 		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s, and the last decision about it made it %s', w.status, coalesce(d.status, 'nothing'))

@@ -16,10 +16,13 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
 const tokenContract = "0xT"
@@ -315,7 +318,71 @@ func build(t testing.TB) *house {
 			h.exec(`INSERT INTO signer_identity VALUES (true, 'journal', 3, $1)`, e.Hash)
 		}
 	}
+	h.decided()
+	h.sealed()
 	return h
+}
+
+// decided are keys, settings and what else is decided by people.
+func (h *house) decided() {
+	h.t.Helper()
+	ctx := h.t.Context()
+	for _, name := range []string{"gil", "kim"} {
+		if _, _, err := operator.Create(ctx, h.db, audit.Operator("cli"), name); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	if _, _, err := operator.Roll(ctx, h.db, audit.Operator("cli"), "gil"); err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := operator.Revoke(ctx, h.db, audit.Operator("cli"), "kim"); err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := org.RollKey(ctx, h.db, audit.Operator("cli"), h.org); err != nil {
+		h.t.Fatal(err)
+	}
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		if _, err := people.Add(ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", people.Owner); err != nil {
+			return err
+		}
+		for _, c := range []org.Changes{
+			{"customerWithdrawUsdThreshold": []byte(`"10.50"`), "screeningSeverityThreshold": []byte(`"LOW"`), "ipAllowlist": []byte(`["10.0.0.0/8", "::1.2.3.4"]`), "approvalQuorum": []byte(`3`)},
+			{"customerWithdrawUsdThreshold": []byte(`"20"`), "approvalAllowlist": []byte(`[{"email":"Z@example.com"},{"email":"a@example.com","customerId":"ann"}]`), "swappableMintIds": []byte(`[2,1]`), "screeningSeverityThreshold": []byte(`null`)},
+		} {
+			if _, err := org.Change(ctx, tx, audit.Operator("cli"), h.org, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	h.exec(`INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, api_version, created_at, updated_at, deleted_at)
+		VALUES ('we_gone', $1, 'https://example.com', '{}', 'PAUSED', '1', now(), now(), now())`, h.org)
+	h.did("webhook_endpoint.created", "we_gone")
+	h.did("webhook_endpoint.deleted", "we_gone")
+	h.exec(`INSERT INTO change_requests (change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at, status, decided_by, decided_key, decided_at)
+		VALUES ('chg_1', $1, 'SETTINGS', '{"approvalQuorum": 3}', '{"approvalQuorum": 2}', 'ann', 'opk_1', now(), now() + interval '1 day', 'WITHDRAWN', 'ann', 'opk_1', now())`, h.org)
+	h.did("change.requested", "chg_1")
+	h.did("change.withdrawn", "chg_1")
+}
+
+// sealed gives every row of the audit log its place, and has the end of the chain
+// anchored by a signer.
+func (h *house) sealed() {
+	h.t.Helper()
+	sealer := audit.Sealer{DB: h.db}
+	for {
+		n, err := sealer.Step(h.t.Context())
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if n == 0 {
+			break
+		}
+	}
+	s, key := signertest.New(h.t)
+	if err := (&audit.Anchorer{DB: h.db, Signer: s, Key: key}).Step(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 // tampered runs the checks in a transaction of somebody whom no trigger and no

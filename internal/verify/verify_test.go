@@ -9,12 +9,60 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 )
+
+// unaudited are columns of states that the checks on the audit log do not look at,
+// each with what vouches for it instead.
+var unaudited = map[string]string{
+	"sweeps.status":                 "its order, by I-16",
+	"gas_top_ups.status":            "its order, by I-16",
+	"deliveries.status":             "what was tried is a row of its own; no money and no right hangs on it",
+	"webhook_jobs.status":           "asked for by one row of the audit log, then counted by its deliveries",
+	"withdrawal_decisions.status":   "written once; I-40-decided",
+	"organization_settings":         "I-40-settings",
+	"dispatch_slots.released_at":    "its order, by I-06-gas",
+	"webhook_endpoints.disabled_at": "told by webhook_endpoint.disabled or .changed; it is in no balance",
+}
+
+// Rule AUDIT-5. Every table with a state is one whose changes the checks look for in the log. A new
+// one has to be added to a check, or say here what vouches for it.
+func TestEveryTableWithAStateIsLookedForInTheAuditLog(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	rows, err := h.owner.Query(t.Context(), `
+		SELECT table_name || '.' || column_name, table_name, column_name FROM information_schema.columns
+		WHERE table_schema = 'public' AND table_name NOT LIKE 'river%' AND table_name IN (SELECT relname FROM pg_class WHERE relkind = 'r')
+			AND column_name ~ '^(status|state|(rolled|revoked|lifted|quarantined|deleted|disabled|released)_at)$'
+		ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := ""
+	for _, c := range Checks() {
+		if strings.HasPrefix(c.ID, "I-40") {
+			looked += c.sql
+		}
+	}
+	var name, table, column string
+	seen := 0
+	_, err = pgx.ForEachRow(rows, []any{&name, &table, &column}, func() error {
+		seen++
+		if _, vouched := unaudited[name]; !vouched && !(strings.Contains(looked, " "+table) && strings.Contains(looked, column)) {
+			t.Errorf("%s: no check looks for its changes in the audit log", name)
+		}
+		return nil
+	})
+	if err != nil || seen < 10 {
+		t.Errorf("got %d columns and %v, want all there are", seen, err)
+	}
+}
 
 func TestASoundHouseHasNoBreach(t *testing.T) {
 	t.Parallel()
@@ -222,6 +270,37 @@ var tamperings = []struct {
 	{"I-40", "a freeze without its row", []string{`DELETE FROM audit_log WHERE action = 'freeze.put'`}},
 	{"I-40", "a freeze lifted behind everybody's back", []string{`UPDATE freezes SET lifted_at = now(), lifted_by = 'x'`}},
 	{"I-40", "a row of another organization", []string{`UPDATE audit_log SET org_id = NULL WHERE resource_id = 'dep_token'`}},
+	{"I-40", "a person whom nobody added", []string{`DELETE FROM audit_log WHERE action = 'person.added'`}},
+	{"I-40", "an endpoint that nobody made", []string{`DELETE FROM audit_log WHERE action = 'webhook_endpoint.created'`}},
+	{"I-40", "an endpoint that nobody took away", []string{`DELETE FROM audit_log WHERE action = 'webhook_endpoint.deleted'`}},
+	{"I-40", "a quarantine that nobody put", []string{`UPDATE mints SET quarantined_at = now(), quarantine_reason = 'x' WHERE mint_id = 1`}},
+	{"I-40", "a change that nobody asked for", []string{`DELETE FROM audit_log WHERE action = 'change.requested'`}},
+	{"I-40", "a change approved behind everybody's back", []string{`UPDATE change_requests SET status = 'APPROVED', decided_by = 'bob', decided_key = 'opk_2'`}},
+	{"I-40-keys", "an operator's key that nobody made", []string{`INSERT INTO operator_keys VALUES ('opk_x', 'mallory', sha256('x'), now())`}},
+	{"I-40-keys", "an operator's key that nobody ended", []string{`UPDATE operator_keys SET revoked_at = now() WHERE revoked_at IS NULL`}},
+	{"I-40-keys", "an operator's key whose roll is forgotten", []string{`DELETE FROM audit_log WHERE action = 'operator_key.rolled'`}},
+	{"I-40-keys", "an API key that nobody rolled", []string{`DELETE FROM audit_log WHERE action = 'api_key.rolled'`}},
+	{"I-40-settings", "a threshold raised", []string{`UPDATE organization_settings SET customer_withdraw_usd_threshold = 21`}},
+	{"I-40-settings", "a threshold taken away", []string{`UPDATE organization_settings SET customer_withdraw_usd_threshold = NULL`}},
+	{"I-40-settings", "a threshold that nobody set", []string{`UPDATE organization_settings SET two_factor_usd_threshold = 1`}},
+	{"I-40-settings", "a severity", []string{`UPDATE organization_settings SET screening_severity_threshold = 'HIGH'`}},
+	{"I-40-settings", "an entry more on the allowlist", []string{`UPDATE organization_settings SET approval_allowlist = approval_allowlist || '[{"email":"m@example.com","active":true}]'`}},
+	{"I-40-settings", "a smaller quorum", []string{`UPDATE organization_settings SET approval_quorum = 1`}},
+	{"I-40-settings", "a network more", []string{`UPDATE organization_settings SET ip_allowlist = ip_allowlist || '192.0.2.0/24'::cidr`}},
+	{"I-40-settings", "a list taken away", []string{`UPDATE organization_settings SET ip_allowlist = '{}'`}},
+	{"I-40-settings", "a flag", []string{`UPDATE organization_settings SET flagged_deposit_api_enabled = true`}},
+	{"I-40-settings", "a row of the log that says less", []string{`DELETE FROM audit_log WHERE detail ->> 'setting' = 'approvalQuorum'`}},
+	{"I-40-chain", "a row altered", []string{`UPDATE audit_log SET actor_id = 'x' WHERE audit_id = 5`}},
+	{"I-40-chain", "a row deleted", []string{`DELETE FROM audit_log WHERE audit_id = 5`}},
+	{"I-40-chain", "a row deleted with its place", []string{`DELETE FROM audit_log WHERE audit_id = 5`, `DELETE FROM audit_seal WHERE audit_id = 5`}},
+	{"I-40-chain", "two places exchanged", []string{`UPDATE audit_seal SET audit_id = -audit_id WHERE audit_id IN (5, 6)`, `UPDATE audit_seal SET audit_id = 11 + audit_id WHERE audit_id < 0`}},
+	{"I-40-chain", "the end cut off", []string{
+		`DELETE FROM audit_log WHERE audit_id = (SELECT audit_id FROM audit_seal ORDER BY position DESC LIMIT 1)`, `DELETE FROM audit_seal WHERE position = (SELECT max(position) FROM audit_seal)`,
+		`UPDATE audit_chain SET position = position - 1, hash = (SELECT hash FROM audit_seal ORDER BY position DESC LIMIT 1)`,
+	}},
+	{"I-40-chain", "the end cut off and its note left", []string{`DELETE FROM audit_seal WHERE position = (SELECT max(position) FROM audit_seal)`}},
+	{"I-40-chain", "another hash at the anchor", []string{`UPDATE audit_anchors SET hash = repeat('0', 64)`}},
+	{"I-40-chain", "another chain", []string{`UPDATE audit_chain SET chain_id = 'aud_other'`}},
 	{"I-41", "a fence taken down", []string{`ALTER TABLE deposits NO FORCE ROW LEVEL SECURITY`}},
 	{"I-41", "a table without a fence", []string{`CREATE TABLE notes (org_id text NOT NULL)`, `GRANT SELECT ON notes TO coffer_reader`}},
 	{"I-45-journal", "an entry altered", []string{`UPDATE signer_journal SET body = '{}' WHERE seq = 2`}},

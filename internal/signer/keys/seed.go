@@ -121,6 +121,9 @@ func (k AttestKey) Prove(w signer.WalletRef, path string, a chain.Address) []byt
 	return ed25519.Sign(k.k(), signer.Attested(w, path, a))
 }
 
+// Anchor signs where the audit log stands.
+func (k AttestKey) Anchor(a signer.Anchor) []byte { return ed25519.Sign(k.k(), a.Signed()) }
+
 // Format prints *** whatever the verb.
 func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 

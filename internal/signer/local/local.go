@@ -65,6 +65,8 @@ type Signer struct {
 	mu      sync.Mutex
 	index   *index
 	journal *journal
+
+	anchors *anchors
 }
 
 var _ signer.Signer = (*Signer)(nil)
@@ -99,11 +101,21 @@ func Open(conf Config, seed keys.Seed) (*Signer, error) {
 		return nil, errors.Join(err, j.close())
 	}
 	s.journal = j
+	if s.anchors, err = openAnchors(conf.Journal, s.attest); err != nil {
+		return nil, errors.Join(err, j.close())
+	}
 	return s, nil
 }
 
 // Close waits for a write under way and unlocks the journal.
-func (s *Signer) Close() error { return s.journal.close() }
+func (s *Signer) Close() error {
+	s.anchors.mu.Lock()
+	defer s.anchors.mu.Unlock()
+	if s.anchors.broken == nil {
+		s.anchors.broken = errors.New("the signer is closed")
+	}
+	return errors.Join(s.anchors.file.Close(), s.journal.close())
+}
 
 func publicHex(seed keys.Seed) string { return hex.EncodeToString(seed.Attest().Public()) }
 

@@ -55,6 +55,8 @@ var (
 	sign    = call{"/sign"}
 	entries = call{"/entries"}
 	head    = call{"/head"}
+	anchor  = call{"/anchor"}
+	anchors = call{"/anchors"}
 )
 
 type entriesRequest struct {
@@ -147,6 +149,13 @@ func handler(s signer.Signer) http.Handler {
 			r.Limit = entriesMax
 		}
 		return s.Entries(ctx, r.After, r.Limit)
+	})
+	serve(mux, anchor, s.Anchor)
+	serve(mux, anchors, func(ctx context.Context, r entriesRequest) ([]signer.Anchor, error) {
+		if r.Limit <= 0 || r.Limit > entriesMax {
+			r.Limit = entriesMax
+		}
+		return s.Anchors(ctx, r.After, r.Limit)
 	})
 	serve(mux, head, func(ctx context.Context, _ struct{}) (signer.Head, error) { return s.Head(ctx) })
 	return mux
@@ -268,6 +277,23 @@ func (c *Client) Head(ctx context.Context) (out signer.Head, err error) {
 		return signer.Head{}, fmt.Errorf("ask the signer on %s: it answered without a journal", c.path)
 	}
 	return out, nil
+}
+
+// Anchor asks for an anchor of the audit log.
+func (c *Client) Anchor(ctx context.Context, r signer.AnchorRequest) (out signer.Anchor, err error) {
+	if err := c.ask(ctx, anchor, r, &out); err != nil {
+		return signer.Anchor{}, err
+	}
+	if out.Mark != r.Mark || out.Number == 0 || len(out.Signature) == 0 {
+		return signer.Anchor{}, fmt.Errorf("ask the signer on %s: it answered with another anchor", c.path)
+	}
+	return out, nil
+}
+
+// Anchors asks for the anchors of the audit log.
+func (c *Client) Anchors(ctx context.Context, after uint64, limit int) (out []signer.Anchor, err error) {
+	err = c.ask(ctx, anchors, entriesRequest{after, limit}, &out)
+	return out, err
 }
 
 func whole(path string, e signer.Entry) error {

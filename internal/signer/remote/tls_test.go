@@ -190,6 +190,8 @@ func TestAClientHasNoMoreOfTheSignerThanItMay(t *testing.T) {
 		c := dialTLS(t, address, remote.ClientConfig{Files: ca.Leaf(t, p.Name, x509.ExtKeyUsageClientAuth, soon), Name: "signer.internal"})
 		_, headErr := c.Head(t.Context())
 		_, entriesErr := c.Entries(t.Context(), 0, 1)
+		_, anchorsErr := c.Anchors(t.Context(), 0, 1)
+		_, anchorErr := c.Anchor(t.Context(), signer.AnchorRequest{})
 		_, issueErr := c.Issue(t.Context(), signertest.Treasury("org_1"))
 		_, admitErr := c.Admit(t.Context(), signer.Intent{ID: "wd_1"})
 		_, signErr := c.Sign(t.Context(), signer.SignRequest{IntentID: "wd_1"})
@@ -197,7 +199,7 @@ func TestAClientHasNoMoreOfTheSignerThanItMay(t *testing.T) {
 			name  string
 			err   error
 			needs int
-		}{{"Head", headErr, 0}, {"Entries", entriesErr, 0}, {"Issue", issueErr, 1}, {"Admit", admitErr, 2}, {"Sign", signErr, 2}} {
+		}{{"Head", headErr, 0}, {"Entries", entriesErr, 0}, {"Anchors", anchorsErr, 0}, {"Anchor", anchorErr, 1}, {"Issue", issueErr, 1}, {"Admit", admitErr, 2}, {"Sign", signErr, 2}} {
 			if i >= call.needs {
 				if call.err != nil && !refusal(call.err) {
 					t.Errorf("%s asks %s: got %v, want the signer's answer", p.May, call.name, call.err)

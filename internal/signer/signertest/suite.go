@@ -6,7 +6,9 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -33,6 +35,7 @@ func Run(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.PublicKey
 		"64 callers of one request share one entry":      sharesAnEntry,
 		"a refusal leaves the journal as it was":         refusalsAreNotJournaled,
 		"the journal is a chain that can be read again":  chainsEntries,
+		"anchors go forward and are kept":                keepsAnchors,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -582,5 +585,69 @@ func chainsEntries(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 	}
 	if past, err := s.Entries(t.Context(), 1<<63, 10); err != nil || len(past) != 0 {
 		t.Errorf("after the end: got %d entries, %v, want none", len(past), err)
+	}
+}
+
+func keepsAnchors(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
+	before := head(t, s)
+	mark := func(position uint64, digit string) signer.Mark {
+		return signer.Mark{Chain: "aud_1", Position: position, Hash: strings.Repeat(digit, 64)}
+	}
+	three, five, six := mark(3, "3"), mark(5, "5"), mark(6, "6")
+	refused := func(name string, m signer.Mark, after *signer.Mark, code string) {
+		t.Helper()
+		var no *signer.Refusal
+		if got, err := s.Anchor(t.Context(), signer.AnchorRequest{Mark: m, After: after}); !errors.As(err, &no) || no.Code != code {
+			t.Errorf("%s: got %+v %v, want %s", name, got, err, code)
+		}
+	}
+	for _, bad := range []signer.Mark{{}, {Chain: "aud_1", Position: 1}, mark(1, "g"), mark(1, "A"), mark(1<<63, "1"), {Chain: strings.Repeat("x", 129), Position: 1, Hash: three.Hash}} {
+		refused(fmt.Sprintf("%+v", bad), bad, nil, signer.RefusedMalformed)
+	}
+	refused("the first behind another", three, &five, signer.RefusedAnchor)
+	var all []signer.Anchor
+	for _, r := range []signer.AnchorRequest{{Mark: three}, {Mark: five, After: &three}} {
+		made, err := s.Anchor(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := s.Anchor(t.Context(), r)
+		if err != nil || !reflect.DeepEqual(again, made) {
+			t.Errorf("again: got %+v %v, want %+v", again, err, made)
+		}
+		all = append(all, made)
+	}
+	refused("back", three, &five, signer.RefusedAnchor)
+	refused("back to another", mark(4, "4"), &five, signer.RefusedAnchor)
+	refused("another hash", mark(5, "6"), &five, signer.RefusedAnchor)
+	refused("another chain", signer.Mark{Chain: "aud_2", Position: 9, Hash: six.Hash}, &five, signer.RefusedAnchor)
+	refused("on from nothing", six, nil, signer.RefusedAnchor)
+	refused("on from an earlier one", six, &three, signer.RefusedAnchor)
+	other := mark(5, "6")
+	refused("on from another", six, &other, signer.RefusedAnchor)
+	read, err := s.Anchors(t.Context(), 0, 10)
+	if err != nil || !reflect.DeepEqual(read, all) {
+		t.Errorf("got %+v %v, want %+v", read, err, all)
+	}
+	if read, err := s.Anchors(t.Context(), 1, 10); err != nil || !reflect.DeepEqual(read, all[1:]) {
+		t.Errorf("after the first: got %+v %v, want %+v", read, err, all[1:])
+	}
+	if read, err := s.Anchors(t.Context(), 1<<63, 10); err != nil || len(read) != 0 {
+		t.Errorf("after the end: got %+v %v, want none", read, err)
+	}
+	var last signer.Anchor
+	for _, a := range all {
+		if err := errors.Join(a.Check(public), a.Follow(last)); err != nil {
+			t.Error(err)
+		}
+		changed := a
+		changed.Position++
+		if changed.Check(public) == nil {
+			t.Errorf("anchor %d is good for another place", a.Number)
+		}
+		last = a
+	}
+	if after := head(t, s); after != before {
+		t.Errorf("journal: got %+v, want %+v: anchors are beside it", after, before)
 	}
 }

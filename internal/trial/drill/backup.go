@@ -82,7 +82,11 @@ func (h *house) imported(ctx context.Context) error {
 	if err := h.refused(ctx, notImported); err != nil {
 		return fmt.Errorf("after a rehearsal: %w", err)
 	}
-	_, err = h.coffer(ctx, 0, "signer", "import", "--yes")
+	if _, err = h.coffer(ctx, 0, "signer", "import", "--yes"); err != nil {
+		return err
+	}
+	// The audit log is as old as the backup, and the signer has signed more of it.
+	_, err = h.coffer(ctx, 0, "audit", "restart", "--because", "the drill restored a backup", "--yes")
 	return err
 }
 

@@ -1,0 +1,294 @@
+package audit
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+const (
+	// AnchorEvery is how often the signer signs where the chain stands: what is changed
+	// behind its back is seen within it.
+	AnchorEvery = time.Minute
+	anchorsMax  = 500 // that are asked for at once
+)
+
+// ErrContradicted says that the log is not what the signer signed: the database is
+// older than its anchors, or somebody changed what nobody may.
+var ErrContradicted = errors.New("the audit log is not what the signer signed")
+
+// Anchorer has the end of the chain signed, by a key that is not in the database, into
+// a file that is not in the database. It copies what was signed, and compares.
+//
+// An answer that was lost is read again: the signer's anchors are copied before a new
+// one is asked for. Any number of processes may run one.
+type Anchorer struct {
+	DB     *pg.DB
+	Signer signer.Signer
+	Key    ed25519.PublicKey // the attestation key
+	Log    *slog.Logger      // nil means the default
+	Every  time.Duration     // 0 means AnchorEvery
+	// Contradicted is told of an ErrContradicted each time; nil: it is logged alone.
+	Contradicted func(ctx context.Context, err error) error
+}
+
+// Run anchors until ctx ends.
+func (a *Anchorer) Run(ctx context.Context) error {
+	log, every := a.Log, a.Every
+	if log == nil {
+		log = slog.Default()
+	}
+	if every == 0 {
+		every = AnchorEvery
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		err := a.Step(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrContradicted):
+			log.LogAttrs(ctx, slog.LevelError, "the audit log is not what the signer signed: see the runbook of the audit log", slog.Any("error", err))
+			if a.Contradicted != nil {
+				if err := a.Contradicted(ctx, err); err != nil {
+					log.LogAttrs(ctx, slog.LevelError, "the audit log is not what the signer signed and nothing was stopped", slog.Any("error", err))
+				}
+			}
+		case err != nil:
+			log.LogAttrs(ctx, slog.LevelWarn, "the audit log could not be anchored", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Step copies what the signer signed, compares it with the chain and has the end of
+// the chain signed when it went on. Error: ErrContradicted.
+func (a *Anchorer) Step(ctx context.Context) error {
+	last, err := a.copy(ctx)
+	if err != nil {
+		return err
+	}
+	var end End
+	if err := a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if err = Compare(ctx, tx); err == nil {
+			end, err = EndOf(ctx, tx)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	to := signer.AnchorRequest{Mark: signer.Mark{Chain: end.Chain, Position: uint64(end.Position), Hash: end.Hash.String()}}
+	if last.Number > 0 {
+		to.After = &last.Mark
+		if to.Mark == last.Mark {
+			return nil
+		}
+	} else if end.Position == 0 {
+		return nil
+	}
+	made, err := a.Signer.Anchor(ctx, to)
+	crash.Point("O10")
+	var no *signer.Refusal
+	if errors.As(err, &no) && no.Code == signer.RefusedAnchor {
+		// Another process may have had a later end signed: then its anchor is read next time.
+		if again, look := a.copy(ctx); look == nil && again.Number > last.Number {
+			return nil
+		}
+		return fmt.Errorf("%w: %s", ErrContradicted, no.Message)
+	}
+	if err != nil {
+		return fmt.Errorf("ask the signer to anchor the audit log: %w", err)
+	}
+	_, err = a.keep(ctx, last, []signer.Anchor{made})
+	return err
+}
+
+// copy brings over the signer's anchors that the database does not have, and tells the
+// last one.
+func (a *Anchorer) copy(ctx context.Context) (last signer.Anchor, err error) {
+	if err = a.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		last, err = lastAnchor(ctx, tx)
+		return err
+	}); err != nil {
+		return last, err
+	}
+	for {
+		more, err := a.Signer.Anchors(ctx, last.Number, anchorsMax)
+		if err != nil {
+			return last, fmt.Errorf("ask the signer for the anchors of the audit log: %w", err)
+		}
+		if len(more) == 0 {
+			return last, nil
+		}
+		if last, err = a.keep(ctx, last, more); err != nil {
+			return last, err
+		}
+	}
+}
+
+// keep copies anchors that follow the last one.
+func (a *Anchorer) keep(ctx context.Context, last signer.Anchor, more []signer.Anchor) (signer.Anchor, error) {
+	for _, one := range more {
+		err := one.Check(a.Key)
+		if err == nil {
+			err = one.Follow(last)
+		}
+		if err != nil {
+			return last, fmt.Errorf("%w: the copy of the signer's anchors ends with %d and does not go on: %w", ErrContradicted, last.Number, err)
+		}
+		last = one
+	}
+	err := a.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		b := &pgx.Batch{}
+		for _, one := range more {
+			b.Queue(`
+				INSERT INTO audit_anchors (number, chain_id, position, hash, at, prev, because, signature, copied_at)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT ON CONSTRAINT audit_anchors_pkey DO NOTHING`,
+				one.Number, one.Chain, one.Position, one.Hash, one.At, one.Prev, one.Because, one.Signature, tx.Now)
+		}
+		return tx.SendBatch(ctx, b).Close()
+	})
+	if err != nil {
+		return last, fmt.Errorf("copy %d anchors of the audit log: %w", len(more), err)
+	}
+	return last, nil
+}
+
+const selectAnchors = `SELECT number, chain_id, position, hash, at, prev, because, signature FROM audit_anchors`
+
+func scanAnchor(row pgx.CollectableRow) (a signer.Anchor, err error) {
+	err = row.Scan(&a.Number, &a.Chain, &a.Position, &a.Hash, &a.At, &a.Prev, &a.Because, &a.Signature)
+	return a, err
+}
+
+func lastAnchor(ctx context.Context, tx pg.Tx) (signer.Anchor, error) {
+	rows, err := tx.Query(ctx, selectAnchors+` ORDER BY number DESC LIMIT 1`)
+	if err != nil {
+		return signer.Anchor{}, fmt.Errorf("read the last anchor of the audit log: %w", err)
+	}
+	last, err := pgx.CollectExactlyOneRow(rows, scanAnchor)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return last, fmt.Errorf("read the last anchor of the audit log: %w", err)
+	}
+	return last, nil
+}
+
+// Compare compares the last of the copied anchors that count with the chain, which
+// stands for all rows before it. Error: ErrContradicted.
+func Compare(ctx context.Context, tx pg.Tx) error {
+	last, err := lastAnchor(ctx, tx)
+	if err != nil || last.Number == 0 {
+		return err
+	}
+	end, err := EndOf(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if last.Chain != end.Chain {
+		return fmt.Errorf("%w: the chain is %s, and anchor %d of %s is of %s", ErrContradicted, end.Chain, last.Number, last.At, last.Chain)
+	}
+	if int64(last.Position) > end.Position {
+		return fmt.Errorf("%w: it had %d rows at %s and has %d: rows were taken away, or the database was restored from a backup that is older than that", ErrContradicted, last.Position, last.At, end.Position)
+	}
+	hash := begin(end.Chain)
+	if last.Position > 0 {
+		err = tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, last.Position).Scan(hash.scan())
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("%w: place %d was signed at %s and is gone", ErrContradicted, last.Position, last.At)
+		}
+		if err != nil {
+			return fmt.Errorf("read place %d of the audit chain: %w", last.Position, err)
+		}
+	}
+	if hash.String() != last.Hash {
+		return fmt.Errorf("%w: place %d has the hash %s, and %s was signed at %s: rows up to there were changed", ErrContradicted, last.Position, hash, last.Hash, last.At)
+	}
+	return nil
+}
+
+// Copied are the anchors that the database has, in their order.
+func Copied(ctx context.Context, tx pg.Tx) ([]signer.Anchor, error) {
+	rows, err := tx.Query(ctx, selectAnchors+` ORDER BY number`)
+	if err != nil {
+		return nil, fmt.Errorf("read the anchors of the audit log: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, scanAnchor)
+	if err != nil {
+		return nil, fmt.Errorf("read the anchors of the audit log: %w", err)
+	}
+	return all, nil
+}
+
+// Agreed is the last mark of the anchors that count with which the chain agrees, or its
+// beginning: where a chain whose end was lost goes on from.
+func Agreed(ctx context.Context, tx pg.Tx, all []signer.Anchor) (signer.Mark, error) {
+	end, err := EndOf(ctx, tx)
+	if err != nil {
+		return signer.Mark{}, err
+	}
+	at := signer.Mark{Chain: end.Chain, Hash: begin(end.Chain).String()}
+	for _, a := range signer.Standing(all) {
+		if a.Chain != end.Chain || a.Position <= at.Position {
+			continue
+		}
+		var hash Hash
+		err := tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, a.Position).Scan(hash.scan())
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return at, fmt.Errorf("read place %d of the audit chain: %w", a.Position, err)
+		}
+		if err == nil && hash.String() == a.Hash {
+			at = a.Mark
+		}
+	}
+	return at, nil
+}
+
+// State is how the log stands.
+type State struct {
+	End    End
+	Oldest *time.Time    // when the oldest row without a place was written; nil: all have theirs
+	Last   signer.Anchor // the last anchor that was copied; its Number is 0 when there is none
+}
+
+// StateOf reads how the log stands, in a transaction of the system.
+func StateOf(ctx context.Context, tx pg.Tx) (s State, err error) {
+	if s.End, err = EndOf(ctx, tx); err != nil {
+		return s, err
+	}
+	if s.Last, err = lastAnchor(ctx, tx); err != nil {
+		return s, err
+	}
+	err = tx.QueryRow(ctx, OldestUnsealed).Scan(&s.Oldest)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return s, fmt.Errorf("look for what is not sealed: %w", err)
+	}
+	return s, nil
+}
+
+// OldestUnsealed reads when the row was written that has the smallest id of those
+// without a place; no row when all have theirs.
+const OldestUnsealed = `
+	SELECT a.at FROM audit_log a
+	WHERE a.audit_id > (SELECT settled FROM audit_chain) AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
+	ORDER BY a.audit_id LIMIT 1`
+
+// OldestUnanchored reads when the row was written that is the first behind the last
+// anchor; no row when all are anchored.
+const OldestUnanchored = `
+	SELECT a.at FROM audit_seal s JOIN audit_log a USING (audit_id)
+	WHERE s.position > coalesce((SELECT position FROM audit_anchors ORDER BY number DESC LIMIT 1), 0)
+	ORDER BY s.position LIMIT 1`

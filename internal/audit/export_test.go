@@ -1,0 +1,5 @@
+package audit
+
+// Hasten makes batches small and takes the lock away that keeps two sealers from the
+// same work.
+func (s *Sealer) Hasten(batch int) { s.batch, s.unlocked = batch, true }

@@ -1,0 +1,228 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+const (
+	sealMax   = 2000                   // rows that get their place in one transaction
+	idlePause = 200 * time.Millisecond // between two looks when all is sealed
+	sickPause = 2 * time.Second        // after an error
+)
+
+// Sealer gives the rows of the log their places in the chain, after their commit, so
+// that nobody who writes one waits for another.
+//
+// A row that is committed late has a smaller id than rows that are sealed already: it
+// gets the next place, whatever its id. So places follow commits and not ids. A row
+// that was written after another one was committed always stands behind it, since
+// whoever sees the later one sees the earlier.
+//
+// Any number of processes may run one. An advisory lock keeps them from doing the same
+// work; what keeps them right is the compare-and-swap of the chain's end and the unique
+// keys on position and row. A crash leaves whole batches.
+type Sealer struct {
+	DB  *pg.DB
+	Log *slog.Logger // nil means the default
+
+	before probe // the last look at who was writing
+
+	unlocked bool // a test takes the economy away to see the safety
+	batch    int  // a test makes batches small; 0 means sealMax
+}
+
+// probe is how far ids were given out at a moment, and which transactions were writing
+// to the log then: every id up to it is committed, given up, or one of theirs.
+type probe struct {
+	upTo    int64
+	writers []string
+}
+
+// errLost says that another sealer was quicker. Nothing was written.
+var errLost = errors.New("another sealer was quicker")
+
+// Run seals until ctx ends.
+func (s *Sealer) Run(ctx context.Context) error {
+	log := s.Log
+	if log == nil {
+		log = slog.Default()
+	}
+	for {
+		n, err := s.Step(ctx)
+		pause := time.Duration(0)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			log.LogAttrs(ctx, slog.LevelError, "the audit log could not be sealed", slog.Any("error", err))
+			pause = sickPause
+		case n < cmp.Or(s.batch, sealMax):
+			pause = idlePause
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Step seals one batch and returns how many rows it had: 0 when there is nothing to do
+// or when another process is at it.
+func (s *Sealer) Step(ctx context.Context) (int, error) {
+	now, err := s.look(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("see who writes the audit log: %w", err)
+	}
+	// Whoever had one of the ids up to there when they were looked at has ended since,
+	// so what the next statement does not see will never be there.
+	settled := int64(0)
+	if !slices.ContainsFunc(s.before.writers, func(w string) bool { return slices.Contains(now.writers, w) }) {
+		settled, s.before = s.before.upTo, now
+	}
+	n := 0
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		n, err = s.seal(ctx, tx, settled)
+		return err
+	})
+	if errors.Is(err, errLost) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("seal the audit log: %w", err)
+	}
+	if n > 0 {
+		crash.Point("O09")
+	}
+	return n, nil
+}
+
+// look is in a transaction of its own: what reads the rows has to begin after it.
+func (s *Sealer) look(ctx context.Context) (p probe, err error) {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		p = probe{}
+		// The ids first: whoever gets one later is not asked for.
+		if err := tx.QueryRow(ctx, `SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM audit_log_audit_id_seq`).Scan(&p.upTo); err != nil {
+			return err
+		}
+		// A statement locks the table before it takes an id, and until its transaction
+		// has ended, prepared ones included.
+		rows, err := tx.Query(ctx, `
+			SELECT DISTINCT virtualtransaction FROM pg_locks
+			WHERE locktype = 'relation' AND relation = 'audit_log'::regclass AND granted
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+				AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`)
+		if err != nil {
+			return err
+		}
+		p.writers, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return p, err
+}
+
+func (s *Sealer) seal(ctx context.Context, tx pg.Tx, safe int64) (int, error) {
+	// A plan that was cached while the tables were small would serve while they grow.
+	_, err := tx.Exec(ctx, `SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`)
+	if err != nil {
+		return 0, fmt.Errorf("set the planner: %w", err)
+	}
+	if !s.unlocked {
+		var ours bool
+		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/audit/sealer', 0))`).Scan(&ours); err != nil {
+			return 0, fmt.Errorf("ask for the sealer's lock: %w", err)
+		}
+		if !ours {
+			return 0, nil
+		}
+	}
+	var position, settled int64
+	var end Hash
+	if err := tx.QueryRow(ctx, `SELECT position, hash, settled FROM audit_chain`).Scan(&position, end.scan(), &settled); err != nil {
+		return 0, fmt.Errorf("read where the chain ends: %w", err)
+	}
+	most := cmp.Or(s.batch, sealMax)
+	rows, err := tx.Query(ctx, `
+		SELECT `+columns+` FROM audit_log a
+		WHERE a.audit_id > $1 AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
+		ORDER BY a.audit_id LIMIT $2`, settled, most)
+	if err != nil {
+		return 0, fmt.Errorf("read what is not sealed: %w", err)
+	}
+	lines, err := pgx.CollectRows(rows, scanLine)
+	if err != nil {
+		return 0, fmt.Errorf("read what is not sealed: %w", err)
+	}
+	if len(lines) == most {
+		safe = min(safe, lines[most-1].AuditID) // there may be more, which were not read
+	}
+	safe = max(safe, settled)
+	if len(lines) == 0 && safe == settled {
+		return 0, nil
+	}
+	positions, ids, hashes := make([]int64, len(lines)), make([]int64, len(lines)), make([][]byte, len(lines))
+	at := end
+	for i := range lines {
+		lines[i].Position = position + int64(i) + 1
+		at = lines[i].next(at)
+		link := at
+		positions[i], ids[i], hashes[i] = lines[i].Position, lines[i].AuditID, link[:]
+	}
+	tag, err := tx.Exec(ctx, `UPDATE audit_chain SET position = $3, hash = $4, settled = $5 WHERE position = $1 AND hash = $2 AND settled <= $5`,
+		position, end[:], position+int64(len(lines)), at[:], safe)
+	if err != nil {
+		return 0, fmt.Errorf("move the end of the chain: %w", err)
+	}
+	if tag.RowsAffected() != 1 {
+		return 0, errLost
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO audit_seal (position, audit_id, hash)
+		SELECT s.position, s.audit_id, s.hash FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS s (position, audit_id, hash)`,
+		positions, ids, hashes)
+	if err != nil {
+		return 0, fmt.Errorf("seal %d rows from %d on: %w", len(lines), position+1, err)
+	}
+	crash.Committing("O09")
+	return len(lines), nil
+}
+
+// hashScan reads a hash from the database.
+type hashScan struct{ h *Hash }
+
+func (h *Hash) scan() *hashScan { return &hashScan{h} }
+
+// ScanBytes implements pgtype.BytesScanner.
+func (s *hashScan) ScanBytes(b []byte) error {
+	if len(b) != len(s.h) {
+		return fmt.Errorf("a hash has %d bytes, not %d", len(s.h), len(b))
+	}
+	copy(s.h[:], b)
+	return nil
+}
+
+// End is where the chain ends.
+type End struct {
+	Chain    string
+	Position int64
+	Hash     Hash
+}
+
+// EndOf reads where the chain ends, in a transaction of the system or of a reader.
+func EndOf(ctx context.Context, tx pg.Tx) (e End, err error) {
+	if err := tx.QueryRow(ctx, `SELECT chain_id, position, hash FROM audit_chain`).Scan(&e.Chain, &e.Position, e.Hash.scan()); err != nil {
+		return e, fmt.Errorf("read where the audit chain ends: %w", err)
+	}
+	return e, nil
+}

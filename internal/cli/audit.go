@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+)
+
+type auditCmd struct {
+	Status  auditStatus  `cmd:"" help:"Show where the audit log stands: its chain, what waits for a place, what the signer signed last."`
+	Export  auditExport  `cmd:"" help:"Write the audit log, one line of JSON a row, to a file or to the standard output."`
+	Verify  auditVerify  `cmd:"" help:"Check an export, without a database: intact, or the first place that is broken."`
+	Restart auditRestart `cmd:"" help:"After a restore: let the chain go on from what the restored log and the signer's anchors agree on."`
+}
+
+type auditStatus struct{ installation }
+
+func (c auditStatus) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		s, err := audit.StateOf(ctx, tx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(std.out, "chain     %s\nends      row %d, %s\n", s.End.Chain, s.End.Position, s.End.Hash)
+		if s.Oldest == nil {
+			fmt.Fprintln(std.out, "unsealed  none")
+		} else {
+			fmt.Fprintf(std.out, "unsealed  since %s\n", s.Oldest.UTC().Format(time.RFC3339))
+		}
+		if s.Last.Number == 0 {
+			fmt.Fprintln(std.out, "anchored  never")
+			return nil
+		}
+		fmt.Fprintf(std.out, "anchored  row %d, at %s\n", s.Last.Position, s.Last.At)
+		return audit.Compare(ctx, tx)
+	})
+}
+
+type auditExport struct {
+	installation
+	File string `arg:"" optional:"" type:"path" help:"A file that is not there yet; the standard output when it is not said."`
+}
+
+func (c auditExport) Run(ctx context.Context, std streams) (err error) {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	to := std.out
+	if c.File != "" {
+		f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("export the audit log: %w", err)
+		}
+		defer func() { err = errors.Join(err, f.Sync(), f.Close()) }()
+		to = f
+	}
+	h, err := audit.Export(ctx, a.DB(), to)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.err, "%d rows of %s, as of %s\n", h.Position, h.Chain, h.At)
+	return nil
+}
+
+type auditVerify struct {
+	File    string `arg:"" type:"existingfile" help:"An export: what coffer audit export wrote."`
+	Anchors string `type:"existingfile" help:"What the signer signed: the file beside its journal, which has .anchors behind its name. Without it, an end that was cut off does not show."`
+	Key     string `type:"existingfile" help:"The public attestation key (keys.attest), for --anchors."`
+}
+
+func (c auditVerify) Run(std streams) error {
+	if (c.Anchors == "") != (c.Key == "") {
+		return errors.New("give --anchors and --key together: the key says whether the anchors are the signer's")
+	}
+	var anchors []signer.Anchor
+	if c.Anchors != "" {
+		key, err := keys.ReadAttest(c.Key)
+		if err != nil {
+			return fmt.Errorf("--key: %w", err)
+		}
+		if anchors, err = readAnchors(c.Anchors, key); err != nil {
+			return err
+		}
+	}
+	f, err := os.Open(c.File)
+	if err != nil {
+		return fmt.Errorf("read the export: %w", err)
+	}
+	defer f.Close()
+	found, err := audit.Check(f, anchors, c.Anchors != "")
+	if err != nil {
+		return err
+	}
+	if _, err := found.WriteTo(std.out); err != nil {
+		return err
+	}
+	if !found.Intact() {
+		return errors.New("the audit log is not intact: keep the export and the anchors as they are, and find out who could write to the database")
+	}
+	return nil
+}
+
+func readAnchors(file string, key ed25519.PublicKey) ([]signer.Anchor, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the anchors: %w", err)
+	}
+	defer f.Close()
+	return audit.ReadAnchors(io.Reader(f), key)
+}
+
+type auditRestart struct {
+	installation
+	Because string `required:"" help:"Why, for whoever reads the anchors later: which backup was restored, and when."`
+	Yes     bool   `help:"Do it. Without it, nothing is written and what would be is said."`
+}
+
+func (c auditRestart) Run(ctx context.Context, std streams) error {
+	conf, err := c.read()
+	if err != nil {
+		return err
+	}
+	r, err := app.RestartAudit(ctx, conf, c.Because, !c.Yes)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "The audit log %s ends with row %d.\n", r.End.Chain, r.End.Position)
+	if r.Relearn > 0 {
+		fmt.Fprintf(std.out, "The signer's file has lost %d anchors, which the database has.\n", r.Relearn)
+	}
+	switch {
+	case r.Last.Number == 0:
+		fmt.Fprintln(std.out, "Nothing of it was ever signed.")
+	case !r.Begun:
+		fmt.Fprintf(std.out, "The last anchor, of row %d, at %s, agrees with it.\n", r.Last.Position, r.Last.At)
+	default:
+		fmt.Fprintf(std.out, "It had %d rows when the signer last signed it, at %s. Both agree up to row %d: what stood behind it is lost, and is not in this log.\n", r.Last.Position, r.Last.At, r.From.Position)
+	}
+	if r.Relearn == 0 && !r.Begun {
+		fmt.Fprintln(std.out, "There is nothing to do.")
+		return nil
+	}
+	if !c.Yes {
+		return errors.New("nothing was done; if this is what you restored, the same with --yes lets it go on")
+	}
+	fmt.Fprintln(std.out, "It goes on from there. The anchors of what was lost stay in the signer's file, with the reason.")
+	return nil
+}
