@@ -45,8 +45,19 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 	if err != nil {
 		return err
 	}
-	if _, err := provider.UpTo(ctx, version); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+	all, err := provider.Status(ctx)
+	if err != nil {
+		return fmt.Errorf("ask which steps are missing: %w", err)
+	}
+	for _, step := range all {
+		if step.State != goose.StatePending || step.Source.Version > version {
+			continue
+		}
+		// Each takes a connection of the pool for itself, so that the pool can undo what
+		// another has set there.
+		if _, err := provider.UpTo(ctx, step.Source.Version); err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
 	}
 	return nil
 }

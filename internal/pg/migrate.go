@@ -44,23 +44,41 @@ func MigrateTo(ctx context.Context, conf Config, version int64) error {
 	if err != nil {
 		return fmt.Errorf("read the database URL: %w", err)
 	}
-	poolConf, err := pgxpool.ParseConfig(conf.OwnerURL)
+	pool, err := ownerPool(ctx, conf)
 	if err != nil {
-		return fmt.Errorf("read the owner's database URL: %w", err)
-	}
-	// The session lock, goose, and River's step hold one connection each.
-	poolConf.MaxConns = 4
-	poolConf.ConnConfig.RuntimeParams["application_name"] = "coffer migrate"
-	poolConf.ConnConfig.RuntimeParams["lock_timeout"] = milliseconds(migrateLockMax)
-	pool, err := pgxpool.NewWithConfig(ctx, poolConf)
-	if err != nil {
-		return fmt.Errorf("open the owner's pool: %w", err)
+		return err
 	}
 	defer pool.Close()
 	if err := patiently(ctx, func() error { return migrations.UpTo(ctx, pool, version) }); err != nil {
 		return err
 	}
 	return admit(ctx, pool, login.User)
+}
+
+// ownerPool is what steps run on.
+func ownerPool(ctx context.Context, conf Config) (*pgxpool.Pool, error) {
+	poolConf, err := pgxpool.ParseConfig(conf.OwnerURL)
+	if err != nil {
+		return nil, fmt.Errorf("read the owner's database URL: %w", err)
+	}
+	// The session lock, goose, and River's step hold one connection each.
+	poolConf.MaxConns = 4
+	poolConf.ConnConfig.RuntimeParams["application_name"] = "coffer migrate"
+	poolConf.ConnConfig.RuntimeParams["lock_timeout"] = milliseconds(migrateLockMax)
+	poolConf.PrepareConn = unspoiled
+	pool, err := pgxpool.NewWithConfig(ctx, poolConf)
+	if err != nil {
+		return nil, fmt.Errorf("open the owner's pool: %w", err)
+	}
+	return pool, nil
+}
+
+// unspoiled gives every step the patience that a migration has, whatever the one before
+// set for itself: a step that ends early leaves its settings with the connection, and a
+// later one would hold up the whole house with them.
+func unspoiled(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	_, err := conn.Exec(ctx, "RESET lock_timeout")
+	return err == nil, nil // a connection that cannot do that is replaced
 }
 
 // patiently runs steps again that could not get at a table in time. Each is a

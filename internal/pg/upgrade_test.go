@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/local"
@@ -93,5 +97,73 @@ func TestAStepThatCameLateIsMissedAndBrought(t *testing.T) {
 	// The step itself is there, so that it is tried is all that can be seen.
 	if err := pg.Migrate(ctx, conf); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version:%d)", late)) {
 		t.Errorf("got %v, want step %d to be tried", err, late)
+	}
+}
+
+// A step that sets its own patience and breaks off leaves the setting with its
+// connection; whatever is run there next has the migration's again.
+func TestNoStepInheritsThePatienceOfAnother(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster := private(t)
+	conf := pg.Config{URL: cluster.URL(local.Database), OwnerURL: cluster.OwnerURL(local.Database)}
+	pool, err := pg.OwnerPool(ctx, conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	ask := func(conn *pgxpool.Conn) (patience string, backend uint32) {
+		t.Helper()
+		if err := conn.QueryRow(ctx, `SHOW lock_timeout`).Scan(&patience); err != nil {
+			t.Fatal(err)
+		}
+		return patience, conn.Conn().PgConn().PID()
+	}
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual, first := ask(conn)
+	if _, err := conn.Exec(ctx, `SET lock_timeout = '20min'`); err != nil {
+		t.Fatal(err)
+	}
+	conn.Release()
+	if conn, err = pool.Acquire(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if got, again := ask(conn); got != usual || again != first || usual == "0" {
+		t.Errorf("got %s on connection %d, want %s on %d", got, again, usual, first)
+	}
+}
+
+// Every step has a connection of the pool to itself.
+func TestEveryStepTakesAConnectionOfThePool(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster := private(t)
+	conf, err := pgxpool.ParseConfig(cluster.OwnerURL(local.Database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken atomic.Int32
+	conf.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { taken.Add(1); return true, nil }
+	pool, err := pgxpool.NewWithConfig(ctx, conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := migrations.Up(ctx, pool); err != nil {
+		t.Fatal(err)
+	}
+	if got, steps := int(taken.Load()), len(migrations.Versions()); got < steps {
+		t.Errorf("got %d connections taken, want one for each of %d steps", got, steps)
+	}
+	taken.Store(0)
+	if err := migrations.Up(ctx, pool); err != nil {
+		t.Fatal(err)
+	}
+	if got := taken.Load(); got > 4 {
+		t.Errorf("with nothing to do: got %d connections taken, want a few", got)
 	}
 }
