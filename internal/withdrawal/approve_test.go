@@ -2,8 +2,12 @@ package withdrawal
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -363,6 +367,60 @@ func TestListWalksAndFilters(t *testing.T) {
 		found, err := h.List(t.Context(), h.org, c.f, page.Page{})
 		if err != nil || len(found.Items) != c.want {
 			t.Errorf("%s: got %v %v, want %v", name, len(found.Items), err, c.want)
+		}
+	}
+}
+
+// A payment is found by its hash, or by one that a dearer transaction replaced, without
+// a look at all the others.
+// Rule LIST-1.
+func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.request(h.want()).WithdrawalID
+	super, err := pgx.Connect(t.Context(), pgtest.Of(t, h.DB).SuperURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer super.Close(t.Context())
+	const many = 20_000
+	if _, err := super.Exec(t.Context(), fmt.Sprintf(`
+		SET session_replication_role = replica;
+		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval, approval_reasons, decision, created_at, tx_hash, replaced_tx_hashes)
+		SELECT 'wd_many' || n, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, 'COMPLETED', requires_approval, approval_reasons, decision, created_at,
+			'0x' || n, CASE WHEN n %% 2 = 0 THEN ARRAY['0xold' || n] ELSE '{}' END
+		FROM withdrawals, generate_series(1, %[2]d) n WHERE withdrawal_id = '%[1]s';
+		INSERT INTO dispatch_orders SELECT (jsonb_populate_record(o, jsonb_build_object('order_id', 'wd_many' || n, 'key_hash', ''))).*
+		FROM dispatch_orders o, generate_series(1, %[2]d) n WHERE order_id = '%[1]s';
+		INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, raw, tx_hash, created_at, signed_at)
+		SELECT withdrawal_id, v, org_id, 'PAY', 1, 1, 1, '', '', CASE v WHEN 1 THEN tx_hash ELSE replaced_tx_hashes[1] END, created_at, created_at
+		FROM withdrawals, generate_series(1, 2) v WHERE withdrawal_id <> '%[1]s' AND v <= 1 + cardinality(replaced_tx_hashes);
+		ANALYZE withdrawals, dispatch_attempts`, id, many)); err != nil {
+		t.Fatal(err)
+	}
+	for hash, want := range map[string]string{"0x777": "wd_many777", "0xold888": "wd_many888", "0xOLD888": "wd_many888", "0xold777": ""} {
+		f := Filter{TxHash: hash}
+		found, err := h.List(t.Context(), h.org, f, page.Page{})
+		if err != nil || len(found.Items) > 1 || len(found.Items) == 1 != (want != "") || want != "" && found.Items[0].WithdrawalID != want {
+			t.Errorf("%s: got %v and %v, want %s alone", hash, found.Items, err, want)
+		}
+		sql, args := h.query(h.org, f).Sorted(page.Page{}, "w.created_at", "w.withdrawal_id")
+		err = h.DB.ReadOrg(t.Context(), h.org, func(ctx context.Context, tx pg.Tx) error {
+			rows, err := tx.Query(ctx, "EXPLAIN "+sql, args...)
+			if err != nil {
+				return err
+			}
+			plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if err != nil {
+				return err
+			}
+			if all := strings.Join(plan, "\n"); !strings.Contains(all, "dispatch_attempts_hash_unique") || strings.Contains(all, "withdrawals_listed") || strings.Contains(all, "Seq Scan") {
+				t.Errorf("%s: got the plan\n%s\nwant it entered by the hash", hash, all)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
