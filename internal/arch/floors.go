@@ -136,6 +136,7 @@ var places = []place{
 
 	{"internal/app", wiring, mayFloat},
 	{"internal/localworld/tour", world, 0},
+	{"internal/localworld/caller", core, testOnly},
 	{"internal/localworld", world, mayFloat | mayKeys},
 	{"internal/cli", commands, mayFloat},
 	{"cmd/coffer", program, 0},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/org"
@@ -98,14 +99,20 @@ type aboutOrg struct {
 	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world when it is not said."`
 }
 
+// open is the organization that is meant, and what works on it. Whoever has it closes
+// that.
+func (c aboutOrg) open(ctx context.Context) (id string, a *app.App, err error) {
+	if id, err = organization(c.Org); err != nil {
+		return "", nil, err
+	}
+	a, err = c.tools(ctx)
+	return id, a, err
+}
+
 type orgShow struct{ aboutOrg }
 
 func (c orgShow) Run(ctx context.Context, std streams) error {
-	id, err := organization(c.Org)
-	if err != nil {
-		return err
-	}
-	a, err := c.tools(ctx)
+	id, a, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,11 +164,7 @@ type orgFreeze struct {
 }
 
 func (c orgFreeze) Run(ctx context.Context, std streams) error {
-	id, err := organization(c.Org)
-	if err != nil {
-		return err
-	}
-	a, err := c.tools(ctx)
+	id, a, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -189,11 +192,7 @@ func (c orgFreeze) Run(ctx context.Context, std streams) error {
 type orgUnfreeze struct{ aboutOrg }
 
 func (c orgUnfreeze) Run(ctx context.Context, std streams) error {
-	id, err := organization(c.Org)
-	if err != nil {
-		return err
-	}
-	a, err := c.tools(ctx)
+	id, a, err := c.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -19,17 +19,10 @@ type settingsCmd struct {
 	Set  settingsSet  `cmd:"" help:"Change settings of an organization, all or none."`
 }
 
-type settingsShow struct {
-	installation
-	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world when it is not said."`
-}
+type settingsShow struct{ aboutOrg }
 
 func (c settingsShow) Run(ctx context.Context, std streams) error {
-	id, err := organization(c.Org)
-	if err != nil {
-		return err
-	}
-	a, err := c.tools(ctx)
+	id, a, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,11 +44,7 @@ func (c settingsSet) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	id, err := organization(named)
-	if err != nil {
-		return err
-	}
-	a, err := c.tools(ctx)
+	id, a, err := aboutOrg{c.installation, named}.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,10 @@
 package localworld_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"net/http"
@@ -25,6 +23,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/localworld/caller"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/webhook"
@@ -76,52 +75,19 @@ func buildTown(t *testing.T, opts localworld.Options) *town {
 	return &town{T: t, World: w, ctx: ctx, eth: eth}
 }
 
-// call calls the API until it answers: the service may be dead at any moment,
-// and the same request with the same key may always be sent again.
+// calls are what an organization calls.
+func (n *town) calls() caller.Caller {
+	return caller.Caller{T: n.T, Ctx: n.ctx, Key: n.Info.APIKey, Base: func() string { return n.Info.BaseURL }, Log: n.Log}
+}
+
 func (n *town) call(method, path string, body, into any) int {
 	n.Helper()
-	payload, err := json.Marshal(body)
-	if err != nil {
-		n.Fatal(err)
-	}
-	for {
-		status, err := n.try(method, path, payload, into)
-		if err == nil && status < 500 {
-			return status
-		}
-		n.pause(fmt.Errorf("%s %s: %d %w", method, path, status, err))
-	}
+	return n.calls().Call(method, path, body, into)
 }
 
-func (n *town) try(method, path string, payload []byte, into any) (int, error) {
-	req, err := http.NewRequestWithContext(n.ctx, method, n.Info.BaseURL+path, bytes.NewReader(payload))
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("x-api-key", n.Info.APIKey)
-	if method == http.MethodPost {
-		req.Header.Set("content-type", "application/json")
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err
-	}
-	return resp.StatusCode, json.Unmarshal(b, into)
-}
-
-// pause waits for the next look at something that is not so yet.
 func (n *town) pause(last error) {
 	n.Helper()
-	select {
-	case <-n.ctx.Done():
-		n.Fatalf("waited too long; last: %v\n%s", last, n.Log())
-	case <-time.After(50 * time.Millisecond):
-	}
+	n.calls().Pause(last)
 }
 
 func (n *town) mint(symbol string) localworld.Mint {
@@ -146,27 +112,13 @@ func (n *town) payIn(customer, symbol string, units int64) {
 	if _, err := n.Info.Faucet(n.ctx, m, common.HexToAddress(address.Address), big.NewInt(units)); err != nil {
 		n.Fatal(err)
 	}
-	for {
-		var list struct{ Data []webhook.Deposit }
-		n.call(http.MethodGet, "/deposits?customerId="+customer, nil, &list)
-		if len(list.Data) == 1 && list.Data[0].Status == "CREDITED" && list.Data[0].SweepTxHash != nil {
-			return
-		}
-		n.pause(fmt.Errorf("deposits: %+v", list.Data))
-	}
+	n.calls().Credited(customer, true)
 }
 
 // completed waits until a withdrawal is completed.
 func (n *town) completed(id string) {
 	n.Helper()
-	for {
-		var w webhook.Withdrawal
-		n.call(http.MethodGet, "/withdrawals/"+id, nil, &w)
-		if w.Status == "COMPLETED" {
-			return
-		}
-		n.pause(fmt.Errorf("withdrawal %s is %s", id, w.Status))
-	}
+	n.calls().Completed(id)
 }
 
 func (n *town) has(m localworld.Mint, a common.Address) *big.Int {
@@ -407,7 +359,7 @@ func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
 	for i := range ids {
 		callers.Go(func() {
 			var w webhook.Withdrawal
-			if status, err := n.try(http.MethodPost, "/withdraw", payload, &w); err != nil || status != http.StatusAccepted {
+			if status, err := n.calls().Try(http.MethodPost, "/withdraw", payload, &w); err != nil || status != http.StatusAccepted {
 				t.Errorf("caller %d: got %d %v, want 202", i, status, err)
 			}
 			ids[i] = w.WithdrawalID

@@ -190,6 +190,51 @@ func Eventually(t testing.TB, holds func() bool, words string, args ...any) {
 	}
 }
 
+// Amid holds the rows that a statement locks, such as SELECT FROM t FOR UPDATE, until
+// act waits for one of them; then begins change, and lets go once that has ended or
+// waits for an advisory lock. It returns when both have ended: so what has to wait for
+// act must have waited, whatever the machine's mood.
+func Amid(t testing.TB, db *pg.DB, lock string, act, change func()) {
+	t.Helper()
+	owner := Owner(t, db)
+	waiting := func(events ...string) bool {
+		var n int
+		err := owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = ANY ($1)`, events).Scan(&n)
+		if err != nil {
+			t.Fatalf("look who waits: %v", err)
+		}
+		return n > 0
+	}
+	holder, err := owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := holder.Exec(t.Context(), lock); err != nil {
+		t.Fatal(err)
+	}
+	var both sync.WaitGroup
+	both.Go(act)
+	Eventually(t, func() bool { return waiting("transactionid", "tuple") }, "what is to be amid waits for %s", lock)
+	changed := make(chan struct{})
+	both.Go(func() {
+		defer close(changed)
+		change()
+	})
+	Eventually(t, func() bool {
+		select {
+		case <-changed:
+			return true
+		default:
+			return waiting("advisory")
+		}
+	}, "the change waits, or does not")
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	both.Wait()
+}
+
 type server struct {
 	cluster *local.Cluster
 	admin   *pgxpool.Pool

@@ -1,13 +1,10 @@
 package roles
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"net/http"
@@ -23,6 +20,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/localworld/caller"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/signer/remote"
 	"github.com/cofferpay/coffer/internal/signer/remote/remotetest"
@@ -137,51 +135,22 @@ func (n *town) run(role app.Role) {
 	}
 }
 
-// call calls the API until it answers; the same request may always be sent again.
-func (n *town) call(method, path string, body, into any) int {
-	n.Helper()
-	payload, err := json.Marshal(body)
-	if err != nil {
-		n.Fatal(err)
-	}
-	for {
-		status, err := n.try(method, path, payload, into)
-		if err == nil && status < 500 {
-			return status
-		}
-		n.pause(fmt.Errorf("%s %s: %d %w", method, path, status, err))
+// calls are what an organization calls, of the process whose turn it is.
+func (n *town) calls() caller.Caller {
+	return caller.Caller{
+		T: n.T, Ctx: n.ctx, Key: n.Info.APIKey,
+		Base: func() string { return "http://" + n.runs[app.RoleAPI][n.api].API + "/v1" },
 	}
 }
 
-func (n *town) try(method, path string, payload []byte, into any) (int, error) {
-	url := "http://" + n.runs[app.RoleAPI][n.api].API + "/v1" + path
-	req, err := http.NewRequestWithContext(n.ctx, method, url, bytes.NewReader(payload))
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("x-api-key", n.Info.APIKey)
-	if method == http.MethodPost {
-		req.Header.Set("content-type", "application/json")
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err
-	}
-	return resp.StatusCode, json.Unmarshal(b, into)
+func (n *town) call(method, path string, body, into any) int {
+	n.Helper()
+	return n.calls().Call(method, path, body, into)
 }
 
 func (n *town) pause(last error) {
 	n.Helper()
-	select {
-	case <-n.ctx.Done():
-		n.Fatalf("waited too long; last: %v", last)
-	case <-time.After(look):
-	}
+	n.calls().Pause(last)
 }
 
 // payIn sends a customer's deposit; paidIn waits until it is credited.
@@ -198,14 +167,7 @@ func (n *town) payIn(customer string, units int64) {
 
 func (n *town) paidIn(customer string) {
 	n.Helper()
-	for {
-		var list struct{ Data []webhook.Deposit }
-		n.call(http.MethodGet, "/deposits?customerId="+customer, nil, &list)
-		if len(list.Data) == 1 && list.Data[0].Status == "CREDITED" {
-			return
-		}
-		n.pause(fmt.Errorf("deposits of %s: %+v", customer, list.Data))
-	}
+	n.calls().Credited(customer, false)
 }
 
 // payOut asks for a withdrawal; paidOut waits until it is completed.
@@ -223,14 +185,7 @@ func (n *town) payOut(customer, key string, to common.Address, units int64) stri
 
 func (n *town) paidOut(id string) {
 	n.Helper()
-	for {
-		var w webhook.Withdrawal
-		n.call(http.MethodGet, "/withdrawals/"+id, nil, &w)
-		if w.Status == "COMPLETED" {
-			return
-		}
-		n.pause(fmt.Errorf("withdrawal %s is %s", id, w.Status))
-	}
+	n.calls().Completed(id)
 }
 
 // told waits until so many events of each type have a number, which the workers give.

@@ -1,0 +1,111 @@
+// Package caller calls the API of a world under test as a patient client does: a
+// process of the service may be dead at any moment, and the same request with the same
+// key may always be sent again.
+//
+// What never happens here: a look at the database. A crash leaves nothing.
+package caller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// every is between two looks at something that is not so yet.
+const every = 50 * time.Millisecond
+
+// Caller is a client with an organization's key.
+type Caller struct {
+	T    testing.TB
+	Ctx  context.Context // its end is the end of all patience
+	Key  string
+	Base func() string // where the API is now, /v1 included
+	Log  func() string // what to tell when the patience ends; nil: nothing
+}
+
+// Call calls until it is answered with less than 500, and says with what.
+func (c Caller) Call(method, path string, body, into any) int {
+	c.T.Helper()
+	payload, err := json.Marshal(body)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	for {
+		status, err := c.Try(method, path, payload, into)
+		if err == nil && status < 500 {
+			return status
+		}
+		c.Pause(fmt.Errorf("%s %s: %d %w", method, path, status, err))
+	}
+}
+
+// Try calls once.
+func (c Caller) Try(method, path string, payload []byte, into any) (int, error) {
+	req, err := http.NewRequestWithContext(c.Ctx, method, c.Base()+path, bytes.NewReader(payload))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("x-api-key", c.Key)
+	if method == http.MethodPost {
+		req.Header.Set("content-type", "application/json")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, json.Unmarshal(b, into)
+}
+
+// Pause waits for the next look at something that is not so yet, and fails the test
+// with what was seen last when the patience has ended.
+func (c Caller) Pause(last error) {
+	c.T.Helper()
+	select {
+	case <-c.Ctx.Done():
+		log := ""
+		if c.Log != nil {
+			log = "\n" + c.Log()
+		}
+		c.T.Fatalf("waited too long; last: %v%s", last, log)
+	case <-time.After(every):
+	}
+}
+
+// Credited waits until a customer has one deposit and it is credited, and swept as well
+// where that is wanted.
+func (c Caller) Credited(customer string, swept bool) {
+	c.T.Helper()
+	for {
+		var list struct{ Data []webhook.Deposit }
+		c.Call(http.MethodGet, "/deposits?customerId="+customer, nil, &list)
+		if len(list.Data) == 1 && list.Data[0].Status == "CREDITED" && (!swept || list.Data[0].SweepTxHash != nil) {
+			return
+		}
+		c.Pause(fmt.Errorf("deposits of %s: %+v", customer, list.Data))
+	}
+}
+
+// Completed waits until a withdrawal is completed.
+func (c Caller) Completed(id string) {
+	c.T.Helper()
+	for {
+		var w webhook.Withdrawal
+		c.Call(http.MethodGet, "/withdrawals/"+id, nil, &w)
+		if w.Status == "COMPLETED" {
+			return
+		}
+		c.Pause(fmt.Errorf("withdrawal %s is %s", id, w.Status))
+	}
+}
