@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -87,32 +88,67 @@ func given(body []byte, name string) bool {
 }
 
 func fill(raw map[string]jsontext.Value, into reflect.Value, path string) error {
-	known := map[string]bool{}
-	for i := range into.NumField() {
-		name, _, _ := strings.Cut(into.Type().Field(i).Tag.Get("json"), ",")
-		known[name] = true
+	members := membersOf(into.Type())
+	known := 0
+	for _, m := range members {
+		if _, given := raw[m.name]; given {
+			known++
+		}
 	}
-	// Sorted, so that the same body always has the same answer.
+	if known < len(raw) {
+		return unexpected(raw, members, path)
+	}
+	for i, m := range members {
+		value, given := raw[m.name]
+		if !given {
+			if m.optional {
+				continue
+			}
+			return fault.New(fault.Invalid, fault.InvalidRequest, "The field %s is missing."+untouched+" Add it.", path+m.name).On(path + m.name)
+		}
+		if err := fillField(value, into.Field(i), path+m.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// member is a field of a body's struct, as its tag tells.
+type member struct {
+	name     string
+	optional bool
+}
+
+// membersRead are the tags that were read before, by type: every request of a route
+// has the same.
+var membersRead sync.Map
+
+func membersOf(t reflect.Type) []member {
+	if read, ok := membersRead.Load(t); ok {
+		return read.([]member)
+	}
+	members := make([]member, t.NumField())
+	for i := range members {
+		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		members[i] = member{name, options == "omitempty"}
+	}
+	membersRead.Store(t, members)
+	return members
+}
+
+// unexpected refuses a name that is not a member's. Sorted, so that the same body always
+// has the same answer.
+func unexpected(raw map[string]jsontext.Value, members []member, path string) error {
+	known := map[string]bool{}
+	for _, m := range members {
+		known[m.name] = true
+	}
 	for _, name := range sortedKeys(raw) {
 		if !known[name] {
 			return unknown(path, name, sortedKeys(known))
 		}
 	}
-	for i := range into.NumField() {
-		field := into.Type().Field(i)
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		value, given := raw[name]
-		if !given {
-			if options == "omitempty" {
-				continue
-			}
-			return fault.New(fault.Invalid, fault.InvalidRequest, "The field %s is missing."+untouched+" Add it.", path+name).On(path + name)
-		}
-		if err := fillField(value, into.Field(i), path+name); err != nil {
-			return err
-		}
-	}
-	return nil
+	panic("api: a body has more names than it has")
 }
 
 func fillField(value jsontext.Value, into reflect.Value, name string) error {
@@ -160,6 +196,15 @@ func fillField(value jsontext.Value, into reflect.Value, name string) error {
 		if slices.ContainsFunc(elements(value), func(v jsontext.Value) bool { return v.Kind() == 'n' }) {
 			return mistyped(name, into.Type())
 		}
+	}
+	if target.Kind() == reflect.String && value.Kind() == '"' && target.Type().PkgPath() == "" {
+		// As below, without asking for what the value is: it was read before.
+		text, err := jsontext.AppendUnquote(nil, value)
+		if err != nil {
+			return mistyped(name, into.Type())
+		}
+		target.SetString(string(text))
+		return nil
 	}
 	if err := json.Unmarshal(value, target.Addr().Interface()); err != nil {
 		return mistyped(name, into.Type())

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	batchMax  = 1000                  // events that one step starts from
-	idlePause = 50 * time.Millisecond // between two looks when there was nothing to do
-	sickPause = 2 * time.Second       // after an error
+	batchMax    = 1000                  // events that one step starts from
+	idlePause   = 50 * time.Millisecond // between two looks when there was nothing to do
+	gatherPause = 20 * time.Millisecond // after a step that was far from full: what comes with each is shared by more
+	sickPause   = 2 * time.Second       // after an error
 )
 
 // Sequenced is an event with its number and the body that is sent.
@@ -84,8 +85,13 @@ func (s *Sequencer) Run(ctx context.Context) error {
 			pause = sickPause
 		case n == 0:
 			pause = idlePause
-		case s.Numbered != nil:
-			s.Numbered()
+		default:
+			if s.Numbered != nil {
+				s.Numbered()
+			}
+			if n < batchMax/2 {
+				pause = gatherPause
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -103,12 +109,11 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		n = 0
 		// A plan that was cached while the tables were small would serve, until the next
 		// ANALYZE, while they grow, so each batch gets its own, over indexes.
-		_, err := tx.Exec(ctx, `SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`)
-		if err != nil {
-			return fmt.Errorf("set the planner: %w", err)
-		}
 		var some, ours bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).Scan(&some); err != nil {
+		look := &pgx.Batch{}
+		look.Queue(`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`)
+		look.Queue(`SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).QueryRow(func(row pgx.Row) error { return row.Scan(&some) })
+		if err := tx.SendBatch(ctx, look).Close(); err != nil {
 			return fmt.Errorf("look for events without a sequence: %w", err)
 		}
 		if !some {

@@ -21,10 +21,18 @@ const (
 	commitSQL  = "commit"
 )
 
-// InOrgTwice is InOrg in two round trips. look queues what is to be looked up, which is
-// sent with the begin; write sees it answered, decides, and queues what is to be
-// written, which is sent with the COMMIT. A write that queues nothing ends the
-// transaction, and nothing was written.
+// act is what follows the begin. Plans are kept and go by the indexes: a session keeps
+// the plans that it made when there was little, and a plan for just the arrays of this
+// statement looks cheaper than one for ten of each, and making it costs more than the
+// look-ups.
+const act = `SELECT set_config('role', '` + roleApp + `', true), set_config('app.org', $1, true),
+	set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
+
+// InOrgTwice is InOrg in two round trips, for what is called often and is small: its
+// statements find what they need by a key and are planned once a session. look queues
+// what is to be looked up, which is sent with the begin; write sees it answered,
+// decides, and queues what is to be written, which is sent with the COMMIT. A write that
+// queues nothing ends the transaction, and nothing was written.
 //
 // Both may run more than once, as fn of InOrg may. The statements that are sent with
 // the COMMIT have no functions that hear their answers: these might come after it. Once
@@ -55,8 +63,7 @@ func (db *DB) twice(ctx context.Context, org string, look func(b *pgx.Batch), wr
 	}
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{BeginQuery: "begin isolation level read committed read write"})
-	b.Queue("set local role " + roleApp)
-	b.Queue(`SELECT set_config('app.org', $1, true)`, org)
+	b.Queue(act, org)
 	look(b)
 	now := db.clock().UTC().Truncate(time.Microsecond)
 	begun := conn.SendBatch(ctx, b)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -190,12 +191,14 @@ func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 // digest covers everything that makes a request another transfer. An amount said
 // as a decimal or as units is the same; reference and metadata do not count.
 func digest(a *asked, p parsed) []byte {
-	h := sha256.New()
+	var said []byte
 	for _, s := range []string{
 		"coffer-transfer-1", fmt.Sprint(p.mint.ID), p.amount.String(),
 		string(a.from.Kind), a.from.Subject, string(a.to.Kind), a.to.Subject,
 	} {
-		fmt.Fprintf(h, "%d:%s", len(s), s)
+		said = strconv.AppendInt(said, int64(len(s)), 10)
+		said = append(append(said, ':'), s...)
 	}
-	return h.Sum(nil)
+	sum := sha256.Sum256(said)
+	return sum[:]
 }

@@ -179,10 +179,7 @@ func read(b *pgx.Batch, org string, all []*asked) facts {
 	// A session keeps the plans that it made when there was little, and on empty
 	// tables any index that begins with the organization looks as good as the key's:
 	// it would read all transfers of the organization for each group. The order can
-	// be had from the key's index alone. And it keeps them however many are asked for:
-	// a plan for just these arrays looks cheaper than one for ten of each, and making
-	// it costs more than the look-ups.
-	b.Queue(`SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`)
+	// be had from the key's index alone.
 	b.Queue(`SELECT `+columns+`
 		FROM unnest($2::text[]) AS k (idempotency_key)
 		CROSS JOIN LATERAL (
