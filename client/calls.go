@@ -44,6 +44,7 @@ const (
 	UnknownField           Code = "UNKNOWN_FIELD"
 	UnsupportedMediaType   Code = "UNSUPPORTED_MEDIA_TYPE"
 	WithdrawalsSuspended   Code = "WITHDRAWALS_SUSPENDED"
+	WithdrawalRiskBlocked  Code = "WITHDRAWAL_RISK_BLOCKED"
 )
 
 // What webhooks carry too.
@@ -143,8 +144,9 @@ type CustomerPage struct {
 
 // Decision: One decision about a withdrawal. Nobody can change it.
 type Decision struct {
-	// REQUESTED, APPROVED, RETURNED (the signer or the chain sent it back), REMOVED or
-	// CANCELLED. Acts are added without notice.
+	// REQUESTED, APPROVED, APPROVAL_REFUSED (what was asked again spoke against it),
+	// RETURNED (the signer or the chain sent it back), REMOVED or CANCELLED. Acts are
+	// added without notice.
 	Act string `json:"act"`
 	// Who decided; null for a request that was made before this was kept.
 	Actor *Actor `json:"actor"`
@@ -592,12 +594,15 @@ type GateResult struct {
 	PriceAt *string `json:"priceAt,omitempty"`
 	// Who said so.
 	PriceSource *string `json:"priceSource,omitempty"`
+	// Who said it.
+	Provider *string `json:"provider,omitempty"`
 	// The approvalReason that it gave.
 	Reason *string `json:"reason,omitempty"`
 	// The known address that the destination could be mistaken for.
 	Resembles *string `json:"resembles,omitempty"`
-	// PASS, HOLD, REFUSE, or NOT_CONFIGURED where nothing is set for the rule to ask.
-	// Results are added without notice.
+	// PASS, HOLD, REFUSE, BLOCK (answered 451), SKIPPED (it would hold, and the approval
+	// allowlist has the customer), or NOT_CONFIGURED where nothing is set for the rule to
+	// ask. Results are added without notice.
 	Result string `json:"result"`
 	// How far that reaches.
 	Scope *string `json:"scope,omitempty"`
@@ -1366,7 +1371,9 @@ func (c *Client) CancelWithdrawal(ctx context.Context, withdrawalID string, opts
 // to an address, or waits for a person to approve. Give an idempotencyKey for each
 // payment you mean: the same key and parameters again show the same withdrawal and pay
 // nothing more, for ever. A 4xx means that this request held nothing and sent nothing.
-// After a 5xx or no answer, repeat with the same key.
+// A 451 says that risk screening refuses the destination: nothing is held, a record
+// that is BLOCKED is kept, and the same key gets the same answer for ever. After a 5xx
+// or no answer, repeat with the same key.
 //
 // POST /withdraw. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
 func (c *Client) CreateWithdrawal(ctx context.Context, body WithdrawRequest, opts ...CallOption) (out Withdrawal, err error) {
@@ -1511,9 +1518,11 @@ func (c *Client) ListWithdrawalsCSV(ctx context.Context, p ListWithdrawalsParams
 // /withdraw, asks the same gates on the same facts and moves nothing: the answer is
 // what POST /withdraw would make of it now. What POST /withdraw would refuse is
 // refused here with the same status and code; details.gates has the gates up to the
-// one that refused. The gate RISK is NOT_CONFIGURED, and passes, as long as this
-// installation screens nobody. With a known idempotencyKey nothing would be made:
-// wouldBe is then the status of the withdrawal that has it.
+// one that refused. What it would answer 451 is 200 here, wouldBe is BLOCKED and the
+// gate RISK says BLOCK. The gate RISK is NOT_CONFIGURED, and passes, as long as this
+// installation screens nobody and your organization has set no threshold. With a known
+// idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal
+// that has it.
 //
 // POST /withdraw/preview. It is repeated when no answer comes.
 func (c *Client) PreviewWithdrawal(ctx context.Context, body WithdrawRequest, opts ...CallOption) (out Preview, err error) {

@@ -230,7 +230,7 @@ var notes = map[string]note{
 	"creditedAt":             {text: "When it was credited."},
 
 	"Screening.status":           {text: "Such as NOT_CONFIGURED, PENDING or PASSED.", example: "PASSED"},
-	"WithdrawalScreening.status": {text: "Such as NOT_CONFIGURED or PASSED.", example: "NOT_CONFIGURED"},
+	"WithdrawalScreening.status": {text: "PASSED, BLOCKED, UNAVAILABLE where nobody could say enough, or NOT_CONFIGURED where nobody is asked.", example: "NOT_CONFIGURED"},
 	"provider":                   {text: "Who was asked."},
 	"severity":                   {text: "NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order."},
 	"score":                      {text: "The provider's own number."},
@@ -287,7 +287,7 @@ var notes = map[string]note{
 	"wouldBe":                   {text: "The status that the withdrawal would have: PROCESSING or AWAITING_APPROVAL, or that of the one that has the idempotencyKey."},
 	"gates":                     {text: "Every rule that was asked, in order."},
 	"gate":                      {text: "The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK, REQUIRE_APPROVAL, USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE or SIGNER. Rules are added without notice.", example: "USD_THRESHOLD"},
-	"result":                    {text: "PASS, HOLD, REFUSE, or NOT_CONFIGURED where nothing is set for the rule to ask. Results are added without notice.", example: "HOLD"},
+	"result":                    {text: "PASS, HOLD, REFUSE, BLOCK (answered 451), SKIPPED (it would hold, and the approval allowlist has the customer), or NOT_CONFIGURED where nothing is set for the rule to ask. Results are added without notice.", example: "HOLD"},
 	"GateResult.reason":         {text: "The approvalReason that it gave."},
 	"GateResult.usdValue":       {text: "What the amount was worth."},
 	"threshold":                 {text: "What it was compared with."},
@@ -305,8 +305,9 @@ var notes = map[string]note{
 	"scope":                     {text: "How far that reaches."},
 	"why":                       {text: "A sentence for a person."},
 	"GateResult.severity":       {text: "What risk screening said."},
+	"GateResult.provider":       {text: "Who said it."},
 	"GateResult.code":           {text: "The refusal of the signer or of the chain."},
-	"act":                       {text: "REQUESTED, APPROVED, RETURNED (the signer or the chain sent it back), REMOVED or CANCELLED. Acts are added without notice.", example: "REQUESTED"},
+	"act":                       {text: "REQUESTED, APPROVED, APPROVAL_REFUSED (what was asked again spoke against it), RETURNED (the signer or the chain sent it back), REMOVED or CANCELLED. Acts are added without notice.", example: "REQUESTED"},
 	"actor":                     {text: "Who decided; null for a request that was made before this was kept."},
 	"Decision.status":           {text: "What the withdrawal became by it."},
 	"Decision.note":             {text: "What the person wrote, or the signer said; null without one."},
@@ -412,9 +413,14 @@ var problems = map[fault.Code]problemNote{
 	fault.DestinationNotAllowed:  {fault.Unprocessable, "the destination is ours, a token's contract, or nobody's", "toAddress", "Withdrawals to this address are not allowed: nobody holds its key, so the money would be lost." + nothing + " Give an address of your customer's own.", nil},
 	fault.DepositsSuspended:      {fault.Unprocessable, "no addresses are given out for this mint at the moment", "mintId", "Deposits of that mint are switched off. No address was given out and no money moved. Ask the operator of this service.", nil},
 	fault.WithdrawalsSuspended:   {fault.Unprocessable, "withdrawals of this mint are stopped at the moment", "mintId", "Outgoing payments are stopped at the moment." + nothing + " Try again later with the same idempotencyKey.", nil},
-	fault.RateLimited:            {fault.Limited, "more requests than this organization may send, or too many wrong keys; says nothing about earlier attempts", "", "Too many requests. Nothing was done, which says nothing about earlier attempts. Wait 1 seconds and repeat the request, a withdrawal with the same idempotencyKey.", nil},
-	fault.Internal:               {kindInternal, "something of ours failed; repeat with the same key", "", "Something of ours failed. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.", nil},
-	fault.CodeUnavailable:        {fault.Unavailable, "something we need is down; repeat with the same key", "", "Something that this call needs is down." + untouched + " Try again shortly.", nil},
+	fault.WithdrawalRiskBlocked: {
+		fault.Blocked, "risk screening refuses the destination: nothing is held, and withdrawalId names the record", "",
+		"Withdrawal blocked by risk screening." + nothing + " Repeating it with this destination does not help: ask your customer for another address, or ask the operator of this service.",
+		map[string]any{"withdrawalId": exampleWithdrawalID, "details": map[string]any{"severity": "SEVERE", "categories": []string{"SANCTIONS"}}},
+	},
+	fault.RateLimited:     {fault.Limited, "more requests than this organization may send, or too many wrong keys; says nothing about earlier attempts", "", "Too many requests. Nothing was done, which says nothing about earlier attempts. Wait 1 seconds and repeat the request, a withdrawal with the same idempotencyKey.", nil},
+	fault.Internal:        {kindInternal, "something of ours failed; repeat with the same key", "", "Something of ours failed. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.", nil},
+	fault.CodeUnavailable: {fault.Unavailable, "something we need is down; repeat with the same key", "", "Something that this call needs is down." + untouched + " Try again shortly.", nil},
 }
 
 // webhookHeaders are what comes with an event.

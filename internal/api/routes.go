@@ -123,7 +123,7 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/withdraw", name: "createWithdrawal", group: "Withdrawals",
 		summary: "Withdraw from a customer's balance",
-		text:    "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more, for ever. A 4xx means that this request held nothing and sent nothing. After a 5xx or no answer, repeat with the same key.",
+		text:    "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more, for ever. A 4xx means that this request held nothing and sent nothing. A 451 says that risk screening refuses the destination: nothing is held, a record that is BLOCKED is kept, and the same key gets the same answer for ever. After a 5xx or no answer, repeat with the same key.",
 		body:    WithdrawRequest{},
 		limits:  true,
 		headers: []header{keyAlias},
@@ -131,7 +131,7 @@ var routes = []route{
 		faults: []fault.Code{
 			fault.InvalidAmount, fault.AmountBelowMinimum, fault.InvalidAddress, fault.MintNotFound, fault.IdempotencyKeyMismatch,
 			fault.CustomerFrozen, fault.OrganizationFrozen, fault.IdempotencyConflict,
-			fault.InsufficientBalance, fault.DestinationNotAllowed, fault.WithdrawalsSuspended,
+			fault.InsufficientBalance, fault.DestinationNotAllowed, fault.WithdrawalsSuspended, fault.WithdrawalRiskBlocked,
 		},
 		handle: (*api).createWithdrawal,
 	},
@@ -169,7 +169,7 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/withdraw/preview", name: "previewWithdrawal", group: "Withdrawals",
 		summary: "Ask what would become of a withdrawal",
-		text:    "Takes the body of POST /withdraw, asks the same gates on the same facts and moves nothing: the answer is what POST /withdraw would make of it now. What POST /withdraw would refuse is refused here with the same status and code; details.gates has the gates up to the one that refused. The gate RISK is NOT_CONFIGURED, and passes, as long as this installation screens nobody. With a known idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal that has it.",
+		text:    "Takes the body of POST /withdraw, asks the same gates on the same facts and moves nothing: the answer is what POST /withdraw would make of it now. What POST /withdraw would refuse is refused here with the same status and code; details.gates has the gates up to the one that refused. What it would answer 451 is 200 here, wouldBe is BLOCKED and the gate RISK says BLOCK. The gate RISK is NOT_CONFIGURED, and passes, as long as this installation screens nobody and your organization has set no threshold. With a known idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal that has it.",
 		body:    WithdrawRequest{},
 		again:   true,
 		quote:   true,

@@ -67,6 +67,7 @@ type GateResult struct {
 	Reason string `json:"reason,omitempty"`
 
 	Severity        string `json:"severity,omitempty"`
+	Provider        string `json:"provider,omitempty"`
 	USDValue        string `json:"usdValue,omitempty"`
 	Threshold       string `json:"threshold,omitempty"`
 	Price           string `json:"price,omitempty"`
@@ -281,7 +282,7 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 
 var withdrawalStatuses = []string{
 	string(withdrawal.AwaitingApproval), string(withdrawal.Processing), string(withdrawal.Broadcast),
-	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled), "BLOCKED",
+	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled), string(withdrawal.Blocked),
 }
 
 var withdrawalColumns = []column[webhook.Withdrawal]{

@@ -216,6 +216,7 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 	}
 	a.withdraw = &withdrawal.Service{
 		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
+		Risk: a.screens,
 	}
 	return nil
 }

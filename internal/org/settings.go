@@ -86,7 +86,7 @@ type Settings struct {
 	ScreeningUSDThreshold        *money.USD // deposits strictly above it are screened; nil: none is
 	CustomerWithdrawUSDThreshold *money.USD // withdrawals strictly above it wait for approval; nil: none do for their value
 	TwoFactorUSDThreshold        *money.USD // the organization's own withdrawals strictly above it wait for approval; nil: none do for their value
-	WithdrawSeverityThreshold    Severity   // withdrawals to destinations above it are refused; "": destinations are not screened
+	WithdrawSeverityThreshold    Severity   // withdrawals to destinations above it are refused; "": HIGH is the threshold where this installation screens
 	ApprovalAllowlist            []Allowed  // sorted; see Skips
 	ApprovalQuorum               int        // approvals that a held withdrawal needs, 1 to ApprovalQuorumMax
 	IPAllowlist                  []netip.Prefix
@@ -607,9 +607,7 @@ func set(ctx context.Context, tx pg.Tx, by audit.Actor, org, name string, value 
 var Later = map[string]string{
 	"screeningSeverityThreshold": "risk screening of deposits",
 	"screeningUsdThreshold":      "risk screening of deposits",
-	"withdrawSeverityThreshold":  "risk screening of destinations",
 	"twoFactorUsdThreshold":      "the organizations' own withdrawals",
-	"approvalAllowlist":          "the list of customers whose withdrawals need no approval",
 	"approvalQuorum":             "more than one approval for a withdrawal",
 	"customerSwapsEnabled":       "swaps",
 	"organizationSwapsEnabled":   "swaps",

@@ -139,13 +139,13 @@ var checks = []Check{
 		due AS (
 			SELECT 'WITHDRAWAL_HOLD' AS cause_kind, withdrawal_id AS cause_id, org_id, mint_id, amount, status,
 				'CUSTOMER' AS from_kind, customer_id AS from_subject, 'WITHDRAWING' AS to_kind, customer_id AS to_subject
-			FROM withdrawals
+			FROM withdrawals WHERE status <> 'BLOCKED'
 			UNION ALL
 			SELECT 'WITHDRAWAL_END', withdrawal_id, org_id, mint_id, amount, status,
 				'WITHDRAWING', customer_id,
 				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE 'CUSTOMER' END,
 				CASE status WHEN 'COMPLETED' THEN '' ELSE customer_id END
-			FROM withdrawals WHERE status NOT IN ` + openWithdrawals + `)
+			FROM withdrawals WHERE status <> 'BLOCKED' AND status NOT IN ` + openWithdrawals + `)
 		SELECT coalesce(w.org_id, p.org_id), 'withdrawal ' || coalesce(w.cause_id, p.cause_id),
 			CASE WHEN p.cause_id IS NULL THEN format('is %s and has no %s', w.status, w.cause_kind)
 				WHEN w.cause_id IS NULL THEN format('has a %s that its status does not explain', p.cause_kind)
@@ -424,8 +424,8 @@ var checks = []Check{
 		FROM withdrawals w
 		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'PAYMENT') o ON o.order_id = w.withdrawal_id
 		WHERE w.withdrawal_id IS NULL
-			OR o.order_id IS NULL AND w.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')
-			OR o.order_id IS NOT NULL AND (
+			OR o.order_id IS NULL AND w.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED', 'BLOCKED')
+			OR o.order_id IS NOT NULL AND (w.status = 'BLOCKED' OR
 				(w.org_id, w.chain, w.mint_id, w.amount - coalesce(w.fee_deducted, 0), w.to_address, w.customer_id, coalesce(w.fee_deducted, 0), w.max_network_fee)
 					IS DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id, o.fee_deducted, o.fee_max)
 				OR (w.status = 'COMPLETED') <> (o.status = 'PAID')
@@ -521,7 +521,8 @@ var checks = []Check{
 				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_COMPLETED') AS completed,
 				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_FAILED') AS failed,
 				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_REJECTED') AS rejected,
-				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_CANCELLED') AS cancelled
+				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_CANCELLED') AS cancelled,
+				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_BLOCKED') AS blocked
 			FROM events GROUP BY 1, 2) e ON e.org_id = w.org_id AND e.resource_id = w.withdrawal_id
 		CROSS JOIN LATERAL (VALUES
 			('CUSTOMER_WITHDRAW', coalesce(e.broadcast, 0), coalesce(e.broadcast, 0) = (w.broadcast_at IS NOT NULL)::int
@@ -530,7 +531,8 @@ var checks = []Check{
 			('CUSTOMER_WITHDRAW_COMPLETED', coalesce(e.completed, 0), coalesce(e.completed, 0) = (w.status = 'COMPLETED')::int),
 			('CUSTOMER_WITHDRAW_FAILED', coalesce(e.failed, 0), coalesce(e.failed, 0) = (w.status = 'FAILED')::int),
 			('CUSTOMER_WITHDRAW_REJECTED', coalesce(e.rejected, 0), coalesce(e.rejected, 0) = (w.status = 'REJECTED')::int),
-			('CUSTOMER_WITHDRAW_CANCELLED', coalesce(e.cancelled, 0), coalesce(e.cancelled, 0) = (w.status = 'CANCELLED')::int)) AS due (type, told, kept)
+			('CUSTOMER_WITHDRAW_CANCELLED', coalesce(e.cancelled, 0), coalesce(e.cancelled, 0) = (w.status = 'CANCELLED')::int),
+			('CUSTOMER_WITHDRAW_BLOCKED', coalesce(e.blocked, 0), coalesce(e.blocked, 0) = (w.status = 'BLOCKED')::int)) AS due (type, told, kept)
 		WHERE NOT due.kept`},
 
 	{ID: "I-45-owed", Promise: "what customers owe for restored payments is what their withdrawals say", sql: `
@@ -571,7 +573,7 @@ var checks = []Check{
 		WITH due (org_id, resource_id, action) AS (
 			SELECT org_id, deposit_id, 'deposit.' || CASE status WHEN 'SCREENING' THEN 'finalized' WHEN 'CONFIRMING' THEN 'seen' ELSE lower(status) END
 			FROM deposits
-			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.requested' FROM withdrawals
+			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.' || CASE status WHEN 'BLOCKED' THEN 'blocked' ELSE 'requested' END FROM withdrawals
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.approved' FROM withdrawals WHERE approved_at IS NOT NULL
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.broadcast' FROM withdrawals WHERE broadcast_at IS NOT NULL
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.' || CASE status WHEN 'REJECTED' THEN 'removed' ELSE lower(status) END
@@ -656,7 +658,7 @@ var checks = []Check{
 		LEFT JOIN LATERAL (SELECT status FROM withdrawal_decisions d WHERE d.withdrawal_id = w.withdrawal_id ORDER BY decision_id DESC LIMIT 1) d ON true
 		-- A row from before there was this record has its decision in itself.
 		WHERE CASE WHEN d.status IS NULL THEN w.decision IS NULL
-			ELSE d.status <> CASE WHEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') THEN w.status ELSE 'PROCESSING' END END`},
+			ELSE d.status <> CASE WHEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED', 'BLOCKED') THEN w.status ELSE 'PROCESSING' END END`},
 
 	{ID: "I-41", Promise: "every table with an organization's rows is fenced", sql: `
 		SELECT NULL::text, 'table ' || c.relname, 'has no row level security, or not for its owner'

@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	orgs "github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -99,7 +100,11 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 		if r.status != AwaitingApproval {
 			return invalidState("approved", r.status)
 		}
-		f.mint = mint.Mint{ID: r.mintID, Chain: r.chain}
+		mints, err := mint.All(ctx, tx)
+		if err != nil {
+			return err
+		}
+		f.mint, _ = mints.ByID(r.mintID)
 		return nil
 	})
 	if err != nil {
@@ -112,17 +117,28 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 	if _, err := s.outside(ctx, org, &f, f.deducts); err != nil {
 		return none, err
 	}
+	if s.Risk.Configured() {
+		f.screen.Case.Answer = s.Risk.Ask(ctx, f.screen.Case.Subject)
+	}
 	treasury, err := s.treasury(ctx, org, r.chain)
 	if err != nil {
 		return none, err
 	}
 	crash.Point("A01")
+	var doubt error
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		if err := orgs.HoldSettings(ctx, tx, org); err != nil {
+			return err
+		}
 		seen := f
 		if err := current(ctx, tx, org, r.customerID, &seen); err != nil {
 			return err
 		}
-		asked, refusal := recheck(seen)
+		asked, found, refusal := recheck(seen, r.reasons)
+		if len(found) > 0 {
+			doubt = refusal
+			return s.doubt(ctx, tx, org, r, seen, asked, found, actor)
+		}
 		if refusal != nil {
 			return refusal
 		}
@@ -130,7 +146,8 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 		if fee := seen.deducted(); fee != nil {
 			paid.deducted = fee
 		}
-		err := become(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = $6", tx.Now, paid.deducted)
+		err := become(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = $6, screening = $7",
+			tx.Now, paid.deducted, shownOf(seen.screen.Decision))
 		if errors.Is(err, errLost) {
 			return s.late(ctx, tx, org, r.id, "approved")
 		}
@@ -146,7 +163,7 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 		if err := tell(ctx, tx, org, move(AwaitingApproval, Processing), approved); err != nil {
 			return err
 		}
-		err = remember(ctx, tx, org, Decided{withdrawalID: r.id, Act: Approved, Status: Processing, Gates: asked, Actor: actor},
+		err = remember(ctx, tx, org, Decided{withdrawalID: r.id, Act: Approved, Status: Processing, Gates: asked, Actor: actor, Risk: &seen.screen},
 			"withdrawal.approved", map[string]any{"reasons": approved.ApprovalReasons, "amount": r.amount, "toAddress": r.to})
 		if err != nil {
 			return err
@@ -154,11 +171,32 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 		crash.Committing("A02")
 		return nil
 	})
+	if err == nil {
+		err = doubt
+	}
 	if err != nil {
 		return none, err
 	}
 	crash.Point("A02")
 	return approved, nil
+}
+
+// doubt leaves a withdrawal where it is, with what was found when it was to be
+// approved, for everybody to see.
+func (s *Service) doubt(ctx context.Context, tx pg.Tx, org string, r row, f facts, asked []Step, found []Reason, actor audit.Actor) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE withdrawals SET screening = $3,
+			approval_reasons = approval_reasons || ARRAY(SELECT n FROM unnest($4::text[]) WITH ORDINALITY AS found (n, i) WHERE n <> ALL (approval_reasons) ORDER BY i)
+		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'AWAITING_APPROVAL'`, org, r.id, shownOf(f.screen.Decision), found)
+	if err != nil {
+		return fmt.Errorf("keep what was found about withdrawal %s: %w", r.id, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return s.late(ctx, tx, org, r.id, "approved")
+	}
+	return remember(ctx, tx, org, Decided{
+		withdrawalID: r.id, Act: Doubted, Status: AwaitingApproval, Reasons: found, Gates: asked, Actor: actor, Risk: &f.screen,
+	}, "withdrawal.approval_refused", map[string]any{"reasons": found, "amount": r.amount, "toAddress": r.to})
 }
 
 // Remove ends a held withdrawal: the amount is the customer's to spend again.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/risk"
 )
 
 // Act is what was decided about a withdrawal.
@@ -17,11 +18,12 @@ type Act string
 
 // The acts.
 const (
-	Requested Act = "REQUESTED" // the gates let it in, or had it wait
-	Approved  Act = "APPROVED"  // a person let it go
-	Returned  Act = "RETURNED"  // the signer or the chain sent it back to a person
-	Removed   Act = "REMOVED"   // a person ended it
-	Retracted Act = "CANCELLED" // the organization took it back
+	Requested Act = "REQUESTED"        // the gates let it in, or had it wait
+	Approved  Act = "APPROVED"         // a person let it go
+	Doubted   Act = "APPROVAL_REFUSED" // a person would have let it go, and what was asked again says no
+	Returned  Act = "RETURNED"         // the signer or the chain sent it back to a person
+	Removed   Act = "REMOVED"          // a person ended it
+	Retracted Act = "CANCELLED"        // the organization took it back
 )
 
 // Decided is one decision in the record of a withdrawal: what was decided, by whom,
@@ -33,7 +35,9 @@ type Decided struct {
 	Reasons []Reason // why it waits for a person, when it does
 	Gates   []Step
 	Note    string // what the person wrote or the signer said, or ""
-	Actor   audit.Actor
+	// Risk is what the gate of risk was decided by; nil where it was not asked.
+	Risk  *risk.WithdrawalRecord
+	Actor audit.Actor
 
 	withdrawalID string
 }
@@ -50,10 +54,16 @@ func remember(ctx context.Context, tx pg.Tx, org string, d Decided, action strin
 	if err != nil {
 		return fmt.Errorf("record the decision on %s: %w", d.withdrawalID, err)
 	}
+	var screened []byte
+	if d.Risk != nil {
+		if screened, err = json.Marshal(d.Risk); err != nil {
+			return fmt.Errorf("record what screening said about %s: %w", d.withdrawalID, err)
+		}
+	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, note, actor_kind, actor_id)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), $9, $10)`,
-		org, d.withdrawalID, tx.Now, d.Act, d.Status, d.Reasons, gates, d.Note, d.Actor.Kind, d.Actor.ID)
+		INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, note, actor_kind, actor_id, risk)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), $9, $10, $11)`,
+		org, d.withdrawalID, tx.Now, d.Act, d.Status, d.Reasons, gates, d.Note, d.Actor.Kind, d.Actor.ID, screened)
 	if err != nil {
 		return fmt.Errorf("record the decision on %s: %w", d.withdrawalID, err)
 	}
@@ -73,10 +83,10 @@ func (s *Service) Decisions(ctx context.Context, org, withdrawalID string) (all 
 		// The row of before has its gates under a member of what was decided.
 		rows, err := tx.Query(ctx, `
 			SELECT 0 AS n, created_at, 'REQUESTED', coalesce(decision->>'status', status),
-				ARRAY(SELECT jsonb_array_elements_text(coalesce(decision->'reasons', '[]'))), coalesce(decision->'gates', '[]'), '', '', ''
+				ARRAY(SELECT jsonb_array_elements_text(coalesce(decision->'reasons', '[]'))), coalesce(decision->'gates', '[]'), '', '', '', NULL::jsonb
 			FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2 AND decision IS NOT NULL
 			UNION ALL
-			SELECT decision_id, at, act, status, reasons, gates, coalesce(note, ''), actor_kind, actor_id
+			SELECT decision_id, at, act, status, reasons, gates, coalesce(note, ''), actor_kind, actor_id, risk
 			FROM withdrawal_decisions WHERE org_id = $1 AND withdrawal_id = $2
 			ORDER BY n`, org, withdrawalID)
 		if err != nil {
@@ -84,7 +94,7 @@ func (s *Service) Decisions(ctx context.Context, org, withdrawalID string) (all 
 		}
 		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Decided, err error) {
 			var n int64
-			err = row.Scan(&n, &d.At, &d.Act, &d.Status, &d.Reasons, &d.Gates, &d.Note, &d.Actor.Kind, &d.Actor.ID)
+			err = row.Scan(&n, &d.At, &d.Act, &d.Status, &d.Reasons, &d.Gates, &d.Note, &d.Actor.Kind, &d.Actor.ID, &d.Risk)
 			return d, err
 		})
 		return err

@@ -9,13 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -29,12 +32,7 @@ func gather(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) e
 	if err := current(ctx, tx, orgID, customerID, f); err != nil {
 		return err
 	}
-	settings, err := org.SettingsOf(ctx, tx, orgID)
-	if err != nil {
-		return fmt.Errorf("settings of %s: %w", orgID, err)
-	}
-	f.keyNeeded = settings.RequireWithdrawIdempotency
-	f.threshold = settings.CustomerWithdrawUSDThreshold
+	var err error
 	if f.balance, err = spendable(ctx, tx, orgID, customerID, f.mint.ID); err != nil {
 		return fmt.Errorf("balance of a customer of %s: %w", orgID, err)
 	}
@@ -45,10 +43,23 @@ func gather(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) e
 	return err
 }
 
-// current reads what an approval looks at again.
+// current reads what an approval looks at again. The caller holds the settings.
 func current(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) error {
-	err := freeze.Hold(ctx, tx)
+	settings, err := org.SettingsOf(ctx, tx, orgID)
 	if err != nil {
+		return fmt.Errorf("settings of %s: %w", orgID, err)
+	}
+	f.keyNeeded = settings.RequireWithdrawIdempotency
+	f.threshold = settings.CustomerWithdrawUSDThreshold
+	if f.allowed, err = skips(ctx, tx, orgID, customerID, settings); err != nil {
+		return err
+	}
+	f.screen.Case.Threshold = nil
+	if t := risk.Severity(settings.WithdrawSeverityThreshold); t != "" {
+		f.screen.Case.Threshold = &t
+	}
+	f.screen.Decision = risk.DecideWithdrawal(f.screen.Case)
+	if err := freeze.Hold(ctx, tx); err != nil {
 		return err
 	}
 	if f.frozen, err = freeze.Standing(ctx, tx, freeze.Of{OrgID: orgID, CustomerID: customerID, Chain: f.mint.Chain}); err != nil {
@@ -68,6 +79,22 @@ func current(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) 
 		f.token = f.token || m.Contract != "" && m.Contract == f.destination && m.Chain.Family() == f.mint.Chain.Family()
 	}
 	return nil
+}
+
+// skips tells whether the approval allowlist has a customer by an e-mail that is
+// trusted: one that was changed is not, for a day.
+func skips(ctx context.Context, tx pg.Tx, orgID, customerID string, settings org.Settings) (bool, error) {
+	if len(settings.ApprovalAllowlist) == 0 {
+		return false, nil
+	}
+	c, err := customer.ByID(ctx, tx, orgID, customerID)
+	if fault.Is(err, fault.CodeNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for the approval allowlist of %s: %w", orgID, err)
+	}
+	return settings.Skips(customerID, c.TrustedEmail(tx.Now, customer.CoolingOff)), nil
 }
 
 // liquid is what could pay a withdrawal of this amount: what the treasury has
@@ -139,17 +166,18 @@ func less(a, b money.Amount) money.Amount {
 // resembled finds a known destination with the same beginning and end as this
 // address and another middle: the address that a poisoned history offers.
 // Known are the organization's earlier destinations and its own wallets. An
-// address that is itself known resembles nothing.
+// address that is itself known resembles nothing, and only once it was let go: one that
+// waits or was refused would otherwise let the next one to itself pass.
 func resembled(ctx context.Context, tx pg.Tx, orgID string, a chain.Address) (chain.Address, error) {
 	var found chain.Address
 	err := tx.QueryRow(ctx, `
 		WITH alike AS (
-			SELECT to_address AS address FROM withdrawals
-			WHERE org_id = $1 AND to_shown = address_shown($2) AND status NOT IN ('REJECTED', 'CANCELLED')
+			SELECT to_address AS address, status <> 'AWAITING_APPROVAL' AS gone FROM withdrawals
+			WHERE org_id = $1 AND to_shown = address_shown($2) AND status NOT IN ('REJECTED', 'CANCELLED', 'BLOCKED')
 			UNION
-			SELECT address FROM wallets WHERE org_id = $1 AND shown = address_shown($2)
+			SELECT address, true FROM wallets WHERE org_id = $1 AND shown = address_shown($2)
 		)
-		SELECT address FROM alike WHERE NOT EXISTS (SELECT FROM alike WHERE address = $2)
+		SELECT address FROM alike WHERE address <> $2 AND NOT EXISTS (SELECT FROM alike WHERE address = $2 AND gone)
 		ORDER BY address LIMIT 1`, orgID, string(a)).Scan(&found)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil

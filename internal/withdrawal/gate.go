@@ -2,6 +2,7 @@ package withdrawal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 )
 
 // facts are everything that decides about a request. They are gathered in one
@@ -29,7 +31,9 @@ type facts struct {
 	token       bool          // the destination is a token's contract
 	resembles   chain.Address // a known destination that it could be mistaken for, or ""
 
-	balance         money.Amount // what the customer may spend
+	balance         money.Amount          // what the customer may spend
+	screen          risk.WithdrawalRecord // what is known of who is behind the destination
+	allowed         bool                  // the approval allowlist has the customer's e-mail, which is trusted
 	requireApproval bool
 	threshold       *money.USD   // nil: the organization has set none
 	value           *money.USD   // nil: no price that is fresh enough
@@ -82,6 +86,8 @@ const (
 	Pass          Result = "PASS"
 	Hold          Result = "HOLD"
 	Refuse        Result = "REFUSE"
+	Block         Result = "BLOCK"   // refused, and a record is kept
+	Skip          Result = "SKIPPED" // it would hold, and the approval allowlist has the customer
 	NotConfigured Result = "NOT_CONFIGURED"
 )
 
@@ -96,7 +102,7 @@ type Step struct {
 // Decision is what the gates said together. A request and its preview are decided by
 // the same one.
 type Decision struct {
-	Status  Status   `json:"status,omitempty"` // "" when refused
+	Status  Status   `json:"status,omitempty"` // "" when refused without a record
 	Reasons []Reason `json:"reasons"`
 	Gates   []Step   `json:"gates"`
 
@@ -108,13 +114,16 @@ type Decision struct {
 func decide(f facts) Decision {
 	d := Decision{Reasons: []Reason{}}
 	for _, ask := range []func(facts) (Step, *fault.Fault){
-		standing, keyed, minimum, suspended, address, balance, risk,
+		standing, keyed, minimum, suspended, address, balance, screened,
 		asked, threshold, lookalike, liquidity, networkFee,
 	} {
 		step, refusal := ask(f)
 		d.Gates = append(d.Gates, step)
 		if refusal != nil {
 			d.refusal = refusal
+			if step.Result == Block {
+				d.Status = Blocked
+			}
 			return d
 		}
 		if step.Result == Hold {
@@ -129,8 +138,46 @@ func decide(f facts) Decision {
 }
 
 // recheck is what an approval asks again: what may have changed for the worse
-// since the request. The balance is held, the holds are what is being decided.
-func recheck(f facts) (asked []Step, refusal *fault.Fault) {
+// since the request. The balance is held. Of the holds those are what is being decided
+// that the person could see; who is behind the destination and what the amount is
+// worth are asked again, and what they say beyond seen is found: then nothing goes
+// out, and whoever approves again has seen it. While nobody answers who has to, and
+// once screening refuses the destination, nobody can approve.
+func recheck(f facts, seen []Reason) (asked []Step, found []Reason, refusal *fault.Fault) {
+	asked, refusal = again(f)
+	if refusal != nil {
+		return asked, nil, refusal
+	}
+	step, stop := screened(f)
+	asked = append(asked, step)
+	answer := f.screen.Case.Answer
+	switch {
+	case stop != nil:
+		return asked, []Reason{ReasonRiskReview}, fault.New(fault.Conflict, fault.ApprovalRefused,
+			"Risk screening refuses the destination now. Nothing was sent; the withdrawal still waits and the amount is still held. Remove it.").
+			With("approvalReasons", []Reason{ReasonRiskReview})
+	case step.Result == Hold && f.screen.Case.Configured && (answer == nil || answer.Unavailable != ""):
+		return asked, []Reason{ReasonRiskReview}, fault.New(fault.Conflict, fault.ApprovalRefused,
+			"Risk screening gives no answer about the destination at the moment, and nothing is sent without one. The withdrawal still waits and the amount is still held. Approve it again later, or remove it.").
+			With("approvalReasons", []Reason{ReasonRiskReview})
+	}
+	worth, _ := threshold(f)
+	asked = append(asked, worth)
+	for _, s := range []Step{step, worth} {
+		if s.Result == Hold && !slices.Contains(seen, s.Reason) {
+			found = append(found, s.Reason)
+		}
+	}
+	if len(found) > 0 {
+		return asked, found, fault.New(fault.Conflict, fault.ApprovalRefused,
+			"Since the withdrawal was last shown there is more to look at: %v. Nothing was sent; the withdrawal still waits and the amount is still held. Look at it, and approve it again or remove it.", found).
+			With("approvalReasons", found)
+	}
+	return asked, nil, nil
+}
+
+// again asks what no person can approve.
+func again(f facts) (asked []Step, refusal *fault.Fault) {
 	for _, ask := range []func(facts) (Step, *fault.Fault){standing, suspended} {
 		step, refusal := ask(f)
 		asked = append(asked, step)
@@ -266,15 +313,59 @@ func insufficient(m mint.Mint) *fault.Fault {
 		m.Symbol, m.Chain).On("amount")
 }
 
-// risk has no provider yet; the record says so, so that nobody reads a silence
-// as a verdict.
-func risk(facts) (Step, *fault.Fault) {
-	return Step{Gate: GateRisk, Result: NotConfigured}, nil
+// screened is the gate of risk, whatever the amount is worth. What it does not let
+// pass by name it holds: a question that nobody has answered as well.
+func screened(f facts) (Step, *fault.Fault) {
+	d := f.screen.Decision
+	s := Step{Gate: GateRisk, Result: Hold, Reason: ReasonRiskReview, Inputs: map[string]string{}}
+	if d.Threshold != "" {
+		s.Inputs["threshold"] = string(d.Threshold)
+	}
+	if v := d.Verdict; v != nil {
+		s.Inputs["severity"], s.Inputs["provider"] = string(v.Severity), v.Provider
+	}
+	switch {
+	case d.Outcome == risk.Pass && d.Status == risk.StatusNotConfigured:
+		return Step{Gate: GateRisk, Result: NotConfigured}, nil
+	case d.Outcome == risk.Pass:
+		s.Result, s.Reason = Pass, ""
+	case d.Outcome == risk.Block:
+		s.Result, s.Reason = Block, ""
+		return s, blocked(d)
+	default:
+		s.Inputs["why"] = "Nobody could say enough of who is behind this address."
+	}
+	return s, nil
+}
+
+// blocked is the answer to a destination that screening refuses.
+func blocked(d risk.WithdrawalDecision) *fault.Fault {
+	f := fault.New(fault.Blocked, fault.WithdrawalRiskBlocked,
+		"Withdrawal blocked by risk screening. Nothing was held and nothing was sent. Repeating it with this destination does not help: ask your customer for another address, or ask the operator of this service.")
+	severity, categories := risk.Unknown, []string{}
+	if v := d.Verdict; v != nil {
+		severity = v.Severity
+		categories = append(categories, v.Categories...)
+	}
+	return f.With("severity", string(severity)).With("categories", categories)
+}
+
+// skippable is a hold that the approval allowlist takes away. It is asked of those
+// three reasons and of no other.
+func skippable(f facts, s Step) Step {
+	if f.allowed {
+		s.Result, s.Reason = Skip, ""
+		if s.Inputs == nil {
+			s.Inputs = map[string]string{}
+		}
+		s.Inputs["why"] = "The approval allowlist has the customer's e-mail."
+	}
+	return s
 }
 
 func asked(f facts) (Step, *fault.Fault) {
 	if f.requireApproval {
-		return Step{Gate: GateApproval, Result: Hold, Reason: ReasonRequireApproval}, nil
+		return skippable(f, Step{Gate: GateApproval, Result: Hold, Reason: ReasonRequireApproval}), nil
 	}
 	return Step{Gate: GateApproval, Result: Pass}, nil
 }
@@ -294,11 +385,12 @@ func threshold(f facts) (Step, *fault.Fault) {
 	if f.value == nil {
 		// What cannot be compared counts as above.
 		s.Result, s.Reason = Hold, ReasonPriceUnavailable
-		return s, nil
+		return skippable(f, s), nil
 	}
 	s.Inputs["usdValue"] = dollars(*f.value)
 	if f.value.Cmp(*f.threshold) > 0 {
 		s.Result, s.Reason = Hold, ReasonUSDThreshold
+		return skippable(f, s), nil
 	}
 	return s, nil
 }

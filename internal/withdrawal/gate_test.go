@@ -3,10 +3,12 @@ package withdrawal
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/risk"
 )
 
 // passing are facts that every gate lets through.
@@ -15,7 +17,22 @@ func passing() facts {
 	return facts{
 		mint: mints()[0], amount: money.Units(100), chainRuns: true, destination: stranger,
 		balance: money.Units(100), threshold: &threshold, value: &value, liquid: money.Units(100),
+		screen: screening(risk.WithdrawalCase{}),
 	}
+}
+
+// screening is a record as it is kept.
+func screening(c risk.WithdrawalCase) risk.WithdrawalRecord {
+	return risk.WithdrawalRecord{Case: c, Decision: risk.DecideWithdrawal(c)}
+}
+
+// says is what comes of a provider that says a severity, or nothing.
+func says(s risk.Severity) risk.WithdrawalRecord {
+	c := risk.WithdrawalCase{Configured: true, Answer: &risk.Answer{Unavailable: "down"}}
+	if s != "" {
+		c.Answer = &risk.Answer{Verdict: &risk.Verdict{Provider: "TEST", Severity: s, Known: s != risk.Unknown, At: time.Unix(1, 0)}}
+	}
+	return screening(c)
 }
 
 func units(n uint64) *money.Amount {
@@ -63,6 +80,24 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 			f.requireApproval, f.value, f.resembles, f.liquid = true, nil, stranger, money.Zero
 		}, "", AwaitingApproval, []Reason{ReasonRequireApproval, ReasonPriceUnavailable, ReasonDestinationAddress, ReasonLowLiquidity}},
 
+		{"destination within the threshold", func(f *facts) { f.screen = says(risk.High) }, "", Processing, nil},
+		{"nobody answers who is behind it", func(f *facts) { f.screen = says("") }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
+		{"nobody knows who is behind it", func(f *facts) { f.screen = says(risk.Unknown) }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
+		{"nobody was asked", func(f *facts) { f.screen = screening(risk.WithdrawalCase{Configured: true}) }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
+		{"nobody has decided", func(f *facts) { f.screen = risk.WithdrawalRecord{} }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
+		{"destination above the threshold", func(f *facts) { f.screen = says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+		{"balance before risk", func(f *facts) { f.balance, f.screen = money.Zero, says(risk.Severe) }, fault.InsufficientBalance, "", nil},
+		{"risk before the holds", func(f *facts) { f.requireApproval, f.screen = true, says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+		{"risk adds to the holds, in order", func(f *facts) { f.requireApproval, f.screen = true, says("") }, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonRequireApproval}},
+		{"allowed, and nothing holds", func(f *facts) { f.allowed = true }, "", Processing, nil},
+		{"allowed: the flag", func(f *facts) { f.allowed, f.requireApproval = true, true }, "", Processing, nil},
+		{"allowed: the threshold", func(f *facts) { f.allowed, f.value = true, &above }, "", Processing, nil},
+		{"allowed: no price", func(f *facts) { f.allowed, f.value = true, nil }, "", Processing, nil},
+		{"allowed skips nothing else", func(f *facts) {
+			f.allowed, f.screen, f.resembles, f.liquid, f.fee, f.feeMax = true, says(""), stranger, money.Zero, units(8), units(7)
+		}, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonDestinationAddress, ReasonLowLiquidity, ReasonNetworkFee}},
+		{"allowed does not unblock", func(f *facts) { f.allowed, f.screen = true, says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+
 		{"customer frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Customer} }, fault.CustomerFrozen, "", nil},
 		{"organization frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Organization} }, fault.OrganizationFrozen, "", nil},
 		{"chain frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Chain} }, fault.WithdrawalsSuspended, "", nil},
@@ -86,7 +121,7 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		c.change(&f)
 		d := decide(f)
 		if c.refusal != "" {
-			if d.refusal == nil || d.refusal.Code != c.refusal || d.Status != "" {
+			if d.refusal == nil || d.refusal.Code != c.refusal || d.Status != c.status {
 				t.Errorf("%s: got %v and status %q, want %v", c.name, d.refusal, d.Status, c.refusal)
 			}
 			continue
@@ -108,7 +143,13 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		want   fault.Code
 	}{
 		{"nothing changed", func(*facts) {}, ""},
-		{"holds are what is being decided", func(f *facts) { f.balance, f.liquid, f.resembles, f.value = money.Zero, money.Zero, stranger, nil }, ""},
+		{"holds are what is being decided", func(f *facts) { f.balance, f.liquid, f.resembles = money.Zero, money.Zero, stranger }, ""},
+		{"no price, as the person could see", func(f *facts) { f.value, f.requireApproval = nil, true }, ""},
+		{"nobody knows the destination, as the person could see", func(f *facts) { f.screen, f.requireApproval = says(risk.Unknown), true }, ""},
+		{"no price since", func(f *facts) { f.value = nil }, fault.ApprovalRefused},
+		{"nobody knows the destination since", func(f *facts) { f.screen = says(risk.Unknown) }, fault.ApprovalRefused},
+		{"nobody answers, whoever saw it", func(f *facts) { f.screen, f.requireApproval = says(""), true }, fault.ApprovalRefused},
+		{"screening refuses now, whoever saw it", func(f *facts) { f.screen, f.requireApproval = says(risk.Severe), true }, fault.ApprovalRefused},
 		{"customer frozen since", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Customer} }, fault.CustomerFrozen},
 		{"everything stopped since", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.All} }, fault.WithdrawalsSuspended},
 		{"quarantined since", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended},
@@ -121,7 +162,11 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 	} {
 		f := passing()
 		c.change(&f)
-		_, got := recheck(f)
+		var seen []Reason
+		if f.requireApproval {
+			seen = []Reason{ReasonPriceUnavailable, ReasonRiskReview}
+		}
+		_, _, got := recheck(f, seen)
 		if (got == nil) != (c.want == "") || got != nil && got.Code != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}

@@ -20,7 +20,7 @@ const selectObjects = `
 		(SELECT n.mint_id FROM mints n WHERE n.chain = w.chain AND n.kind = 'NATIVE'),
 		w.status, w.chain_status, w.requires_approval, w.approval_reasons, w.tx_hash, w.replaced_tx_hashes,
 		w.failure_reason, w.rejected_reason, w.reference, w.metadata, w.fee_mode, w.fee_deducted, w.max_network_fee, w.travel_rule,
-		w.created_at, w.approved_at, w.broadcast_at, w.completed_at
+		w.created_at, w.approved_at, w.broadcast_at, w.completed_at, w.screening
 	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
 
 // Object is a withdrawal as the API and the events show it, as it stands in
@@ -72,12 +72,13 @@ func render(row pgx.CollectableRow) (listed, error) {
 		approved, broadcast, completed *time.Time
 		reasons, replaced              []string
 		metadata                       map[string]string
+		screening                      *webhook.WithdrawalScreening
 	)
 	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.MintID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
 		&amount, &value, &w.ToAddress, &fee, &w.NetworkFeeMintID,
 		&w.Status, &w.ChainStatus, &w.RequiresApproval, &reasons, &w.TxHash, &replaced,
 		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata, &w.FeeMode, &deducted, &feeMax, &travel,
-		&created, &approved, &broadcast, &completed)
+		&created, &approved, &broadcast, &completed, &screening)
 	if err != nil {
 		return listed{}, err
 	}
@@ -105,6 +106,9 @@ func render(row pgx.CollectableRow) (listed, error) {
 		}
 	}
 	w.Screening.Status = string(NotConfigured)
+	if screening != nil {
+		w.Screening = *screening
+	}
 	w.CreatedAt = webhook.At(created)
 	w.ApprovedAt, w.BroadcastAt, w.CompletedAt = webhook.AtOrNil(approved), webhook.AtOrNil(broadcast), webhook.AtOrNil(completed)
 	return listed{w, created}, nil

@@ -19,8 +19,9 @@ type Preview struct {
 }
 
 // Preview decides about a request as Request would, by the same gates on the same
-// facts, and writes nothing. What Request would refuse is refused with the same fault,
-// whose details have the gates that were asked.
+// facts, and writes nothing. What Request would refuse without a record is refused with
+// the same fault, whose details have the gates that were asked; what it would block is
+// told as such.
 func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, error) {
 	var none Preview
 	if err := checkKey(r.IdempotencyKey); err != nil {
@@ -48,6 +49,14 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 	if _, err := s.outside(ctx, org, &f, true); err != nil {
 		return none, err
 	}
+	if s.Risk.Configured() {
+		// Nobody is asked about what is refused without them.
+		if d, err := s.weigh(ctx, org, r.CustomerID, &f); err != nil {
+			return none, err
+		} else if d.refusal != nil && d.Status != Blocked {
+			return none, d.refusal.With("gates", Flat(d.Gates))
+		}
+	}
 	var d Decision
 	var native *int
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -63,7 +72,7 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 	if err != nil {
 		return none, err
 	}
-	if d.refusal != nil {
+	if d.refusal != nil && d.Status != Blocked {
 		return none, d.refusal.With("gates", Flat(d.Gates))
 	}
 	return Preview{WouldBe: d.Status, Reasons: d.Reasons, Gates: d.Gates, NetworkFee: f.fee, NetworkFeeMintID: native}, nil

@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
@@ -367,7 +368,7 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook
 	}
 	crash.Point("W01")
 	w, err = s.place(ctx, org, r, q.parsed)
-	if err == nil || r.IdempotencyKey == nil {
+	if err == nil || r.IdempotencyKey == nil || fault.Is(err, fault.WithdrawalRiskBlocked) {
 		return w, false, err
 	}
 	// A twin with the same key may have been quicker: it took the key, or the
@@ -426,7 +427,28 @@ func (s *Service) replay(ctx context.Context, org string, e existing, p parsed, 
 			"This idempotencyKey belongs to %s, a withdrawal with other parameters. Nothing was held and nothing was sent by this request. Repeat the original request to see that withdrawal, or use a new key for a new payment.", e.id).
 			On("idempotencyKey").Beside("existingId", e.id)
 	}
-	return s.ByID(ctx, org, e.id)
+	return s.answer(ctx, org, e.id)
+}
+
+// answer is what a request is told of the row that it made, then and whenever it is
+// repeated: the withdrawal as it is now, or that it is blocked, by the words of then.
+func (s *Service) answer(ctx context.Context, org, withdrawalID string) (w webhook.Withdrawal, err error) {
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		if w, err = Object(ctx, tx, org, withdrawalID); err != nil || w.Status != string(Blocked) {
+			return err
+		}
+		var kept risk.WithdrawalRecord
+		err = tx.QueryRow(ctx, `SELECT risk FROM withdrawal_decisions WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'BLOCKED'`,
+			org, withdrawalID).Scan(&kept)
+		if err != nil {
+			return fmt.Errorf("read why %s is blocked: %w", withdrawalID, err)
+		}
+		return blocked(kept.Decision).Beside("withdrawalId", withdrawalID)
+	})
+	if err != nil {
+		return webhook.Withdrawal{}, err
+	}
+	return w, nil
 }
 
 // facts are what the request itself says.
@@ -458,21 +480,21 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 	if err != nil {
 		return none, err
 	}
-	if !paidBefore {
-		err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-			_, d, err := judge(ctx, tx, org, r.CustomerID, f)
-			if err == nil && d.refusal != nil {
-				err = d.refusal
-			}
-			return err
-		})
+	pays := true // as far as it can be told before the row is written
+	if !paidBefore || s.Risk.Configured() {
+		d, err := s.weigh(ctx, org, r.CustomerID, &f)
 		if err != nil {
 			return none, err
 		}
+		if pays = d.Status != Blocked; pays && d.refusal != nil {
+			return none, d.refusal
+		}
 	}
-	treasury, err := s.treasury(ctx, org, p.mint.Chain)
-	if err != nil {
-		return none, err
+	var treasury wallet.Wallet
+	if pays {
+		if treasury, err = s.treasury(ctx, org, p.mint.Chain); err != nil {
+			return none, err
+		}
 	}
 
 	crash.Point("W02")
@@ -490,8 +512,8 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 		return none, insufficient(p.mint)
 	case errors.Is(err, pg.ErrCommitUnknown):
 		// It is there or it is not; the id is ours, so the row can tell.
-		if found, lookErr := s.ByID(ctx, org, withdrawalID); lookErr == nil {
-			return found, nil
+		if found, lookErr := s.answer(ctx, org, withdrawalID); lookErr == nil || fault.Is(lookErr, fault.WithdrawalRiskBlocked) {
+			return found, lookErr
 		}
 		return none, fmt.Errorf("withdrawal %s: %w", withdrawalID, err)
 	case err != nil:
@@ -499,7 +521,28 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 	}
 	crash.Point("W03")
 	crash.Point("W04")
+	if made.Status == string(Blocked) {
+		return s.answer(ctx, org, withdrawalID)
+	}
 	return made, nil
+}
+
+// weigh decides without writing anything, and asks who is behind the destination when
+// nothing else refuses the request; f then has what they said. No transaction is open
+// while they are asked.
+func (s *Service) weigh(ctx context.Context, org, customerID string, f *facts) (d Decision, err error) {
+	seen := *f
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		seen, d, err = judge(ctx, tx, org, customerID, *f)
+		return err
+	})
+	if err != nil || d.refusal != nil || seen.screen.Decision.Outcome != risk.AskWho {
+		return d, err
+	}
+	f.screen.Case.Answer = s.Risk.Ask(ctx, f.screen.Case.Subject)
+	seen.screen.Case.Answer = f.screen.Case.Answer
+	seen.screen.Decision = risk.DecideWithdrawal(seen.screen.Case)
+	return decide(seen), nil
 }
 
 func (s *Service) treasury(ctx context.Context, org string, name chain.Name) (wallet.Wallet, error) {
@@ -517,8 +560,13 @@ func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p
 	if err != nil {
 		return none, err
 	}
-	if d.refusal != nil {
+	switch {
+	case d.refusal != nil && d.Status != Blocked:
 		return none, d.refusal
+	case d.Status == Processing && treasury.ID == "":
+		// Screening refused it a moment ago, and the organization's threshold has changed.
+		return none, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"The organization's settings changed while this withdrawal was decided. Nothing was held and nothing was sent. Repeat the request with the same idempotencyKey.")
 	}
 	if r.Metadata == nil {
 		r.Metadata = map[string]string{}
@@ -532,18 +580,20 @@ func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p
 	_, err = tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
 			idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
-			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
+			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`,
 		withdrawalID, org, r.CustomerID, p.mint.ID, p.mint.Chain, p.amount, p.to,
 		r.IdempotencyKey, p.digest, r.Reference, r.Metadata, d.Status, d.Status == AwaitingApproval, d.Reasons,
-		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel)
+		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel, shownOf(f.screen.Decision))
 	if err != nil {
 		return none, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}
 	// The key before the balance: whoever waits for a key may wait for somebody who
 	// has that row and wants the balance, as a removal does.
-	if err := ledger.Post(ctx, tx, hold(org, withdrawalID, r.CustomerID, p)); err != nil {
-		return none, fmt.Errorf("hold for %s: %w", withdrawalID, err)
+	if d.Status != Blocked {
+		if err := ledger.Post(ctx, tx, hold(org, withdrawalID, r.CustomerID, p)); err != nil {
+			return none, fmt.Errorf("hold for %s: %w", withdrawalID, err)
+		}
 	}
 	if d.Status == Processing {
 		paid := row{
@@ -561,9 +611,23 @@ func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p
 	if err := tell(ctx, tx, org, move("", d.Status), w); err != nil {
 		return none, err
 	}
+	action := "withdrawal.requested"
+	if d.Status == Blocked {
+		action = "withdrawal.blocked"
+	}
 	return w, remember(ctx, tx, org, Decided{
-		withdrawalID: withdrawalID, Act: Requested, Status: d.Status, Reasons: d.Reasons, Gates: d.Gates, Actor: r.Actor,
-	}, "withdrawal.requested", d)
+		withdrawalID: withdrawalID, Act: Requested, Status: d.Status, Reasons: d.Reasons, Gates: d.Gates, Actor: r.Actor, Risk: &f.screen,
+	}, action, d)
+}
+
+// shownOf is what the interface shows of a decision of risk.
+func shownOf(d risk.WithdrawalDecision) webhook.WithdrawalScreening {
+	w := webhook.WithdrawalScreening{Status: string(d.Status)}
+	if v := d.Verdict; v != nil && v.Severity != "" {
+		severity, provider := string(v.Severity), v.Provider
+		w.Severity, w.Provider = &severity, &provider
+	}
+	return w
 }
 
 func hold(org, withdrawalID, customerID string, p parsed) ledger.Posting {
@@ -598,6 +662,12 @@ func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool
 	})
 	if err != nil {
 		return false, fmt.Errorf("look whose address %s is: %w", f.destination, err)
+	}
+	f.screen.Case = risk.WithdrawalCase{
+		Subject: risk.Subject{
+			Chain: f.mint.Chain, Address: f.destination, MintID: f.mint.ID, Symbol: f.mint.Symbol, Amount: f.amount, Direction: risk.Outgoing,
+		},
+		Configured: s.Risk.Configured(), UnknownAs: s.Risk.UnknownAs, Now: s.DB.Clock()(),
 	}
 	s.priced(ctx, f)
 	if priced {

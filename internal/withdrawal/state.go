@@ -22,6 +22,7 @@ const (
 	Failed           Status = "FAILED"            // proven never to pay; the money is back
 	Rejected         Status = "REJECTED"          // removed by a person; the money is back
 	Cancelled        Status = "CANCELLED"         // taken back by the organization; the money is back
+	Blocked          Status = "BLOCKED"           // refused by risk screening: a record, and nothing was ever held
 )
 
 // Reason is why a withdrawal waits for a person.
@@ -32,6 +33,7 @@ const (
 	ReasonRequireApproval    Reason = "REQUIRE_APPROVAL"    // the request asked for it
 	ReasonUSDThreshold       Reason = "USD_THRESHOLD"       // worth more than the organization's threshold
 	ReasonPriceUnavailable   Reason = "PRICE_UNAVAILABLE"   // a threshold is set and its price is missing or old
+	ReasonRiskReview         Reason = "RISK_REVIEW"         // nobody could say who is behind the destination, or what is said of it is too bad now
 	ReasonDestinationAddress Reason = "DESTINATION_ADDRESS" // looks like a known destination and is another, or cannot be paid as things stand
 	ReasonLowLiquidity       Reason = "LOW_LIQUIDITY"       // our wallets cannot pay it now
 	ReasonPolicyLimit        Reason = "POLICY_LIMIT"        // the signer's policy said no
@@ -50,6 +52,7 @@ type transition struct {
 var transitions = []transition{
 	{"", AwaitingApproval, "requested, a gate holds it", webhook.CustomerWithdrawAwaitingApproval},
 	{"", Processing, "requested, every gate passed", ""},
+	{"", Blocked, "requested, risk screening refuses the destination", webhook.CustomerWithdrawBlocked},
 	{AwaitingApproval, Processing, "approved", webhook.CustomerWithdrawApproved},
 	{AwaitingApproval, Rejected, "removed", webhook.CustomerWithdrawRejected},
 	{AwaitingApproval, Cancelled, "cancelled", webhook.CustomerWithdrawCancelled},

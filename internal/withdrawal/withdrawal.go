@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -36,6 +37,8 @@ type Service struct {
 	Chains  chain.Chains
 	Wallets Addresses
 	Prices  price.Source
+	// Risk says who is asked about destinations; its zero value asks nobody.
+	Risk risk.Policy
 	// PriceAgeMax is how old a price may be where a dollar threshold decides;
 	// zero means five minutes.
 	PriceAgeMax time.Duration

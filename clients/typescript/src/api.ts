@@ -31,6 +31,7 @@ export type Code =
   | "UNKNOWN_FIELD"
   | "UNSUPPORTED_MEDIA_TYPE"
   | "WITHDRAWALS_SUSPENDED"
+  | "WITHDRAWAL_RISK_BLOCKED"
   | (string & {});
 
 /** Who decided. */
@@ -129,8 +130,8 @@ export interface CustomerPage {
 /** One decision about a withdrawal. Nobody can change it. */
 export interface Decision {
   /**
-   * REQUESTED, APPROVED, RETURNED (the signer or the chain sent it back), REMOVED or CANCELLED. Acts
-   * are added without notice.
+   * REQUESTED, APPROVED, APPROVAL_REFUSED (what was asked again spoke against it), RETURNED (the
+   * signer or the chain sent it back), REMOVED or CANCELLED. Acts are added without notice.
    */
   act: string;
   /** Who decided; null for a request that was made before this was kept. */
@@ -667,13 +668,16 @@ export interface GateResult {
   priceAt?: string;
   /** Who said so. */
   priceSource?: string;
+  /** Who said it. */
+  provider?: string;
   /** The approvalReason that it gave. */
   reason?: string;
   /** The known address that the destination could be mistaken for. */
   resembles?: string;
   /**
-   * PASS, HOLD, REFUSE, or NOT_CONFIGURED where nothing is set for the rule to ask. Results are
-   * added without notice.
+   * PASS, HOLD, REFUSE, BLOCK (answered 451), SKIPPED (it would hold, and the approval allowlist has
+   * the customer), or NOT_CONFIGURED where nothing is set for the rule to ask. Results are added
+   * without notice.
    */
   result: string;
   /** How far that reaches. */
@@ -1290,7 +1294,10 @@ export interface WithdrawalScreening {
   provider: string | null;
   /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
   severity: string | null;
-  /** Such as NOT_CONFIGURED or PASSED. */
+  /**
+   * PASSED, BLOCKED, UNAVAILABLE where nobody could say enough, or NOT_CONFIGURED where nobody is
+   * asked.
+   */
   status: string;
 }
 
@@ -1686,7 +1693,9 @@ export class Coffer {
    * Withdraw from a customer's balance. Holds the amount and pays it to an address, or waits for a
    * person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters
    * again show the same withdrawal and pay nothing more, for ever. A 4xx means that this request
-   * held nothing and sent nothing. After a 5xx or no answer, repeat with the same key.
+   * held nothing and sent nothing. A 451 says that risk screening refuses the destination: nothing
+   * is held, a record that is BLOCKED is kept, and the same key gets the same answer for ever. After
+   * a 5xx or no answer, repeat with the same key.
    *
    * POST /withdraw. It is repeated when no answer comes and it has an idempotencyKey; without one it
    * is sent once.
@@ -1755,9 +1764,10 @@ export class Coffer {
    * Ask what would become of a withdrawal. Takes the body of POST /withdraw, asks the same gates on
    * the same facts and moves nothing: the answer is what POST /withdraw would make of it now. What
    * POST /withdraw would refuse is refused here with the same status and code; details.gates has the
-   * gates up to the one that refused. The gate RISK is NOT_CONFIGURED, and passes, as long as this
-   * installation screens nobody. With a known idempotencyKey nothing would be made: wouldBe is then
-   * the status of the withdrawal that has it.
+   * gates up to the one that refused. What it would answer 451 is 200 here, wouldBe is BLOCKED and
+   * the gate RISK says BLOCK. The gate RISK is NOT_CONFIGURED, and passes, as long as this
+   * installation screens nobody and your organization has set no threshold. With a known
+   * idempotencyKey nothing would be made: wouldBe is then the status of the withdrawal that has it.
    *
    * POST /withdraw/preview. It is repeated when no answer comes.
    */

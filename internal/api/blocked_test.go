@@ -1,0 +1,66 @@
+package api
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/risk"
+)
+
+// list puts the destination of payment on the local list, which screens.
+func (h *house) list(e risk.Entry) {
+	h.t.Helper()
+	h.conf.Withdrawals.Risk = risk.Policy{Providers: risk.Local{DB: h.db}, UnknownAs: risk.UnknownHolds}
+	e.Address = payment()["toAddress"].(string)
+	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		_, err := risk.SetLocal(ctx, tx, audit.Operator("test"), e)
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// Rule WD-31.
+func TestABlockedWithdrawalIsAnsweredAsTheInterfaceSays(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.list(risk.Entry{Severity: risk.Severe, Categories: []string{"SANCTIONS"}})
+	asked := h.want(h.call(h.one, "POST", "/withdraw/preview", payment()), 200)
+	if g := gatesOf(asked.body)["RISK"]; asked.text("wouldBe") != "BLOCKED" || g["result"] != "BLOCK" || g["severity"] != "SEVERE" || g["provider"] != "LOCAL" {
+		t.Errorf("got %s, want it blocked by the gate of risk", asked.raw)
+	}
+	got := h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"))
+	h.refused("blocked", got, 451, "WITHDRAWAL_RISK_BLOCKED", "")
+	details, _ := got.body["details"].(map[string]any)
+	categories, _ := details["categories"].([]any)
+	if details["severity"] != "SEVERE" || len(categories) != 1 || categories[0] != "SANCTIONS" || len(details) != 2 || got.body["retryable"] != false {
+		t.Errorf("got %s, want the severity and the categories", got.raw)
+	}
+	withdrawalID := got.text("withdrawalId")
+	again := h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k"))
+	h.refused("again", again, 451, "WITHDRAWAL_RISK_BLOCKED", "")
+	if again.text("withdrawalId") != withdrawalID {
+		t.Errorf("got %v, want the record of the first", again.text("withdrawalId"))
+	}
+	shown := h.want(h.call(h.one, "GET", "/withdrawals/"+withdrawalID, nil), 200)
+	screening, _ := shown.body["screening"].(map[string]any)
+	if shown.text("status") != "BLOCKED" || screening["status"] != "BLOCKED" || screening["severity"] != "SEVERE" || screening["provider"] != "LOCAL" {
+		t.Errorf("got %s, want the record", shown.raw)
+	}
+	h.refused("another tenant's", h.call(h.two, "GET", "/withdrawals/"+withdrawalID, nil), 404, "NOT_FOUND", "")
+	h.refused("cancelled", h.call(h.one, "POST", "/withdrawals/"+withdrawalID+"/cancel", nil), 409, "INVALID_STATE", "")
+	listed := h.want(h.call(h.one, "GET", "/withdrawals?status=BLOCKED", nil), 200)
+	if n := len(listed.body["data"].([]any)); n != 1 {
+		t.Errorf("got %d that are BLOCKED, want 1", n)
+	}
+	h.want(h.call(h.one, "GET", "/withdrawals/"+withdrawalID+"/decisions", nil), 200)
+
+	h.list(risk.Entry{Outage: true})
+	held := h.want(h.call(h.one, "POST", "/withdraw", payment()), 202)
+	if reasons := held.body["approvalReasons"].([]any); held.text("status") != "AWAITING_APPROVAL" || len(reasons) != 1 || reasons[0] != "RISK_REVIEW" {
+		t.Errorf("got %s, want it to wait for RISK_REVIEW", held.raw)
+	}
+}
