@@ -413,6 +413,7 @@ var problems = map[fault.Code]problemNote{
 	fault.DestinationNotAllowed:  {fault.Unprocessable, "the destination is ours, a token's contract, or nobody's", "toAddress", "Withdrawals to this address are not allowed: nobody holds its key, so the money would be lost." + nothing + " Give an address of your customer's own.", nil},
 	fault.DepositsSuspended:      {fault.Unprocessable, "no addresses are given out for this mint at the moment", "mintId", "Deposits of that mint are switched off. No address was given out and no money moved. Ask the operator of this service.", nil},
 	fault.WithdrawalsSuspended:   {fault.Unprocessable, "withdrawals of this mint are stopped at the moment", "mintId", "Outgoing payments are stopped at the moment." + nothing + " Try again later with the same idempotencyKey.", nil},
+	fault.FeatureDisabled:        {fault.Forbidden, "this installation does not have it switched on", "", "The local list is not asked by this installation, so an entry would have no effect. Nothing was changed and no money moved.", nil},
 	fault.WithdrawalRiskBlocked: {
 		fault.Blocked, "risk screening refuses the destination: nothing is held, and withdrawalId names the record", "",
 		"Withdrawal blocked by risk screening." + nothing + " Repeating it with this destination does not help: ask your customer for another address, or ask the operator of this service.",
