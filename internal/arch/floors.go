@@ -129,6 +129,7 @@ var places = []place{
 	{"internal/risk/chainalysis", adapters, 0},
 	{"internal/risk/trm", adapters, 0},
 	{"internal/risk/elliptic", adapters, 0},
+	{"internal/risk/ofac", adapters, 0},
 	{"internal/signer/remote/remotetest", surfaces, testOnly | mayKeys},
 
 	{"internal/api", surfaces, 0},

@@ -1,0 +1,246 @@
+package ofac
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+const (
+	// Name is the provider, as the API tells it.
+	Name = "OFAC"
+
+	// AgeMaxUsual is how old a list may be: it is published about every week.
+	AgeMaxUsual = 14 * 24 * time.Hour
+
+	source         = "OFAC_SDN"
+	listPrefix     = "slt"
+	partBytesMax   = 512 << 10
+	unpackBytesMax = 64 << 20
+)
+
+// Store keeps lists, each sealed whole: nobody who writes the database takes an
+// address off one.
+type Store struct {
+	DB   *pg.DB
+	Seal *seal.Keyset
+}
+
+// Kept is a list that was imported.
+type Kept struct {
+	ID        string    `json:"id"`
+	Published time.Time `json:"published"`
+	Imported  time.Time `json:"imported"`
+	Digest    string    `json:"digest"` // SHA-256 of the file, hex
+	Entries   []Entry   `json:"entries"`
+}
+
+func place(listID string, part int) seal.Place {
+	return seal.Place{Kind: "sanctions_list", ID: listID, Version: part}
+}
+
+// Import keeps a list from now on. Errors: INVALID_STATE for one that is older than
+// the one that is there or has less than half of its addresses, unless shrunk says
+// that this is meant, and INVALID_REQUEST for a date in the future.
+func (s *Store) Import(ctx context.Context, by audit.Actor, l List, shrunk bool) (Kept, error) {
+	now := s.DB.Clock()()
+	if l.Published.Sub(now) > futureMax {
+		return Kept{}, fault.New(fault.Invalid, fault.InvalidRequest, "The list is of %s, which is to come. Nothing was changed. Check the file and this machine's clock.", l.Published.Format(time.DateOnly))
+	}
+	before, err := s.Newest(ctx)
+	switch {
+	case errors.Is(err, errNone):
+	case errors.Is(err, seal.ErrUnsealed): // it can only be replaced
+	case err != nil:
+		return Kept{}, err
+	case l.Published.Before(before.Published):
+		return Kept{}, fault.New(fault.Conflict, fault.InvalidState, "The list is of %s and the one that is there of %s. Nothing was changed. Download the list again.",
+			l.Published.Format(time.DateOnly), before.Published.Format(time.DateOnly))
+	case len(l.Entries) < len(before.Entries)/2 && !shrunk:
+		return Kept{}, fault.New(fault.Conflict, fault.InvalidState, "The list has %d addresses and the one that is there %d. Nothing was changed. Check the file; --shrunk takes it.", len(l.Entries), len(before.Entries))
+	}
+	var kept Kept
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		kept = Kept{ID: id.New(listPrefix, tx.Now), Published: l.Published, Imported: tx.Now, Digest: hex.EncodeToString(l.Digest[:]), Entries: l.Entries}
+		sealed, err := s.seal(kept)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO sanctions_lists (list_id, source, published_at, imported_at, addresses, digest, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			kept.ID, source, kept.Published, kept.Imported, len(kept.Entries), l.Digest[:], sealed)
+		if err != nil {
+			return fmt.Errorf("keep the list of sanctions: %w", err)
+		}
+		return audit.Record(ctx, tx, audit.Entry{
+			Actor: by, Action: "sanctions_list.imported", ResourceKind: "SANCTIONS_LIST", ResourceID: kept.ID,
+			Detail: map[string]any{"source": source, "published": kept.Published, "addresses": len(kept.Entries), "digest": kept.Digest},
+		})
+	})
+	return kept, err
+}
+
+func (s *Store) seal(k Kept) (parts [][]byte, err error) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if err := json.NewEncoder(z).Encode(k); err != nil {
+		return nil, fmt.Errorf("pack the list of sanctions: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return nil, fmt.Errorf("pack the list of sanctions: %w", err)
+	}
+	for part := range (packed.Len() + partBytesMax - 1) / partBytesMax {
+		text := packed.Bytes()[part*partBytesMax : min((part+1)*partBytesMax, packed.Len())]
+		sealed, err := s.Seal.Seal(text, place(k.ID, part))
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, sealed)
+	}
+	return parts, nil
+}
+
+func (s *Store) unseal(listID string, parts [][]byte) (k Kept, err error) {
+	var packed bytes.Buffer
+	for part, sealed := range parts {
+		text, err := s.Seal.Unseal(sealed, place(listID, part))
+		if err != nil {
+			return k, err
+		}
+		packed.Write(text)
+	}
+	z, err := gzip.NewReader(&packed)
+	if err != nil {
+		return k, fmt.Errorf("unpack the list %s: %w", listID, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(z, unpackBytesMax)) // to the checksum at its end
+	if err != nil {
+		return k, fmt.Errorf("unpack the list %s: %w", listID, err)
+	}
+	if err := json.Unmarshal(text, &k); err != nil {
+		return k, fmt.Errorf("read the list %s: %w", listID, err)
+	}
+	if k.ID != listID || len(k.Entries) == 0 {
+		return k, fmt.Errorf("read the list %s: it is another one", listID)
+	}
+	return k, nil
+}
+
+var errNone = errors.New("no list of sanctions was imported yet: coffer risk import FILE")
+
+// newestID finds the list that counts: the one that was imported last. Ids rise with
+// the time they are made at.
+func (s *Store) newestID(ctx context.Context) (listID string, err error) {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SELECT list_id FROM sanctions_lists WHERE source = $1 ORDER BY list_id DESC LIMIT 1`, source).Scan(&listID)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", errNone
+	}
+	if err != nil {
+		return "", fmt.Errorf("look for the list of sanctions: %w", err)
+	}
+	return listID, nil
+}
+
+// Newest is the list that counts. Errors: there is none, it does not open.
+func (s *Store) Newest(ctx context.Context) (Kept, error) {
+	listID, err := s.newestID(ctx)
+	if err != nil {
+		return Kept{}, err
+	}
+	return s.byID(ctx, listID)
+}
+
+func (s *Store) byID(ctx context.Context, listID string) (Kept, error) {
+	var parts [][]byte
+	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SELECT sealed FROM sanctions_lists WHERE list_id = $1`, listID).Scan(&parts)
+	})
+	if err != nil {
+		return Kept{}, fmt.Errorf("read the list %s: %w", listID, err)
+	}
+	return s.unseal(listID, parts)
+}
+
+// Screener answers from the list that was imported last.
+type Screener struct {
+	Store  *Store
+	AgeMax time.Duration // a list that is older is no answer
+
+	mu     sync.Mutex
+	listID string
+	kept   Kept
+	byAddr map[string]Entry
+}
+
+// Name is OFAC.
+func (*Screener) Name() string { return Name }
+
+// Covers every chain: an address counts on all that have addresses of its form.
+func (*Screener) Covers(ch chain.Name) bool { return ch.Family() != "" }
+
+// Screen looks for the address: SEVERE when it is on the list, NONE when not.
+func (s *Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
+	list, entry, listed, err := s.look(ctx, risk.Canonical(string(subject.Address)))
+	if err != nil {
+		return risk.Verdict{}, risk.Final("%w", err)
+	}
+	now := s.Store.DB.Clock()()
+	// On the list is on the list, however old it is.
+	if age := now.Sub(list.Published); !listed && (age > s.AgeMax || age < -futureMax) {
+		return risk.Verdict{}, risk.Final("the list of sanctions is of %s, and may be at most %s old: download it and import it with coffer risk import",
+			list.Published.Format(time.DateOnly), s.AgeMax)
+	}
+	v := risk.Verdict{
+		Provider: Name, Severity: risk.None, Known: true, Direct: true, At: now,
+		Reference: fmt.Sprintf("SDN list of %s, %s", list.Published.Format(time.DateOnly), list.ID),
+	}
+	answer := map[string]any{"list": list.ID, "published": list.Published, "digest": list.Digest, "entry": nil}
+	if listed {
+		v.Severity, v.Entity, v.Categories = risk.Severe, "OFAC SDN "+entry.Party+": "+entry.Name, []string{"SANCTIONS"}
+		answer["entry"] = entry
+	}
+	if v.Raw, err = json.Marshal(answer); err != nil {
+		return risk.Verdict{}, risk.Unavailable("%w", err)
+	}
+	return v, nil
+}
+
+// look reads the list again when another was imported.
+func (s *Screener) look(ctx context.Context, address string) (list Kept, e Entry, listed bool, err error) {
+	newest, err := s.Store.newestID(ctx)
+	if err != nil {
+		return list, e, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if newest != s.listID {
+		kept, err := s.Store.byID(ctx, newest)
+		if err != nil {
+			return list, e, false, err
+		}
+		s.listID, s.kept, s.byAddr = newest, kept, make(map[string]Entry, len(kept.Entries))
+		for _, e := range kept.Entries {
+			s.byAddr[risk.Canonical(e.Address)] = e
+		}
+	}
+	e, listed = s.byAddr[address]
+	return s.kept, e, listed, nil
+}

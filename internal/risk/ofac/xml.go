@@ -1,0 +1,301 @@
+// Package ofac is the list of sanctions that the United States' Treasury publishes,
+// imported from its file (SDN advanced XML) and kept as one sealed snapshot.
+//
+// It needs no contract and no network, and knows listed addresses alone: who is on it
+// is SEVERE, who is not is NONE. What never happens here: a list that is too old, cut
+// off or changed in the database taken for one that does not have an address. What a
+// crash leaves: the former list or the new one, whole.
+package ofac
+
+import (
+	"crypto/sha256"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/risk"
+)
+
+// The bounds of a file; the real one had some 130 MB and 1000 addresses in 2026.
+const (
+	fileBytesMax   = 1 << 30
+	addressesMax   = 100_000
+	textBytesMax   = 4096 // of one text that is kept
+	addressMax     = 200
+	depthMax       = 64
+	featuresMax    = 1000 // of types of features
+	typePrefix     = "Digital Currency Address - "
+	nameUnknown    = "unnamed"
+	futureMax      = 48 * time.Hour // of its date, for another time zone and a file of tomorrow
+	nameBytesMax   = 160
+	symbolBytesMax = 20
+)
+
+// symbols are the list's own words for coins that are called otherwise.
+var symbols = map[string]string{"XBT": "BTC"}
+
+// Entry is an address of the list.
+type Entry struct {
+	Address  string `json:"address"`  // as the list has it
+	Currency string `json:"currency"` // BTC, ETH, USDT; it matches whatever is sent
+	Party    string `json:"party"`    // the list's number for whom it belongs to
+	Name     string `json:"name"`
+}
+
+// List is what was read of a file.
+type List struct {
+	Published time.Time // the day that the file names
+	Digest    [32]byte  // SHA-256 of the file
+	Entries   []Entry   // sorted
+	Odd       []string  // texts that stand where addresses do and are none
+}
+
+// Read reads a file to its end. Error: it is no such file, it is cut off, it has no
+// date or no address, or more than any such file would have.
+func Read(r io.Reader) (List, error) {
+	hash := sha256.New()
+	bounded := &io.LimitedReader{R: io.TeeReader(r, hash), N: fileBytesMax}
+	p := parser{dec: xml.NewDecoder(bounded), types: map[string]string{}}
+	err := p.run()
+	if bounded.N <= 0 {
+		err = fmt.Errorf("more than %d bytes", fileBytesMax)
+	}
+	switch {
+	case err != nil:
+	case !p.rooted:
+		err = errors.New("it has no element Sanctions")
+	case p.list.Published.IsZero():
+		err = errors.New("it has no date of issue")
+	case len(p.types) == 0:
+		err = errors.New("it knows no addresses of digital currencies")
+	case len(p.list.Entries) == 0:
+		err = errors.New("it has no address of a digital currency")
+	}
+	if err != nil {
+		return List{}, fmt.Errorf("read the list of sanctions: %w", err)
+	}
+	slices.SortFunc(p.list.Entries, func(a, b Entry) int {
+		return strings.Compare(a.Address+"\x00"+a.Currency+"\x00"+a.Party, b.Address+"\x00"+b.Currency+"\x00"+b.Party)
+	})
+	p.list.Entries = slices.Compact(p.list.Entries)
+	hash.Sum(p.list.Digest[:0])
+	return p.list, nil
+}
+
+// parser walks the file once.
+type parser struct {
+	dec    *xml.Decoder
+	rooted bool
+	types  map[string]string // of features, by their id: the symbol
+	list   List
+}
+
+func (p *parser) run() error {
+	depth := 0
+	for {
+		token, err := p.dec.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch t := token.(type) {
+		case xml.Directive:
+			return errors.New("it has a document type, which the list has not")
+		case xml.StartElement:
+			if depth++; depth > depthMax {
+				return fmt.Errorf("elements inside one another deeper than %d", depthMax)
+			}
+			if depth == 1 {
+				if t.Name.Local != "Sanctions" || p.rooted {
+					return fmt.Errorf("it begins with %q", risk.Text(t.Name.Local))
+				}
+				p.rooted = true
+				continue
+			}
+			done, err := p.element(t, depth)
+			if err != nil {
+				return err
+			}
+			if done {
+				depth--
+			}
+		case xml.EndElement:
+			depth--
+		}
+	}
+}
+
+// element reads an element that matters to its end; done tells whether it did.
+func (p *parser) element(t xml.StartElement, depth int) (done bool, err error) {
+	switch {
+	case t.Name.Local == "DateOfIssue" && depth == 2:
+		return true, p.date(t)
+	case t.Name.Local == "FeatureType":
+		return true, p.featureType(t)
+	case t.Name.Local == "DistinctParty":
+		return true, p.party(t)
+	}
+	return false, nil
+}
+
+func (p *parser) date(t xml.StartElement) error {
+	var d struct{ Year, Month, Day string }
+	if err := p.dec.DecodeElement(&d, &t); err != nil {
+		return err
+	}
+	parts := [3]int{}
+	for i, text := range []string{d.Year, d.Month, d.Day} {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil {
+			return errors.New("its date of issue cannot be read")
+		}
+		parts[i] = n
+	}
+	day := time.Date(parts[0], time.Month(parts[1]), parts[2], 0, 0, 0, 0, time.UTC)
+	if day.Year() != parts[0] || int(day.Month()) != parts[1] || day.Day() != parts[2] || parts[0] < 2000 || parts[0] > 9999 {
+		return errors.New("its date of issue is none")
+	}
+	p.list.Published = day
+	return nil
+}
+
+func (p *parser) featureType(t xml.StartElement) error {
+	var f struct {
+		ID   string `xml:"ID,attr"`
+		Text string `xml:",chardata"`
+	}
+	if err := p.dec.DecodeElement(&f, &t); err != nil {
+		return err
+	}
+	symbol, ok := strings.CutPrefix(strings.TrimSpace(f.Text), typePrefix)
+	if !ok {
+		if strings.Contains(strings.ToLower(f.Text), "digital currency") {
+			return fmt.Errorf("a kind of address that is not known: %q", risk.Text(f.Text))
+		}
+		return nil
+	}
+	symbol = strings.TrimSpace(symbol)
+	if f.ID == "" || symbol == "" || len(symbol) > symbolBytesMax || len(p.types) >= featuresMax {
+		return fmt.Errorf("a kind of address that is not known: %q", risk.Text(f.Text))
+	}
+	if own, ok := symbols[symbol]; ok {
+		symbol = own
+	}
+	p.types[f.ID] = symbol
+	return nil
+}
+
+// party reads one listed person or company. It is decoded piece by piece: most have
+// thousands of bytes and no address.
+func (p *parser) party(t xml.StartElement) error {
+	ref := attribute(t, "FixedRef")
+	name, primary := "", false
+	first := len(p.list.Entries)
+	depth := 1
+	for depth > 0 {
+		token, err := p.dec.Token()
+		if err != nil {
+			return whole(err)
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if depth++; depth > depthMax {
+				return fmt.Errorf("elements inside one another deeper than %d", depthMax)
+			}
+			switch t.Name.Local {
+			case "Alias":
+				text, err := p.alias(t)
+				if err != nil {
+					return err
+				}
+				depth--
+				if text != "" && (name == "" || !primary && attribute(t, "Primary") == "true") {
+					name, primary = text, attribute(t, "Primary") == "true"
+				}
+			case "Feature":
+				if symbol, ok := p.types[attribute(t, "FeatureTypeID")]; ok {
+					if err := p.feature(t, symbol, ref); err != nil {
+						return err
+					}
+					depth--
+				}
+			}
+		case xml.EndElement:
+			depth--
+		case xml.Directive:
+			return errors.New("it has a document type, which the list has not")
+		}
+	}
+	if name == "" {
+		name = nameUnknown
+	}
+	for i := first; i < len(p.list.Entries); i++ {
+		p.list.Entries[i].Name = name
+	}
+	return nil
+}
+
+// alias is the parts of a name, in their order.
+func (p *parser) alias(t xml.StartElement) (string, error) {
+	var a struct {
+		Parts []string `xml:"DocumentedName>DocumentedNamePart>NamePartValue"`
+	}
+	if err := p.dec.DecodeElement(&a, &t); err != nil {
+		return "", whole(err)
+	}
+	name := risk.Text(strings.Join(strings.Fields(strings.Join(a.Parts, " ")), " "))
+	return strings.ToValidUTF8(name[:min(len(name), nameBytesMax)], ""), nil
+}
+
+func (p *parser) feature(t xml.StartElement, symbol, party string) error {
+	var f struct {
+		Details []string `xml:"FeatureVersion>VersionDetail"`
+	}
+	if err := p.dec.DecodeElement(&f, &t); err != nil {
+		return whole(err)
+	}
+	found := false
+	for _, text := range f.Details {
+		text = strings.TrimSpace(text)
+		switch {
+		case text == "":
+			continue
+		case len(text) > addressMax || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+			p.list.Odd = append(p.list.Odd, risk.Text(text))
+		default:
+			p.list.Entries = append(p.list.Entries, Entry{Address: text, Currency: symbol, Party: risk.Text(party)})
+		}
+		found = true
+	}
+	if !found {
+		return fmt.Errorf("party %q has an address of %s without a text", risk.Text(party), symbol)
+	}
+	if len(p.list.Entries)+len(p.list.Odd) > addressesMax {
+		return fmt.Errorf("more than %d addresses", addressesMax)
+	}
+	return nil
+}
+
+func attribute(t xml.StartElement, name string) string {
+	for _, a := range t.Attr {
+		if a.Name.Local == name {
+			return a.Value[:min(len(a.Value), textBytesMax)]
+		}
+	}
+	return ""
+}
+
+// whole says of an end that comes too soon what it is.
+func whole(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
