@@ -130,6 +130,10 @@ var places = []place{
 	{"internal/risk/trm", adapters, 0},
 	{"internal/risk/elliptic", adapters, 0},
 	{"internal/risk/ofac", adapters, 0},
+	{"internal/risk/oracle", adapters, 0},
+	{"internal/price/chainlink", adapters, 0},
+	{"internal/price/coingecko", adapters, 0},
+	{"internal/price/oneclick", adapters, 0},
 	{"internal/signer/remote/remotetest", surfaces, testOnly | mayKeys},
 
 	{"internal/api", surfaces, 0},

@@ -171,6 +171,20 @@ type Reader interface {
 	Balances(ctx context.Context, at Block, of []Holding) ([]money.Amount, error)
 }
 
+// Called is what a contract answered at one provider, in that provider's latest block.
+type Called struct {
+	At   Block
+	Data []byte // empty where there is no contract
+}
+
+// Caller asks contracts, of chains that have such. It may be asked again after an
+// error and is safe for concurrent use.
+type Caller interface {
+	// Call asks a contract at as many providers at least as have to agree on a final
+	// block. They may be at different blocks; who asks compares what they say.
+	Call(ctx context.Context, to Address, data []byte) ([]Called, error)
+}
+
 // SilentError says that contracts gave no balance in a block: the call reverted, or
 // there is no contract. As many providers as have to agree on a final block said
 // so: it is an answer and not a bad day of theirs.

@@ -26,6 +26,7 @@ type Quote struct {
 	Price  money.USD
 	At     time.Time // when it was the price, by its source
 	Source string
+	Of     []Quote // those that it is the median of, when it is one
 }
 
 // Source gives prices. It may be called again after any error, is safe for

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/price"
 )
 
 // Treatment is what a verdict means of which the severity is not known.
@@ -74,6 +75,23 @@ type Quote struct {
 	Source string        `json:"source"`
 	At     time.Time     `json:"at"` // when it was the price, by its source
 	AgeMax time.Duration `json:"ageMax"`
+	Of     []QuoteOf     `json:"of,omitempty"` // those that it is the median of
+}
+
+// QuoteOf is one of several sources of a price.
+type QuoteOf struct {
+	USD    money.USD `json:"usd"`
+	Source string    `json:"source"`
+	At     time.Time `json:"at"`
+}
+
+// PriceOf keeps a price for a decision, with how old it may be.
+func PriceOf(q price.Quote, ageMax time.Duration) *Quote {
+	out := &Quote{USD: q.Price, Source: q.Source, At: q.At.UTC(), AgeMax: ageMax}
+	for _, o := range q.Of {
+		out.Of = append(out.Of, QuoteOf{o.Price, o.Source, o.At.UTC()})
+	}
+	return out
 }
 
 // aheadMax is how far in the future a price's clock may be.

@@ -1,0 +1,187 @@
+// Package chainlink reads prices from feeds on a chain.
+//
+// A feed writes when the price moves by so much, and after its heartbeat at the
+// latest; so what it says holds in the block in which it is read, while its last
+// writing is younger than the heartbeat. What never happens here: a round that is not
+// complete, a price that is zero or below, or a node that is behind, taken for a price.
+package chainlink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/price"
+)
+
+// Name is the source, as a quote tells it.
+const Name = "CHAINLINK"
+
+const (
+	wordBytes   = 32
+	roundWords  = 5
+	decimalsMax = 36
+	// lateMax is how much later than its heartbeat a feed may write.
+	lateMax = 2 * time.Minute
+	aheadBy = time.Minute
+	// sequencerGrace is how long a chain has to be back before its feeds count again.
+	sequencerGrace = time.Hour
+)
+
+var (
+	latestRoundData = []byte{0xfe, 0xaf, 0x96, 0x8c}
+	decimals        = []byte{0x31, 0x3c, 0xe5, 0x67}
+)
+
+// Feed is the price of a mint in dollars.
+type Feed struct {
+	Caller    chain.Caller
+	Contract  chain.Address
+	Heartbeat time.Duration // after which it writes at the latest
+	// Sequencer is the feed that tells whether the chain's own sequencer works, on
+	// chains that have one; "" elsewhere.
+	Sequencer chain.Address
+}
+
+// Source reads the feed of a mint.
+type Source struct {
+	Feeds map[int]Feed     // by mint
+	Clock func() time.Time // nil: the system's
+}
+
+// USD is what the feed says. Error: price.ErrUnavailable.
+func (s Source) USD(ctx context.Context, mintID int) (price.Quote, error) {
+	f, ok := s.Feeds[mintID]
+	if !ok {
+		return price.Quote{}, fmt.Errorf("mint %d has no feed: %w", mintID, price.ErrUnavailable)
+	}
+	now := time.Now()
+	if s.Clock != nil {
+		now = s.Clock()
+	}
+	q, err := f.read(ctx, now)
+	if err != nil {
+		return price.Quote{}, fmt.Errorf("feed %s: %w: %w", f.Contract, err, price.ErrUnavailable)
+	}
+	return q, nil
+}
+
+func (f Feed) read(ctx context.Context, now time.Time) (price.Quote, error) {
+	if f.Sequencer != "" {
+		r, _, err := latest(ctx, f.Caller, f.Sequencer)
+		switch {
+		case err != nil:
+			return price.Quote{}, fmt.Errorf("its sequencer: %w", err)
+		case r.answer.Sign() != 0:
+			return price.Quote{}, errors.New("the chain's sequencer is down")
+		case now.Sub(r.started) < sequencerGrace:
+			return price.Quote{}, errors.New("the chain's sequencer has been back for less than an hour")
+		}
+	}
+	places, err := f.decimals(ctx)
+	if err != nil {
+		return price.Quote{}, err
+	}
+	r, at, err := latest(ctx, f.Caller, f.Contract)
+	if err != nil {
+		return price.Quote{}, err
+	}
+	switch {
+	case r.answer.Sign() <= 0:
+		return price.Quote{}, errors.New("a price that is not above zero")
+	case r.updated.Unix() == 0 || r.started.Unix() == 0:
+		return price.Quote{}, errors.New("a round that is not complete")
+	case r.answeredIn.Cmp(r.id) < 0:
+		return price.Quote{}, errors.New("an answer of an earlier round")
+	case r.updated.Sub(now) > aheadBy:
+		return price.Quote{}, errors.New("a round of the future")
+	case now.Sub(r.updated) > f.Heartbeat+lateMax:
+		return price.Quote{}, fmt.Errorf("it has not written for longer than its heartbeat of %s", f.Heartbeat)
+	}
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(places), nil)
+	usd, err := price.FromRat(new(big.Rat).SetFrac(r.answer, unit))
+	if err != nil {
+		return price.Quote{}, err
+	}
+	return price.Quote{Price: usd, At: at, Source: Name}, nil
+}
+
+// round is what latestRoundData gives.
+type round struct {
+	id, answer, answeredIn *big.Int
+	started, updated       time.Time
+}
+
+// latest asks every node and takes the round of the one that is furthest behind. Nodes
+// that say different things of one round contradict each other.
+func latest(ctx context.Context, c chain.Caller, contract chain.Address) (round, time.Time, error) {
+	said, err := c.Call(ctx, contract, latestRoundData)
+	if err != nil {
+		return round{}, time.Time{}, err
+	}
+	var out round
+	var at time.Time
+	for i, a := range said {
+		r, err := decode(a.Data)
+		if err != nil {
+			return round{}, time.Time{}, err
+		}
+		if i > 0 && r.id.Cmp(out.id) == 0 && (r.answer.Cmp(out.answer) != 0 || !r.updated.Equal(out.updated)) {
+			return round{}, time.Time{}, errors.New("nodes contradict each other")
+		}
+		if i == 0 || a.At.Time.Before(at) {
+			out, at = r, a.At.Time
+		}
+	}
+	if len(said) == 0 {
+		return round{}, time.Time{}, errors.New("nobody answered")
+	}
+	return out, at, nil
+}
+
+func decode(data []byte) (r round, err error) {
+	if len(data) != roundWords*wordBytes {
+		return r, fmt.Errorf("an answer of %d bytes: there is no such contract", len(data))
+	}
+	words := make([]*big.Int, roundWords)
+	for i := range words {
+		words[i] = new(big.Int).SetBytes(data[i*wordBytes : (i+1)*wordBytes])
+	}
+	if data[wordBytes]&0x80 != 0 { // of the answer, which has a sign
+		words[1].Sub(words[1], new(big.Int).Lsh(big.NewInt(1), 256))
+	}
+	r.id, r.answer, r.answeredIn = words[0], words[1], words[4]
+	for i, into := range map[int]*time.Time{2: &r.started, 3: &r.updated} {
+		if !words[i].IsInt64() || words[i].Int64() > 1<<40 {
+			return r, errors.New("a time that is none")
+		}
+		*into = time.Unix(words[i].Int64(), 0).UTC()
+	}
+	return r, nil
+}
+
+// decimals is how many digits of the answer stand behind the point; nodes agree on it.
+func (f Feed) decimals(ctx context.Context) (int64, error) {
+	said, err := f.Caller.Call(ctx, f.Contract, decimals)
+	if err != nil {
+		return 0, err
+	}
+	var places int64 = -1
+	for _, a := range said {
+		if len(a.Data) != wordBytes {
+			return 0, fmt.Errorf("an answer of %d bytes: there is no such contract", len(a.Data))
+		}
+		n := new(big.Int).SetBytes(a.Data)
+		if !n.IsInt64() || n.Int64() > decimalsMax || places >= 0 && n.Int64() != places {
+			return 0, errors.New("decimals that cannot be")
+		}
+		places = n.Int64()
+	}
+	if places < 0 {
+		return 0, errors.New("nobody answered")
+	}
+	return places, nil
+}

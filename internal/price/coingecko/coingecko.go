@@ -1,0 +1,111 @@
+// Package coingecko asks CoinGecko for prices.
+//
+// Written by its documentation and tested on answers written by hand; never tried
+// against the live service. What never happens here: a price that went through a
+// floating point number, or one without its time.
+package coingecko
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+// Name is the source, as a quote tells it.
+const Name = "COINGECKO"
+
+// Where the service is, without and with a paid key.
+const (
+	URL    = "https://api.coingecko.com"
+	ProURL = "https://pro-api.coingecko.com"
+)
+
+// KeepUsual is how long its answers are kept: it renews them about so often, and counts
+// each request.
+const KeepUsual = time.Minute
+
+// Client asks for the prices of coins.
+type Client struct {
+	Client *outside.Client
+	Key    seal.Secret    // may be empty
+	Pro    bool           // the key is a paid one
+	Coins  map[int]string // by mint: the coin's id there
+}
+
+// Source keeps answers for a while.
+func (c Client) Source(keep time.Duration) *price.Table {
+	return &price.Table{Fetch: c.Fetch, Keep: keep}
+}
+
+// Fetch asks for all of them at once. A coin that it does not price is left out.
+func (c Client) Fetch(ctx context.Context) (map[int]price.Quote, error) {
+	var ids []string
+	for _, id := range c.Coins {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	header := http.Header{}
+	if key := c.Key.Reveal(); key != "" && c.Pro {
+		header.Set("x-cg-pro-api-key", key)
+	} else if key != "" {
+		header.Set("x-cg-demo-api-key", key)
+	}
+	got, err := c.Client.Ask(ctx, http.MethodGet, "/api/v3/simple/price?ids="+url.QueryEscape(strings.Join(slices.Compact(ids), ","))+"&vs_currencies=usd&include_last_updated_at=true", header, nil)
+	if err != nil {
+		return nil, err
+	}
+	if !got.Is(http.StatusOK) {
+		return nil, got.Wrong()
+	}
+	return c.decode(got)
+}
+
+func (c Client) decode(got outside.Reply) (map[int]price.Quote, error) {
+	var coins map[string]struct {
+		USD     *outside.Number `json:"usd"`
+		Updated *outside.Number `json:"last_updated_at"`
+	}
+	if got.Body.Kind() != '{' {
+		return nil, errors.New("not a list of coins")
+	}
+	if err := got.Decode(&coins); err != nil {
+		return nil, err
+	}
+	out := map[int]price.Quote{}
+	for mintID, id := range c.Coins {
+		coin, ok := coins[id]
+		if !ok || coin.USD == nil || coin.Updated == nil {
+			continue
+		}
+		// One that makes no sense is missing, and takes the others' from nobody.
+		if q, err := quote(*coin.USD, *coin.Updated); err == nil {
+			out[mintID] = q
+		}
+	}
+	return out, nil
+}
+
+func quote(usd, updated outside.Number) (price.Quote, error) {
+	v, err := usd.Rat()
+	if err != nil {
+		return price.Quote{}, err
+	}
+	p, err := price.FromRat(v)
+	if err != nil {
+		return price.Quote{}, err
+	}
+	at, err := updated.Rat()
+	if err != nil || !at.IsInt() || at.Sign() <= 0 || at.Cmp(big.NewRat(1<<40, 1)) > 0 {
+		return price.Quote{}, errors.New("a time that is none")
+	}
+	return price.Quote{Price: p, At: time.Unix(at.Num().Int64(), 0).UTC(), Source: Name}, nil
+}

@@ -1,0 +1,142 @@
+// Package oracle reads the contract of sanctioned addresses that Chainalysis keeps on
+// chains of the EVM family.
+//
+// It needs no key and is no provider to stand alone: it knows listed addresses of that
+// family, and is brought up to date late. What never happens here: a chain without the
+// contract, or a node that is behind, taken for one that says no.
+package oracle
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/risk"
+)
+
+// Name is the provider, as the API tells it.
+const Name = "SANCTIONS_ORACLE"
+
+// The contract is at one address on most chains, and at another on Base.
+const (
+	Usual  = "0x40C57923924B5c5c5455c48D93317139ADDaC8fb"
+	OnBase = "0x3A91A31cB3dC49b4db9Ce721F50a9D076c8D739B"
+)
+
+// headAgeMax is how far behind a node may be.
+const headAgeMax = 15 * time.Minute
+
+// selector begins a call of isSanctioned(address).
+var selector = []byte{0xdf, 0x59, 0x2f, 0x7d}
+
+const (
+	wordBytes    = 32
+	addressBytes = 20
+)
+
+// Feed is the contract on one chain.
+type Feed struct {
+	Caller   chain.Caller
+	Contract chain.Address
+}
+
+// Screener asks the contract on the subject's chain.
+type Screener struct {
+	Feeds map[chain.Name]Feed
+	Clock func() time.Time // nil: the system's
+}
+
+// Name is SANCTIONS_ORACLE.
+func (Screener) Name() string { return Name }
+
+// Covers the chains that have the contract.
+func (s Screener) Covers(ch chain.Name) bool { _, ok := s.Feeds[ch]; return ok }
+
+// Screen asks whether an address is sanctioned: SEVERE when one node says so, NONE when
+// all that answer say no, and as many do as have to agree.
+func (s Screener) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
+	feed, ok := s.Feeds[subject.Chain]
+	if !ok {
+		return risk.Verdict{}, risk.Final("there is no contract on %s", risk.Text(string(subject.Chain)))
+	}
+	data, err := question(subject.Address)
+	if err != nil {
+		return risk.Verdict{}, risk.Final("%w", err)
+	}
+	all, err := feed.Caller.Call(ctx, feed.Contract, data)
+	if err != nil {
+		return risk.Verdict{}, risk.Unavailable("%w", err)
+	}
+	now := time.Now()
+	if s.Clock != nil {
+		now = s.Clock()
+	}
+	if len(all) == 0 {
+		return risk.Verdict{}, risk.Unavailable("nobody answered")
+	}
+	v := risk.Verdict{Provider: Name, Severity: risk.None, Known: true, Direct: true, At: now}
+	type said struct {
+		Block  uint64 `json:"block"`
+		Hash   string `json:"hash"`
+		Listed bool   `json:"listed"`
+	}
+	var words []said
+	var behind error
+	for _, a := range all {
+		listed, err := answer(a.Data)
+		if err != nil {
+			return risk.Verdict{}, risk.Unavailable("%s on %s: %w", feed.Contract, subject.Chain, err)
+		}
+		words = append(words, said{a.At.Height, a.At.Hash, listed})
+		if listed {
+			v.Severity, v.Categories, v.Entity = risk.Severe, []string{"SANCTIONS"}, "on the sanctions oracle"
+		}
+		if age := now.Sub(a.At.Time); age > headAgeMax || age < -headAgeMax {
+			behind = risk.Unavailable("a node of %s is at a block of %s", subject.Chain, a.At.Time.UTC().Format(time.RFC3339))
+		}
+	}
+	if v.Severity == risk.None && behind != nil {
+		return risk.Verdict{}, behind
+	}
+	v.Reference = fmt.Sprintf("%s on %s at block %d", feed.Contract, subject.Chain, all[0].At.Height)
+	if v.Raw, err = json.Marshal(words); err != nil {
+		return risk.Verdict{}, risk.Unavailable("%w", err)
+	}
+	return v, nil
+}
+
+// question is the call.
+func question(address chain.Address) ([]byte, error) {
+	text := risk.Canonical(string(address))
+	if len(text) != 2+2*addressBytes || text[:2] != "0x" {
+		return nil, fmt.Errorf("not an address of the EVM family")
+	}
+	raw, err := hex.DecodeString(text[2:])
+	if err != nil {
+		return nil, fmt.Errorf("not an address of the EVM family")
+	}
+	return slices.Concat(selector, make([]byte, wordBytes-addressBytes), raw), nil
+}
+
+// answer reads one word that is yes or no, and nothing else.
+func answer(data []byte) (bool, error) {
+	if len(data) != wordBytes {
+		return false, fmt.Errorf("an answer of %d bytes: there is no such contract", len(data))
+	}
+	for _, b := range data[:wordBytes-1] {
+		if b != 0 {
+			return false, fmt.Errorf("an answer that is neither yes nor no")
+		}
+	}
+	switch data[wordBytes-1] {
+	case 0:
+		return false, nil
+	case 1:
+		return true, nil
+	}
+	return false, fmt.Errorf("an answer that is neither yes nor no")
+}
