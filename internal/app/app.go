@@ -211,6 +211,9 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 	if err := a.openChains(ctx); err != nil {
 		return err
 	}
+	if err := a.openPrices(); err != nil {
+		return err
+	}
 	if err := a.openRisk(); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer/remote"
 )
 
@@ -111,20 +112,25 @@ func (l Limits) rates(network chain.Network) api.Limits {
 
 func (l Limits) check(errs *faults) {
 	for setting, r := range map[string]*Rate{"reads": l.Reads, "writes": l.Writes, "quotes": l.Quotes, "exports": l.Exports, "failures": l.Failures} {
-		at := "api.limits." + setting
-		switch {
-		case r == nil || r.Count == 0:
-			continue
-		case r.Count < 0 || r.Count > rateCountMax:
-			errs.bad(at+".count", "is %d; set it between 1 and %d, or to 0 for no limit", r.Count, rateCountMax)
-		case time.Duration(r.Every) < rateEveryMin || time.Duration(r.Every) > rateEveryMax:
-			errs.bad(at+".every", "is %s; set it between %s and %s, such as 1s", time.Duration(r.Every), rateEveryMin, rateEveryMax)
-		case time.Duration(r.Every)/time.Duration(r.Count) < time.Microsecond:
-			errs.bad(at+".count", "is %d every %s, which limits nothing; set it lower, or to 0 for no limit", r.Count, time.Duration(r.Every))
+		if r != nil {
+			r.check("api.limits."+setting, errs)
 		}
-		if r.Burst < 1 || r.Burst > rateCountMax {
-			errs.bad(at+".burst", "is %d; set how many requests are taken at once, between 1 and %d", r.Burst, rateCountMax)
-		}
+	}
+}
+
+func (r Rate) check(at string, errs *faults) {
+	switch {
+	case r.Count == 0:
+		return
+	case r.Count < 0 || r.Count > rateCountMax:
+		errs.bad(at+".count", "is %d; set it between 1 and %d, or to 0 for no limit", r.Count, rateCountMax)
+	case time.Duration(r.Every) < rateEveryMin || time.Duration(r.Every) > rateEveryMax:
+		errs.bad(at+".every", "is %s; set it between %s and %s, such as 1s", time.Duration(r.Every), rateEveryMin, rateEveryMax)
+	case time.Duration(r.Every)/time.Duration(r.Count) < time.Microsecond:
+		errs.bad(at+".count", "is %d every %s, which limits nothing; set it lower, or to 0 for no limit", r.Count, time.Duration(r.Every))
+	}
+	if r.Burst < 1 || r.Burst > rateCountMax {
+		errs.bad(at+".burst", "is %d; set how many requests are taken at once, between 1 and %d", r.Burst, rateCountMax)
 	}
 }
 
@@ -307,12 +313,6 @@ type Mint struct {
 	MinWithdraw           string     `toml:"min_withdraw" comment:"atomic units"`
 	ConfirmationsRequired int        `toml:"confirmations_required"`
 	Finality              string     `toml:"finality"`
-}
-
-// Prices are the sources of dollar values.
-type Prices struct {
-	Fixed  map[string]string `toml:"fixed,omitempty" comment:"by mint id: dollars for one whole token"`
-	MaxAge Duration          `toml:"max_age" comment:"older prices count as missing"`
 }
 
 // Webhooks configures what goes to organizations.
@@ -510,6 +510,13 @@ func (c *Config) resolve(dir string) error {
 			*p.value = text
 		}
 	}
+	secret := func(setting, file string, asked bool) string {
+		return content(setting, file, false, asked && c.has(RoleAPI, RoleWorkers))
+	}
+	c.Risk.readKeys(secret)
+	if text := secret("prices.coingecko.key_file", c.Prices.CoinGecko.KeyFile, len(c.Prices.CoinGecko.Coins) > 0); text != "" {
+		c.Prices.CoinGecko.key = seal.NewSecret(text)
+	}
 	for name, ch := range c.Chains {
 		if text := content("chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.onChains()); text != "" {
 			ch.Endpoints = strings.Fields(text)
@@ -592,14 +599,7 @@ func (c Config) Check() error {
 	}
 	c.checkNetworks(&errs)
 	c.checkMints(&errs)
-	for id, p := range c.Prices.Fixed {
-		if _, err := strconv.Atoi(id); err != nil {
-			bad("prices.fixed", "%q is not a mint id", id)
-		}
-		if _, err := money.ParseUSD(p); err != nil {
-			bad("prices.fixed."+id, "%q is not a number of dollars such as \"0.9998\"", p)
-		}
-	}
+	c.checkPrices(&errs)
 	c.checkRisk(&errs)
 	if c.Webhooks.Development && c.Network != chain.Local {
 		bad("webhooks.development", "is for network LOCAL alone: it lets webhooks reach this machine")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/seal"
 )
 
 // sound is a configuration that nothing is wrong with.
@@ -102,6 +103,22 @@ var mistakes = []mistake{
 	{"risk.quorum", "number of providers", func(c *Config) { c.Risk.Quorum = 7 }},
 	{"risk.unknown_severity", "HOLD or LOW", func(c *Config) { c.Risk.UnknownSeverity = "NONE" }},
 	{"risk.sanctions_floor", "ON or OFF", func(c *Config) { c.Risk.SanctionsFloor = "on" }},
+	{"risk.chainalysis.key_file", "mode 0600", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "chainalysis") }},
+	{"risk.elliptic.secret_file", "mode 0600", func(c *Config) {
+		c.Risk.Elliptic.key = seal.NewSecret("k")
+		c.Risk.Providers = append(c.Risk.Providers, "elliptic")
+	}},
+	{"risk.elliptic.severe", "rise", func(c *Config) { c.Risk.Elliptic.Medium = "9" }},
+	{"risk.trm.counterparty_percent", "0 and 100", func(c *Config) { c.Risk.TRM.CounterpartyPercent = new(int); *c.Risk.TRM.CounterpartyPercent = 101 }},
+	{"risk.trm.url", "https", func(c *Config) { c.Risk.TRM.URL = "http://api.trmlabs.com" }},
+	{"risk.trm_sanctions.rate.burst", "at once", func(c *Config) { c.Risk.TRMSanctions.Rate = &Rate{Count: 1, Every: Duration(time.Second)} }},
+	{"risk.oracle.contracts", "among chains", func(c *Config) {
+		c.Risk.Oracle.Contracts = map[string]string{"POLYGON": "0x40C57923924B5c5c5455c48D93317139ADDaC8fb"}
+	}},
+	{"prices.coingecko.coins", "mint id", func(c *Config) { c.Prices.CoinGecko.Coins = map[string]string{"02": "ethereum"} }},
+	{"prices.oneclick.url", "URL", func(c *Config) { c.Prices.OneClick.URL = "1click" }},
+	{"prices.coingecko.keep", "at most", func(c *Config) { c.Prices.CoinGecko.Keep = Duration(time.Hour) }},
+	{"prices.required", "4 sources", func(c *Config) { c.Prices.Required = 5 }},
 	{"risk.keep", "at the latest", func(c *Config) { c.Risk.Keep = Duration(8 * 24 * time.Hour) }},
 	{"webhooks.development", "LOCAL alone", func(c *Config) { c.Webhooks.Development = true }},
 	{"log.level", "debug, info, warn or error", func(c *Config) { c.Log.Level = "loud" }},
@@ -117,8 +134,24 @@ var alone = []mistake{
 	{"operator.allow", "everybody", func(c *Config) {
 		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"0.0.0.0/0"}}
 	}},
+	{"prices.chainlink.2.chain", "among chains", func(c *Config) { feed(c, func(f *PriceFeed) { f.Chain = "MOON" }) }},
+	{"prices.chainlink.2.contract", "checksum", func(c *Config) { feed(c, func(f *PriceFeed) { f.Contract = strings.ToLower(f.Contract) + "0" }) }},
+	{"prices.chainlink.2.sequencer", "checksum", func(c *Config) { feed(c, func(f *PriceFeed) { f.Sequencer = "0x" }) }},
+	{"prices.chainlink.2.heartbeat", "feed's page", func(c *Config) { feed(c, func(f *PriceFeed) { f.Heartbeat = 0 }) }},
+	{"prices.required", "give it more", func(c *Config) { c.Prices.Required = 2 }},
+	{"risk.providers", "twice", func(c *Config) { c.Risk.Providers = []string{"ofac", "ofac"} }},
+	{"risk.oracle.contracts", "checksum", func(c *Config) {
+		c.Risk.Oracle.Contracts = map[string]string{"ETHEREUM": "0x40c57923924B5c5c5455c48D93317139ADDaC8fb"}
+	}},
 	{"risk.sanctions_floor", "no list", func(c *Config) { c.Risk.SanctionsFloor = "ON" }},
 	{"operator.allow", "no address", func(c *Config) { c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"office"}} }},
+}
+
+// feed adds a sound feed and changes it.
+func feed(c *Config, change func(*PriceFeed)) {
+	f := PriceFeed{Chain: chain.Ethereum, Contract: "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419", Heartbeat: Duration(time.Hour)}
+	change(&f)
+	c.Prices.Chainlink = map[string]PriceFeed{"2": f}
 }
 
 func with(c *Config, change func(*Chain)) {

@@ -41,6 +41,7 @@ type commands struct {
 	Key         keyCmd      `cmd:"" help:"Roll and list the API keys of organizations."`
 	Operator    operatorCmd `cmd:"" help:"Make, roll and revoke the keys of the operator's interface."`
 	Audit       auditCmd    `cmd:"" help:"Export the audit log, check an export, see where it stands."`
+	Risk        riskCmd     `cmd:"" help:"Import the list of sanctions, and show who screens."`
 	Config      configCmd   `cmd:"" help:"Check a configuration file, or print one to begin with."`
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -32,6 +33,10 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	list, err := filepath.Abs(filepath.Join("..", "risk", "ofac", "testdata", "sdn_advanced.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	id := regexp.MustCompile(`org_[0-9A-Z]{26}`)
 	// A group of its own, so that the world stands until the scripts have ended.
 	t.Run("scripts", func(t *testing.T) {
@@ -39,6 +44,7 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 			Dir: "testdata/world",
 			Setup: func(e *testscript.Env) error {
 				e.Setenv("COFFER_CONFIG", w.Info.Config)
+				e.Setenv("LIST", list)
 				return nil
 			},
 			Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

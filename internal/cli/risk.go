@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -128,5 +129,66 @@ func (c localRiskClear) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s is LOW from now on.\n", c.Address)
+	return nil
+}
+
+// riskCmd is what screening stands on that a person looks after.
+type riskCmd struct {
+	Import riskImport `cmd:"" help:"Import the Treasury's list of sanctions from its file, SDN advanced XML."`
+	Show   riskShow   `cmd:"" help:"Show who screens, and how old the imported list is."`
+}
+
+type riskImport struct {
+	installation
+	File   string `arg:"" type:"existingfile" help:"The file: https://www.treasury.gov/ofac/downloads/sanctions/1.0/sdn_advanced.xml"`
+	Shrunk bool   `help:"Take a list that has less than half of the addresses of the one that is there."`
+}
+
+func (c riskImport) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	kept, odd, err := a.ImportSanctions(ctx, operator, c.File, c.Shrunk)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "The list of %s counts from now on: %d addresses, %s.\n", kept.Published.Format(time.DateOnly), len(kept.Entries), kept.ID)
+	for _, text := range odd {
+		fmt.Fprintf(std.out, "  !  %q stands where an address does and is none: it matches nothing\n", text)
+	}
+	return nil
+}
+
+type riskShow struct{ installation }
+
+func (c riskShow) Run(ctx context.Context, std streams) error {
+	conf, err := c.read()
+	if err != nil {
+		return err
+	}
+	if len(conf.Risk.Providers) == 0 {
+		fmt.Fprintln(std.out, "Nobody screens: risk.providers is empty.")
+	} else {
+		fmt.Fprintf(std.out, "asked     %s\n", strings.Join(conf.Risk.Providers, ", "))
+	}
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	p := a.Screening()
+	fmt.Fprintf(std.out, "unknown   %s\nfloor     %t\nwaits     %s\n", p.UnknownAs, p.SanctionsFloor, p.Grace)
+	list, ageMax, err := a.SanctionsList(ctx)
+	if err != nil {
+		fmt.Fprintf(std.out, "SDN list  %v\n", err)
+		return nil
+	}
+	age := time.Since(list.Published)
+	fmt.Fprintf(std.out, "SDN list  of %s, %d days old, %d addresses, imported %s\n", list.Published.Format(time.DateOnly), int(age/(24*time.Hour)), len(list.Entries), list.Imported.UTC().Format(time.RFC3339))
+	if age > ageMax {
+		fmt.Fprintf(std.out, "  !  older than %s: it is no answer for who is not on it\n", ageMax)
+	}
 	return nil
 }

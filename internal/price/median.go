@@ -201,3 +201,36 @@ func (t *Table) USD(ctx context.Context, mintID int) (Quote, error) {
 	}
 	return q, nil
 }
+
+// Once has those who ask for one mint at the same moment share an answer, and keeps it
+// for a second. Its age counts from the source's own time.
+func Once(of Source) Source { return &once{of: of, tables: map[int]*Table{}} }
+
+type once struct {
+	of     Source
+	mu     sync.Mutex
+	tables map[int]*Table // by mint; there are as many as mints are configured
+}
+
+const (
+	onceKeep   = time.Second
+	onceTables = 10_000
+)
+
+// USD is the shared answer. Error: ErrUnavailable.
+func (o *once) USD(ctx context.Context, mintID int) (Quote, error) {
+	o.mu.Lock()
+	t := o.tables[mintID]
+	if t == nil && len(o.tables) < onceTables {
+		t = &Table{Keep: onceKeep, Fetch: func(ctx context.Context) (map[int]Quote, error) {
+			q, err := o.of.USD(ctx, mintID)
+			return map[int]Quote{mintID: q}, err
+		}}
+		o.tables[mintID] = t
+	}
+	o.mu.Unlock()
+	if t == nil {
+		return o.of.USD(ctx, mintID)
+	}
+	return t.USD(ctx, mintID)
+}

@@ -1,0 +1,227 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/networks"
+	"github.com/cofferpay/coffer/internal/outside"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/price/chainlink"
+	"github.com/cofferpay/coffer/internal/price/coingecko"
+	"github.com/cofferpay/coffer/internal/price/oneclick"
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+// Prices are the sources of dollar values. Of several that know a mint the median
+// counts.
+type Prices struct {
+	Fixed        map[string]string `toml:"fixed,omitempty" comment:"by mint id: dollars for one whole token"`
+	MaxAge       Duration          `toml:"max_age" comment:"older prices count as missing"`
+	MaxAgePegged Duration          `toml:"max_age_pegged,omitempty" comment:"of what is pegged to the dollar"`
+	Pegged       []int             `toml:"pegged,omitempty" comment:"mint ids that are, beside those of the catalogue"`
+	Required     int               `toml:"required,omitempty" comment:"how many sources of a mint have to be fresh"`
+
+	Chainlink map[string]PriceFeed `toml:"chainlink,omitempty" comment:"by mint id"`
+	CoinGecko PriceCoinGecko       `toml:"coingecko,omitempty"`
+	OneClick  PriceOneClick        `toml:"oneclick,omitempty"`
+}
+
+// PriceFeed is a feed of Chainlink.
+type PriceFeed struct {
+	Chain     chain.Name `toml:"chain"`
+	Contract  string     `toml:"contract"`
+	Heartbeat Duration   `toml:"heartbeat" comment:"after which it writes at the latest, by its page"`
+	Sequencer string     `toml:"sequencer,omitempty" comment:"the feed of the chain's sequencer, on a chain that has one"`
+}
+
+// PriceCoinGecko is CoinGecko.
+type PriceCoinGecko struct {
+	URL     string            `toml:"url,omitempty" comment:"instead of its own"`
+	KeyFile string            `toml:"key_file,omitempty"`
+	Pro     bool              `toml:"pro,omitempty" comment:"the key is a paid one"`
+	Keep    Duration          `toml:"keep,omitempty" comment:"how long its answer is used again"`
+	Coins   map[string]string `toml:"coins,omitempty" comment:"by mint id: the coin's id there"`
+
+	key seal.Secret
+}
+
+// PriceOneClick is the list of tokens of 1Click.
+type PriceOneClick struct {
+	URL    string            `toml:"url,omitempty" comment:"instead of its own"`
+	Keep   Duration          `toml:"keep,omitempty" comment:"how long its answer is used again"`
+	Assets map[string]string `toml:"assets,omitempty" comment:"by mint id: the asset's id there"`
+}
+
+// maxAgePegged is how old a price of what is pegged to the dollar may be.
+const maxAgePegged = time.Hour
+
+// priceKeepMax bounds how long answers are used again: beyond it they would be too old.
+const priceKeepMax = 5 * time.Minute
+
+func (c Config) checkPrices(errs *faults) {
+	p := c.Prices
+	sources := map[int]int{}
+	ids := func(setting string, of []string) {
+		for _, text := range of {
+			n, err := strconv.Atoi(text)
+			if err != nil || strconv.Itoa(n) != text {
+				errs.bad(setting, "%q is not a mint id", text)
+				continue
+			}
+			sources[n]++
+		}
+	}
+	ids("prices.fixed", keysOf(p.Fixed))
+	for id, text := range p.Fixed {
+		if _, err := money.ParseUSD(text); err != nil {
+			errs.bad("prices.fixed."+id, "%q is not a number of dollars such as \"0.9998\"", text)
+		}
+	}
+	ids("prices.chainlink", keysOf(p.Chainlink))
+	for id, f := range p.Chainlink {
+		at := "prices.chainlink." + id
+		if _, ok := c.Chains[f.Chain]; !ok {
+			errs.bad(at+".chain", "%q does not stand among chains; a feed is read from one that is configured", f.Chain)
+		}
+		if _, err := evmtx.Bytes(chain.Address(f.Contract)); err != nil {
+			errs.bad(at+".contract", "%q is not an address with its checksum", f.Contract)
+		}
+		if _, err := evmtx.Bytes(chain.Address(f.Sequencer)); f.Sequencer != "" && err != nil {
+			errs.bad(at+".sequencer", "%q is not an address with its checksum", f.Sequencer)
+		}
+		if f.Heartbeat == 0 {
+			errs.bad(at+".heartbeat", "is missing; the feed's page names it, such as 1h")
+		}
+	}
+	ids("prices.coingecko.coins", keysOf(p.CoinGecko.Coins))
+	ids("prices.oneclick.assets", keysOf(p.OneClick.Assets))
+	for at, url := range map[string]string{"prices.coingecko.url": p.CoinGecko.URL, "prices.oneclick.url": p.OneClick.URL} {
+		if _, err := outside.New(url, 0); url != "" && err != nil {
+			errs.bad(at, "%v", err)
+		}
+	}
+	for at, keep := range map[string]Duration{"prices.coingecko.keep": p.CoinGecko.Keep, "prices.oneclick.keep": p.OneClick.Keep} {
+		if time.Duration(keep) > priceKeepMax {
+			errs.bad(at, "is %s; set it to %s at most", time.Duration(keep), priceKeepMax)
+		}
+	}
+	if p.Required < 0 || p.Required > 4 {
+		errs.bad("prices.required", "is %d; set it between 1 and the 4 sources that there are", p.Required)
+		return
+	}
+	for _, id := range sortedInts(sources) {
+		if sources[id] < p.Required {
+			errs.bad("prices.required", "is %d and mint %d has %d sources; give it more, or none", p.Required, id, sources[id])
+		}
+	}
+}
+
+func keysOf[V any](m map[string]V) []string {
+	var all []string
+	for k := range m {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func sortedInts[V any](m map[int]V) []int {
+	var all []int
+	for k := range m {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// byMint is a table of the configuration, by mint.
+func byMint[V any](m map[string]V) map[int]V {
+	out := map[int]V{}
+	for id, v := range m {
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			panic("app: unchecked configuration: " + err.Error())
+		}
+		out[n] = v
+	}
+	return out
+}
+
+// pegged tells whether a mint is meant to be worth a dollar.
+func (c Config) pegged() func(mintID int) bool {
+	all := map[int]bool{}
+	for _, n := range networks.All() {
+		for _, m := range n.Mints {
+			if n.Network == c.Network && m.Contract != "" { // every token of the list is a dollar
+				all[m.ID] = true
+			}
+		}
+	}
+	for _, id := range c.Prices.Pegged {
+		all[id] = true
+	}
+	return func(mintID int) bool { return all[mintID] }
+}
+
+// PriceAge is how old a price of a mint may be.
+func (c Config) PriceAge() func(mintID int) time.Duration {
+	pegged := c.pegged()
+	return func(mintID int) time.Duration {
+		if pegged(mintID) {
+			return cmp.Or(time.Duration(c.Prices.MaxAgePegged), maxAgePegged)
+		}
+		return time.Duration(c.Prices.MaxAge)
+	}
+}
+
+// openPrices makes the source of prices: the median of all that are configured.
+func (a *App) openPrices() error {
+	conf := a.conf.Prices
+	fixed := price.Fixed{Prices: a.conf.fixedPrices()}
+	m := price.Median{Required: conf.Required, AgeMax: a.conf.PriceAge(), Pegged: a.conf.pegged()}
+	if len(conf.Chainlink) > 0 {
+		feeds := map[int]chainlink.Feed{}
+		for id, f := range byMint(conf.Chainlink) {
+			c, err := a.caller(f.Chain)
+			if err != nil {
+				return fmt.Errorf("prices.chainlink.%d: %w", id, err)
+			}
+			feeds[id] = chainlink.Feed{Caller: c, Contract: chain.Address(f.Contract), Heartbeat: time.Duration(f.Heartbeat), Sequencer: chain.Address(f.Sequencer)}
+		}
+		m.Sources = append(m.Sources, price.Named{Name: chainlink.Name, Source: price.Once(chainlink.Source{Feeds: feeds})})
+	}
+	if len(conf.CoinGecko.Coins) > 0 {
+		url := coingecko.URL
+		if conf.CoinGecko.Pro {
+			url = coingecko.ProURL
+		}
+		client, err := outside.New(cmp.Or(conf.CoinGecko.URL, url), 0)
+		if err != nil {
+			return fmt.Errorf("prices.coingecko.url: %w", err)
+		}
+		c := coingecko.Client{Client: client, Key: conf.CoinGecko.key, Pro: conf.CoinGecko.Pro, Coins: byMint(conf.CoinGecko.Coins)}
+		m.Sources = append(m.Sources, price.Named{Name: coingecko.Name, Source: c.Source(cmp.Or(time.Duration(conf.CoinGecko.Keep), coingecko.KeepUsual))})
+	}
+	if len(conf.OneClick.Assets) > 0 {
+		client, err := outside.New(cmp.Or(conf.OneClick.URL, oneclick.URL), oneclick.AnswerBytesMax)
+		if err != nil {
+			return fmt.Errorf("prices.oneclick.url: %w", err)
+		}
+		c := oneclick.Client{Client: client, Assets: byMint(conf.OneClick.Assets)}
+		m.Sources = append(m.Sources, price.Named{Name: oneclick.Name, Source: c.Source(cmp.Or(time.Duration(conf.OneClick.Keep), oneclick.KeepUsual))})
+	}
+	if len(m.Sources) == 0 && conf.Required <= 1 {
+		a.prices = fixed // nobody to compare it with
+		return nil
+	}
+	m.Sources = append(m.Sources, price.Named{Name: "fixed", Source: fixed})
+	a.prices = m
+	return nil
+}
