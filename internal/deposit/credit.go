@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -373,7 +374,12 @@ func (c *credits) add(is row, native bool) {
 
 // write books what became credited, tells of it, and records what the transaction
 // did with deposits. The rows are as they will be; dust is what moves beside it.
-func (c credits) write(ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry) error {
+func (c credits) write(ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry) (err error) {
+	if len(c.postings) > 0 {
+		var span trace.Span
+		ctx, span = trace.Within(ctx, "deposit credit")
+		defer func() { span.End(err) }()
+	}
 	// In the order of dispatch, which meets this one at a treasury: what wallets
 	// hold first, the books after it.
 	if err := wallet.Move(ctx, tx, append(c.moves, dust...)...); err != nil {
