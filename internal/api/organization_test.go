@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
@@ -44,7 +45,7 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 	payer := sim.Address("payer")
 	c := sim.New(sim.Config{Behind: 3})
 	c.Mint(payer, usdcAddress, money.Units(1_000_000))
-	desk := deposit.New(h.db, h.book, price.Fixed{}, newLogger(io.Discard))
+	desk := deposit.New(h.db, h.book, price.Fixed{}, risk.Policy{}, newLogger(io.Discard))
 	start := uint64(0)
 	walker := scan.New(h.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(io.Discard))
 	walk := func() {

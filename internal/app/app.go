@@ -75,6 +75,7 @@ type App struct {
 	sweepers map[chain.Name]*sweep.Sweeper
 	walkers  map[chain.Name]*scan.Walker
 	withdraw *withdrawal.Service
+	flags    *deposit.Resolutions
 	screens  risk.Policy
 
 	metrics           *ops.Metrics
@@ -133,8 +134,8 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 	if err := mint.Sync(ctx, a.db, mints); err != nil {
 		return a, err
 	}
-	deposits := deposit.New(a.db, a.book, a.prices, log)
-	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"restored", func(ctx context.Context) error {
+	deposits := deposit.New(a.db, a.book, a.prices, a.screens, log)
+	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"restored", func(ctx context.Context) error {
 		return a.withdraw.RunCollect(ctx, log)
 	}})
 	for name, ch := range a.chains {
@@ -167,7 +168,7 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	if err := a.open(ctx, noSigner{}, attest); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	deposits := deposit.New(a.db, a.book, a.prices, log)
+	deposits := deposit.New(a.db, a.book, a.prices, a.screens, log)
 	for name, ch := range a.chains {
 		a.sweepers[name] = sweep.New(a.db, ch, a.book, a.prices, sweep.Config{}, a.log)
 		a.walkers[name] = scan.New(a.db, scan.Config{Chain: name, Reader: ch.Reader, Concerned: concerned(deposits)}, deposits, a.log)
@@ -217,6 +218,7 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 	if err := a.openRisk(); err != nil {
 		return err
 	}
+	a.flags = deposit.NewResolutions(a.db, a.chains, a.book, a.log)
 	a.withdraw = &withdrawal.Service{
 		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
 		Risk: a.screens,
@@ -554,10 +556,13 @@ func (a *App) Chains() chain.Chains { return a.chains }
 // Withdrawals is the feature of that name.
 func (a *App) Withdrawals() *withdrawal.Service { return a.withdraw }
 
+// FlaggedDeposits is the feature that resolves flagged deposits.
+func (a *App) FlaggedDeposits() *deposit.Resolutions { return a.flags }
+
 // payers are the features whose orders dispatch carries out.
 func (a *App) payers() map[signer.Purpose]dispatch.Listener {
 	return map[signer.Purpose]dispatch.Listener{
-		signer.Payment: a.withdraw, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+		signer.Payment: a.withdraw, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Return: a.flags,
 	}
 }
 

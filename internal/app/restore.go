@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/freeze"
@@ -63,7 +64,7 @@ func Restorer(pay *withdrawal.Service, by audit.Actor) mirror.Restorer { return 
 
 func restorer(pay *withdrawal.Service, by audit.Actor) restoring {
 	return restoring{dispatch.Journal{
-		Features: map[signer.Purpose]dispatch.Restorer{signer.Payment: pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}},
+		Features: map[signer.Purpose]dispatch.Restorer{signer.Payment: pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Return: &deposit.Resolutions{}},
 		FeesOf:   feesOf,
 	}, by}
 }

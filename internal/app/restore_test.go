@@ -32,6 +32,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
@@ -115,7 +116,7 @@ func (o *outside) on(d pgtest.Database, orgID string) *inside {
 	log := slog.New(slog.DiscardHandler)
 	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: o.clock}
 	s.pay = &withdrawal.Service{DB: s.db, Chains: s.chains, Wallets: s.book, Prices: prices}
-	desk := deposit.New(s.db, s.book, prices, log)
+	desk := deposit.New(s.db, s.book, prices, risk.Policy{}, log)
 	zero := uint64(0)
 	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
 	out := dispatch.New(s.db, ch, o.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{

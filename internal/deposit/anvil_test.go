@@ -24,6 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
@@ -109,7 +110,7 @@ func openEther(t *testing.T) *ether {
 	}
 	r.to = common.HexToAddress(string(a.Address))
 	log := slog.New(slog.DiscardHandler)
-	r.desk = deposit.New(r.db, book, price.Fixed{}, log)
+	r.desk = deposit.New(r.db, book, price.Fixed{}, risk.Policy{}, log)
 	r.reader = c.Reader
 	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: c.Reader}, r.desk, log)
 	r.walk(t)

@@ -80,7 +80,7 @@ func (d *Desk) Broken(ctx context.Context, tx pg.Tx, b finality.Break) error {
 	for _, was := range gone {
 		is := was
 		is.chainStatus = reorged
-		if was.status != Credited {
+		if !counted[was.status] {
 			is.status, is.proofID, is.confirmedAt = Orphaned, nil, nil
 		}
 		changes = append(changes, change{was, is})
@@ -88,7 +88,7 @@ func (d *Desk) Broken(ctx context.Context, tx pg.Tx, b finality.Break) error {
 			dust = append(dust, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Dust, Minus: is.amount})
 		}
 		e := changed(is)
-		if is.status == Credited {
+		if counted[is.status] {
 			e.Action = "deposit.in_question"
 		}
 		entries = append(entries, e)
@@ -109,7 +109,7 @@ func returned(gone []row, f scan.Found) *row {
 		return nil
 	}
 	for i, r := range gone {
-		if r.status == Credited && r.address == f.To && r.contract == f.Contract && r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID {
+		if counted[r.status] && r.address == f.To && r.contract == f.Contract && r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID {
 			return &gone[i]
 		}
 	}

@@ -19,11 +19,11 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 const (
@@ -37,6 +37,9 @@ type candidate struct {
 	wallet   wallet.Wallet
 	proof    proven
 	decimals int
+	symbol   string
+	settings org.Settings        // that it is decided by
+	record   *risk.DepositRecord // nil for what nobody decides about
 }
 
 // proven is the block that a proof is of.
@@ -51,18 +54,18 @@ type holder struct {
 	address chain.Address
 }
 
-// Credit credits what is final and screened, and returns how many it credited.
-// A deposit that must not be credited stays where it is and is logged; it
-// holds up no other.
-func (d *Desk) Credit(ctx context.Context) (credited int, err error) {
-	prices := map[int]*money.USD{}
+// Credit decides about what is final and waits: it is credited, flagged, or waits for
+// an answer. It returns how many it credited or flagged. A deposit that must not be
+// credited stays where it is and is logged; it holds up no other.
+func (d *Desk) Credit(ctx context.Context) (ended int, err error) {
+	asked := 0
 	for after := ""; ; {
-		page, err := d.waiting(ctx, after)
+		page, settings, err := d.waiting(ctx, after)
 		if err != nil {
-			return credited, err
+			return ended, err
 		}
 		if len(page) == 0 {
-			return credited, nil
+			return ended, nil
 		}
 		crash.Point("D04")
 		after = page[len(page)-1].id
@@ -73,22 +76,43 @@ func (d *Desk) Credit(ctx context.Context) (credited int, err error) {
 				d.log.Error("deposit: not credited", "deposit", c.id, "wallet", c.walletID, "error", err)
 				continue
 			}
-			decision := screen(thresholds{})
-			if !decision.credit {
-				continue
-			}
-			c.screening, c.usd = encoded(webhook.Screening{Status: decision.status}), value(c.amount, c.decimals, d.price(ctx, prices, *c.mintID))
 			sound = append(sound, c)
 		}
-		n, err := d.parts(ctx, sound)
-		credited += n
+		decided, asks := d.prepare(ctx, sound, settings)
+		n, err := d.parts(ctx, decided)
+		ended += n
 		if err != nil {
-			return credited, err
+			return ended, err
+		}
+		for len(asks) > 0 && asked < askedInTurn {
+			now := asks[:min(askedAtOnce, len(asks))]
+			asks = asks[len(now):]
+			asked += len(now)
+			d.ask(ctx, now)
+			crash.Point("D05")
+			if n, err = d.answered(ctx, now); err != nil {
+				return ended + n, err
+			}
+			ended += n
 		}
 		if len(page) < batchMax {
-			return credited, nil
+			return ended, nil
 		}
 	}
+}
+
+// answered does what follows for deposits that somebody was asked about.
+func (d *Desk) answered(ctx context.Context, of []candidate) (ended int, err error) {
+	var decided, waits []candidate
+	for _, c := range of {
+		if c.record.Decision.Outcome == risk.Wait {
+			waits = append(waits, c)
+			continue
+		}
+		decided = append(decided, c)
+	}
+	ended, err = d.parts(ctx, decided)
+	return ended, errors.Join(err, d.put(ctx, waits))
 }
 
 // parts credits a batch, and when it cannot be credited as a whole its halves, until
@@ -136,12 +160,12 @@ func abreast(n int, do func(i int)) {
 
 // waiting reads deposits that wait to be credited, after an id. What is of a mint
 // under quarantine is left out until that is lifted.
-func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, err error) {
+func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, settings map[string]org.Settings, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
-			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND deposit_id > $1
+			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND deposit_id > $1 AND (screen_after IS NULL OR screen_after <= $3)
 				AND NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = deposits.mint_id AND m.quarantined_at IS NOT NULL)
-			ORDER BY deposit_id LIMIT $2`, after, batchMax)
+			ORDER BY deposit_id LIMIT $2`, after, batchMax, tx.Now)
 		if err != nil {
 			return err
 		}
@@ -157,6 +181,13 @@ func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, err
 		if err != nil {
 			return err
 		}
+		orgs := map[string]bool{}
+		for _, r := range found {
+			orgs[r.orgID] = true
+		}
+		if settings, err = settingsOf(ctx, tx, orgs); err != nil {
+			return err
+		}
 		page = nil
 		for _, r := range found {
 			m, ok := catalogue.ByID(*r.mintID)
@@ -164,15 +195,15 @@ func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, err
 				return fmt.Errorf("deposit %s is of mint %d, which does not exist", r.id, *r.mintID)
 			}
 			page = append(page, candidate{
-				row: r, decimals: m.Decimals, wallet: wallets[holder{r.chain.Family(), r.address}], proof: proofs[*r.proofID],
+				row: r, decimals: m.Decimals, symbol: m.Symbol, wallet: wallets[holder{r.chain.Family(), r.address}], proof: proofs[*r.proofID],
 			})
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for deposits to credit: %w", err)
+		return nil, nil, fmt.Errorf("look for deposits to credit: %w", err)
 	}
-	return page, nil
+	return page, settings, nil
 }
 
 // leaningOn reads the wallets and the proofs of deposits, in one query each.
@@ -232,23 +263,6 @@ func (d row) reached(w wallet.Wallet) bool {
 		w.Family == d.chain.Family() && w.Subject == d.subject()
 }
 
-// price is what a whole token is worth, for display; nil when nobody says. It is
-// asked once for each mint.
-func (d *Desk) price(ctx context.Context, asked map[int]*money.USD, mintID int) *money.USD {
-	p, known := asked[mintID]
-	if !known {
-		quote, err := d.prices.USD(ctx, mintID)
-		if err == nil {
-			err = price.Fresh(quote, d.db.Clock()(), priceAgeMax)
-		}
-		if err == nil {
-			p = &quote.Price
-		}
-		asked[mintID] = p
-	}
-	return p
-}
-
 // value is what an amount is worth, nil without a price. It is pure.
 func value(of money.Amount, decimals int, price *money.USD) *money.USD {
 	if price == nil {
@@ -268,6 +282,7 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		return 0, nil
 	}
 	wanted := map[string]candidate{}
+	decidedBy := map[string]org.Settings{}
 	var ids []string
 	var mints []int
 	var chains []chain.Name
@@ -276,12 +291,20 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		chains = append(chains, c.chain)
 		ids = append(ids, c.id)
 		mints = append(mints, *c.mintID)
+		if c.record != nil {
+			decidedBy[c.orgID] = c.settings
+		}
 	}
 	slices.Sort(chains)
 	chains = slices.Compact(chains)
 	crash.Point("D06")
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		credited = 0
+		// Settings that were changed since are decided by anew.
+		valid, err := unchanged(ctx, tx, decidedBy)
+		if err != nil {
+			return err
+		}
 		// A block that was proven on a broken chain may not be there any more:
 		// nothing is credited until a person has let the chain go.
 		broken := map[chain.Name]bool{}
@@ -312,25 +335,35 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		}
 		var changes []change
 		var entries []audit.Entry
+		var kept []candidate
 		var all credits
 		for _, was := range locked {
 			c := wanted[was.id]
 			m, ok := catalogue.ByID(*was.mintID)
-			if !ok || !sound[m.ID] || broken[was.chain] || !same(was, c.row) {
+			if !ok || !sound[m.ID] || broken[was.chain] || !same(was, c.row) || c.record != nil && !valid[was.orgID] {
 				continue
 			}
 			is := was
 			now := tx.Now
-			is.status, is.creditedAt = Credited, &now
 			is.screening, is.usd = c.screening, c.usd
+			if c.record != nil && c.record.Decision.Outcome == risk.Flag {
+				is.status, is.flag = Flagged, flagOf(is, *c.record, now)
+				all.hold(is)
+			} else {
+				is.status, is.creditedAt = Credited, &now
+				all.add(is, m.Kind == mint.Native)
+			}
 			changes = append(changes, change{was, is})
-			all.add(is, m.Kind == mint.Native)
 			entries = append(entries, changed(is))
+			kept = append(kept, c)
 		}
 		if len(changes) == 0 {
 			return nil
 		}
 		if err := become(ctx, tx, changes...); err != nil {
+			return err
+		}
+		if err := decisions(ctx, tx, kept); err != nil {
 			return err
 		}
 		if err := all.write(ctx, tx, nil, entries); err != nil {
@@ -372,7 +405,23 @@ func (c *credits) add(is row, native bool) {
 	}
 }
 
-// write books what became credited, tells of it, and records what the transaction
+// hold takes in a deposit that is flagged: it is on its address, held, and in the
+// books it is nobody's.
+func (c *credits) hold(is row) {
+	c.postings = append(c.postings, ledger.Posting{
+		Cause: ledger.Cause{Kind: ledger.DepositHold, ID: is.id},
+		Legs: []ledger.Leg{{
+			Debit:  ledger.Account{OrgID: is.orgID, MintID: *is.mintID, Kind: ledger.Custody},
+			Credit: ledger.Account{OrgID: is.orgID, MintID: *is.mintID, Kind: ledger.Suspense}, Amount: is.amount,
+		}},
+	})
+	c.moves = append(c.moves,
+		wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Credited, Plus: is.amount},
+		wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Held, Plus: is.amount})
+	c.told = append(c.told, is)
+}
+
+// write books what became credited or held, tells of it, and records what the transaction
 // did with deposits. The rows are as they will be; dust is what moves beside it.
 func (c credits) write(ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry) (err error) {
 	if len(c.postings) > 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -44,6 +45,7 @@ type Desk struct {
 	db      *pg.DB
 	wallets Prover
 	prices  price.Source
+	screens risk.Policy
 	log     *slog.Logger
 	poll    time.Duration
 	tried   sync.Map // chain.Name -> hash of the block that was observed last
@@ -54,9 +56,10 @@ var _ scan.Listener = (*Desk)(nil)
 // pollDefault is the pause between two looks for what is to be credited.
 const pollDefault = 500 * time.Millisecond
 
-// New makes a desk. Prices are for display only; a missing one stops nothing.
-func New(db *pg.DB, wallets Prover, prices price.Source, log *slog.Logger) *Desk {
-	return &Desk{db: db, wallets: wallets, prices: prices, log: log, poll: pollDefault}
+// New makes a desk. A missing price counts as above every threshold; where none is
+// set it is for display only.
+func New(db *pg.DB, wallets Prover, prices price.Source, screens risk.Policy, log *slog.Logger) *Desk {
+	return &Desk{db: db, wallets: wallets, prices: prices, screens: screens, log: log, poll: pollDefault}
 }
 
 // Run credits what is final, and takes back what is final no more, until ctx

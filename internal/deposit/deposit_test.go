@@ -24,6 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -111,7 +112,7 @@ func open(t *testing.T) *world {
 	c.Mint(payer, usdcAt, money.Units(1_000_000_000))
 	w := &world{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}}
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
-	w.desk = deposit.New(db, wallet.New(db, nil, public), price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, log)
+	w.desk = deposit.New(db, wallet.New(db, nil, public), price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, risk.Policy{}, log)
 	w.w = w.walker(w.desk)
 	w.walk(t)
 	return w

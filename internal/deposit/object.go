@@ -28,7 +28,7 @@ const sourceExternal = "EXTERNAL"
 // sweep that took the credited money away. What reached a treasury is the
 // operator's.
 const objects = `
-	SELECT ` + columns + `, email, latest, sweep_hash
+	SELECT ` + columns + `, email, latest, sweep_hash, resolution, attempts
 	FROM (
 		SELECT d.*, c.email,
 			greatest((SELECT max(h.height) FROM scan_heads h WHERE h.chain = d.chain),
@@ -36,7 +36,10 @@ const objects = `
 			(SELECT s.tx_hash FROM sweeps s
 			 WHERE s.wallet_id = d.wallet_id AND s.mint_id = d.mint_id AND s.chain = d.chain
 			   AND s.status = 'DONE' AND s.created_at >= d.credited_at
-			 ORDER BY s.created_at, s.sweep_id LIMIT 1) AS sweep_hash
+			 ORDER BY s.created_at, s.sweep_id LIMIT 1) AS sweep_hash,
+			CASE WHEN d.is_flagged THEN (SELECT ` + told + ` FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED') END AS resolution,
+			CASE WHEN d.is_flagged THEN (SELECT jsonb_agg(` + told + ` ORDER BY r.ended_at, r.resolution_id)
+				FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status = 'FAILED') END AS attempts
 		FROM deposits d LEFT JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
 	) shown
 	WHERE purpose <> 'TREASURY'`
@@ -44,9 +47,10 @@ const objects = `
 // shown is a deposit with what its object shows beside the row.
 type shown struct {
 	row
-	email     *string
-	latest    uint64
-	sweepHash *string
+	email                *string
+	latest               uint64
+	sweepHash            *string
+	resolution, attempts json.RawMessage // rows of deposit_resolutions
 }
 
 // Object is a deposit as the API and events show it. Error: a NOT_FOUND fault
@@ -255,9 +259,7 @@ func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]mon
 }
 
 func scanShown(r pgx.CollectableRow) (s shown, err error) {
-	err = r.Scan(&s.id, &s.orgID, &s.walletID, &s.purpose, &s.customerID, &s.product, &s.mintID, &s.chain, &s.contract, &s.address, &s.from,
-		&s.amount, &s.tx, &s.kind, &s.position, &s.logIndex, &s.height, &s.blockHash, &s.proofID, &s.status, &s.chainStatus, &s.reason,
-		&s.usd, &s.screening, &s.createdAt, &s.confirmedAt, &s.creditedAt, &s.reversedAt, &s.takenBack, &s.claims, &s.email, &s.latest, &s.sweepHash)
+	err = s.row.scan(r, &s.email, &s.latest, &s.sweepHash, &s.resolution, &s.attempts)
 	return s, err
 }
 
@@ -339,6 +341,15 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 			return webhook.Deposit{}, fmt.Errorf("what was taken back of it: %w", err)
 		}
 		o.Reversal = &webhook.Reversal{ReversedAt: webhook.At(*s.reversedAt), TakenBack: s.takenBack.String(), Loss: lost.String()}
+	}
+	if f := s.flag; f != nil {
+		o.IsFlagged, o.RiskOfFunds, o.FlagReason = true, &f.risk, &webhook.FlagReason{}
+		if err := json.Unmarshal(f.reason, o.FlagReason); err != nil {
+			return webhook.Deposit{}, fmt.Errorf("read why it was flagged: %w", err)
+		}
+		if err := s.resolved(&o); err != nil {
+			return webhook.Deposit{}, err
+		}
 	}
 	if err := json.Unmarshal(s.screening, &o.Screening); err != nil {
 		return webhook.Deposit{}, fmt.Errorf("read its screening: %w", err)

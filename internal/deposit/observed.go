@@ -95,6 +95,7 @@ func changed(is row) audit.Entry {
 var action = map[Status]string{
 	Confirming: "seen", Orphaned: "orphaned", Screening: "finalized", Credited: "credited",
 	Unsupported: "unsupported", BelowMinimum: "below_minimum", Reversed: "reversed",
+	Flagged: "flagged", Rejecting: "rejecting", Redirecting: "redirecting", ResolutionStuck: "resolution_stuck", Rejected: "rejected", Redirected: "redirected",
 }
 
 func record(ctx context.Context, tx pg.Tx, entries []audit.Entry) error {
@@ -231,6 +232,11 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 	}
 	if proof == nil {
 		if err := seen(ctx, tx, changes); err != nil {
+			return err
+		}
+	}
+	if ready.kept != nil {
+		if err := decisions(ctx, tx, *ready.kept); err != nil {
 			return err
 		}
 	}

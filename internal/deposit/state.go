@@ -28,7 +28,20 @@ const (
 	Orphaned     Status = "ORPHANED"      // its block is not on the chain any more
 	Unsupported  Status = "UNSUPPORTED"   // final, and nothing that is credited; see the reason
 	BelowMinimum Status = "BELOW_MINIMUM" // final, and less than the mint's minimum
+
+	Flagged         Status = "FLAGGED"          // held on its address until a person decides
+	Rejecting       Status = "REJECTING"        // on its way back to the sender
+	Redirecting     Status = "REDIRECTING"      // on its way to where the operator sends it
+	ResolutionStuck Status = "RESOLUTION_STUCK" // sent, and it did not come about; the operator completes it
+	Rejected        Status = "REJECTED"         // back at its sender, final
+	Redirected      Status = "REDIRECTED"       // where the operator sent it, final
 )
+
+// counted are the states of what is in the books: a broken finality puts it in question
+// and does not undo it.
+var counted = map[Status]bool{
+	Credited: true, Flagged: true, Rejecting: true, Redirecting: true, ResolutionStuck: true, Rejected: true, Redirected: true,
+}
 
 // Why a deposit is UNSUPPORTED. scan.BalanceDelta is another.
 const UnknownToken = "UNKNOWN_TOKEN" // not in the catalogue
@@ -66,6 +79,26 @@ var transitions = []transition{
 	{Orphaned, Unsupported, "a final block shows it again, and it cannot be credited", ""},
 	{Orphaned, BelowMinimum, "a final block shows it again, and it is too little", ""},
 	{Screening, Credited, "screening lets it through", webhook.CustomerDeposit},
+	{Screening, Flagged, "screening is above the threshold, or nobody answers", webhook.CustomerDeposit},
+	{Flagged, Credited, "a person approves it", webhook.CustomerDepositApproved},
+	{Flagged, Rejecting, "a person rejects it", ""},
+	{Flagged, Redirecting, "the operator redirects it", ""},
+	{Flagged, Flagged, "finality broke, or a final block of the new fork has it again", ""},
+	{Rejecting, Flagged, "the attempt came to nothing before anything could reach the chain", ""},
+	{Rejecting, ResolutionStuck, "the transfer failed, or is not final after an hour", ""},
+	{Rejecting, Rejected, "the transfer is final", webhook.CustomerDepositRejected},
+	{Redirecting, Flagged, "the attempt came to nothing before anything could reach the chain", ""},
+	{Redirecting, ResolutionStuck, "the transfer failed, or is not final after an hour", ""},
+	{Redirecting, Redirected, "the transfer is final", webhook.CustomerDepositRedirected},
+	{ResolutionStuck, Rejecting, "the operator has it sent again", ""},
+	{ResolutionStuck, Redirecting, "the operator has it sent again", ""},
+	{ResolutionStuck, Rejected, "the transfer is final after all", webhook.CustomerDepositRejected},
+	{ResolutionStuck, Redirected, "the transfer is final after all", webhook.CustomerDepositRedirected},
+	{Rejecting, Rejecting, "finality broke, or a final block of the new fork has it again", ""},
+	{Redirecting, Redirecting, "finality broke, or a final block of the new fork has it again", ""},
+	{ResolutionStuck, ResolutionStuck, "finality broke, or a final block of the new fork has it again", ""},
+	{Rejected, Rejected, "finality broke, or a final block of the new fork has it again", ""},
+	{Redirected, Redirected, "finality broke, or a final block of the new fork has it again", ""},
 	{Screening, Orphaned, "finality broke, and its block is gone", ""},
 	{Unsupported, Orphaned, "finality broke, and its block is gone", ""},
 	{BelowMinimum, Orphaned, "finality broke, and its block is gone", ""},
@@ -104,17 +137,43 @@ type row struct {
 	reversedAt                   *time.Time
 	takenBack                    *money.Amount // of what was credited, since it was reversed
 	claims                       int           // how often something of the loss was taken later
+	flag                         *flag         // why it was held, once it was
+	tries                        int           // how often nobody could say whether it may be credited
+}
+
+// flag is why a deposit was held, as of the moment when it was.
+type flag struct {
+	risk       string          // its severity, or UNKNOWN
+	reason     json.RawMessage // a webhook.FlagReason
+	at         time.Time
+	returnTo   string // the sender, "" when there is no single one
+	returnRisk string
 }
 
 const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, ''), coalesce(product, ''), mint_id, chain, contract, address, from_address,
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
-	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claims`
+	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claims,
+	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), screen_tries`
 
 func scanned(r pgx.CollectableRow) (d row, err error) {
-	err = r.Scan(&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.product, &d.mintID, &d.chain, &d.contract, &d.address, &d.from,
-		&d.amount, &d.tx, &d.kind, &d.position, &d.logIndex, &d.height, &d.blockHash, &d.proofID, &d.status, &d.chainStatus, &d.reason,
-		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claims)
+	err = d.scan(r)
 	return d, err
+}
+
+// scan reads columns, and what a query selects after them.
+func (d *row) scan(r pgx.CollectableRow, more ...any) error {
+	var flagged bool
+	var f flag
+	var at *time.Time
+	err := r.Scan(append([]any{&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.product, &d.mintID, &d.chain, &d.contract, &d.address, &d.from,
+		&d.amount, &d.tx, &d.kind, &d.position, &d.logIndex, &d.height, &d.blockHash, &d.proofID, &d.status, &d.chainStatus, &d.reason,
+		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claims,
+		&flagged, &f.risk, &f.reason, &at, &f.returnTo, &f.returnRisk, &d.tries}, more...)...)
+	if flagged && at != nil {
+		f.at = *at
+		d.flag = &f
+	}
+	return err
 }
 
 // subject is what the wallet that receives it is for.
@@ -136,6 +195,7 @@ func (d row) told(t webhook.Type) webhook.Type {
 // organizations are the events of an organization's own deposits, by a customer's.
 var organizations = map[webhook.Type]webhook.Type{
 	webhook.CustomerDeposit: webhook.OrganizationDeposit, webhook.CustomerDepositReversed: webhook.OrganizationDepositReversed,
+	webhook.CustomerDepositApproved: webhook.OrganizationDeposit, // again, and CREDITED this time
 }
 
 func null(s string) *string {
@@ -196,6 +256,9 @@ func move(ctx context.Context, tx pg.Tx, changes []change) error {
 		toScreening                              = make([]string, n)
 		confirmed, credited, reversed            = make([]*time.Time, n), make([]*time.Time, n), make([]*time.Time, n)
 		toTaken                                  = make([]*money.Amount, n)
+		flagged                                  = make([]bool, n)
+		risks, flags, returns, returnRisks       = make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
+		flaggedAt                                = make([]*time.Time, n)
 		toClaims                                 = make([]int, n)
 	)
 	for i, c := range changes {
@@ -206,24 +269,33 @@ func move(ctx context.Context, tx pg.Tx, changes []change) error {
 		toReason[i], toUSD[i], toScreening[i] = null(c.is.reason), c.is.usd, string(c.is.screening)
 		confirmed[i], credited[i], reversed[i] = c.is.confirmedAt, c.is.creditedAt, c.is.reversedAt
 		toTaken[i], toClaims[i] = c.is.takenBack, c.is.claims
+		if f := c.is.flag; f != nil {
+			reason := string(f.reason)
+			flagged[i], risks[i], flags[i], flaggedAt[i], returns[i], returnRisks[i] = true, &f.risk, &reason, &f.at, null(f.returnTo), null(f.returnRisk)
+		}
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE deposits d SET mint_id = c.mint_id, from_address = c.from_address, amount = c.amount, log_index = c.log_index, height = c.height,
 			block_hash = c.block_hash, proof_id = c.proof_id, status = c.status, chain_status = c.chain_status, reason = c.reason,
 			usd_value = c.usd_value, screening = c.screening::jsonb, confirmed_at = c.confirmed_at, credited_at = c.credited_at,
-			reversed_at = c.reversed_at, taken_back = c.taken_back, claims = c.claims
+			reversed_at = c.reversed_at, taken_back = c.taken_back, claims = c.claims,
+			is_flagged = c.is_flagged, risk_of_funds = c.risk_of_funds, flag_reason = c.flag_reason::jsonb, flagged_at = c.flagged_at,
+			return_to = c.return_to, return_risk = c.return_risk
 		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::text[], $5::bigint[], $6::text[], $7::int[],
 			$8::int[], $9::text[], $10::numeric[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[],
-			$18::numeric[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::numeric[], $24::int[])
+			$18::numeric[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::numeric[], $24::int[],
+			$25::boolean[], $26::text[], $27::text[], $28::timestamptz[], $29::text[], $30::text[])
 			AS c (deposit_id, was_status, was_amount, was_block, was_proof, was_chain_status, was_claims,
 				mint_id, from_address, amount, log_index, height, block_hash, proof_id, status, chain_status, reason,
-				usd_value, screening, confirmed_at, credited_at, reversed_at, taken_back, claims)
+				usd_value, screening, confirmed_at, credited_at, reversed_at, taken_back, claims,
+				is_flagged, risk_of_funds, flag_reason, flagged_at, return_to, return_risk)
 		WHERE d.deposit_id = c.deposit_id AND d.deposit_id = ANY ($1) AND d.status = c.was_status AND d.amount = c.was_amount
 			AND d.block_hash = c.was_block AND d.proof_id IS NOT DISTINCT FROM c.was_proof
 			AND d.chain_status = c.was_chain_status AND d.claims = c.was_claims`,
 		ids, statuses, amounts, blocks, proofs, chains, claims,
 		toMint, toFrom, toAmount, toIndex, toHeight, toBlock, toProof, toStatus, toChainStatus, toReason,
-		toUSD, toScreening, confirmed, credited, reversed, toTaken, toClaims)
+		toUSD, toScreening, confirmed, credited, reversed, toTaken, toClaims,
+		flagged, risks, flags, flaggedAt, returns, returnRisks)
 	what := fmt.Sprintf("deposit %s from %s to %s", ids[0], statuses[0], toStatus[0])
 	if n > 1 {
 		what += fmt.Sprintf(" and %d more", n-1)

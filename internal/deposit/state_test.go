@@ -3,7 +3,6 @@ package deposit
 import (
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/states"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -37,25 +36,6 @@ func TestEveryStateIsReachedAndEveryChangeIsAudited(t *testing.T) {
 		}
 		if !reached || action[s] == "" {
 			t.Errorf("%s: got reached %v, audited as %q, want both", s, reached, action[s])
-		}
-	}
-}
-
-func TestScreeningLetsThroughOnlyWhereItIsNotConfigured(t *testing.T) {
-	t.Parallel()
-	severity, usd := "HIGH", money.MustParseUSD("100")
-	for _, tt := range []struct {
-		name string
-		t    thresholds
-		want screened
-	}{
-		{"neither", thresholds{}, screened{"NOT_CONFIGURED", true}},
-		{"severity alone", thresholds{severity: &severity}, screened{"NOT_CONFIGURED", true}},
-		{"value alone", thresholds{usd: &usd}, screened{"NOT_CONFIGURED", true}},
-		{"both", thresholds{&severity, &usd}, screened{"PENDING", false}},
-	} {
-		if got := screen(tt.t); got != tt.want {
-			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
 }

@@ -133,7 +133,11 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 	}
 
 	crash.Point("W05")
-	entry, err := d.signer.Admit(ctx, intentOf(o, from, to))
+	intent := intentOf(o, from, to)
+	if o.Purpose == signer.Sweep {
+		intent.Holds = &signer.Holds{Has: funds.Standing(), Flagged: funds.Held}
+	}
+	entry, err := d.signer.Admit(ctx, intent)
 	var refusal *signer.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Code == signer.FeeLimit:
@@ -200,7 +204,7 @@ func (d *Desk) usualCost(ctx context.Context, o Order) (money.Amount, error) {
 // waiting helps and a person has to know. Else it is the token or the wallet, as
 // while a token is paused, and that ends by itself or by what somebody else does.
 func (d *Desk) payeeRefuses(ctx context.Context, from wallet.Wallet, o Order) bool {
-	if o.Purpose != signer.Payment {
+	if o.Purpose != signer.Payment && o.Purpose != signer.Return {
 		return false
 	}
 	p := o.payment(from.Address)
@@ -294,7 +298,7 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int
 		}
 		moves := []wallet.Movement{{WalletID: from.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost}}
 		switch o.Purpose {
-		case signer.Payment: // a sweep reserved its amount when it was planned
+		case signer.Payment: // a sweep or return reserved its amount when it was placed
 			moves = append(moves, wallet.Movement{WalletID: from.ID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Plus: o.Amount})
 		case signer.Gas:
 			moves = append(moves, wallet.Movement{WalletID: from.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: o.Amount})

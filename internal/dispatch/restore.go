@@ -193,8 +193,8 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 		}
 		fallthrough
 	case Queued:
-		if r.Purpose == signer.Sweep && !r.New {
-			// A sweep reserves when it is planned.
+		if (r.Purpose == signer.Sweep || r.Purpose == signer.Return) && !r.New {
+			// They reserve when they are placed.
 			if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: r.WalletID, OrgID: r.OrgID, MintID: r.MintID, Part: wallet.Reserved, Minus: r.Amount}); err != nil {
 				return err
 			}
@@ -313,7 +313,7 @@ func claims(o Order, native int, gas money.Amount, take bool) []wallet.Movement 
 	}
 	moves := []wallet.Movement{at(native, wallet.GasReserved, gas)}
 	switch o.Purpose {
-	case signer.Payment, signer.Sweep:
+	case signer.Payment, signer.Sweep, signer.Return:
 		moves = append(moves, at(o.MintID, wallet.Reserved, o.Amount))
 	case signer.Gas:
 		moves = append(moves, at(native, wallet.GasReserved, o.Amount))

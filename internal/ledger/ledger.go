@@ -97,6 +97,9 @@ type CauseKind string
 // The causes, and what the id of each names.
 const (
 	Deposit         CauseKind = "DEPOSIT"          // the deposit
+	DepositHold     CauseKind = "DEPOSIT_HOLD"     // the deposit that was flagged
+	DepositRelease  CauseKind = "DEPOSIT_RELEASE"  // the deposit whose flag was resolved
+	DepositFee      CauseKind = "DEPOSIT_FEE"      // the deposit that was sent back less the fee
 	DepositReversal CauseKind = "DEPOSIT_REVERSAL" // the deposit that the chain took back
 	WithdrawalHold  CauseKind = "WITHDRAWAL_HOLD"  // the withdrawal
 	WithdrawalEnd   CauseKind = "WITHDRAWAL_END"   // the withdrawal, settled or released

@@ -47,6 +47,7 @@ const (
 	Payment Purpose = "PAYMENT" // to anyone, under limits
 	Sweep   Purpose = "SWEEP"   // only to the organization's own treasury
 	Gas     Purpose = "GAS"     // native coin, only to a wallet of the same organization
+	Return  Purpose = "RETURN"  // a flagged deposit, from the address that it reached to anyone, under the limits of payments
 )
 
 // Intent is a payment as the caller wants it, before it has a slot.
@@ -66,8 +67,18 @@ type Intent struct {
 	CustomerID         string `json:"customerId,omitempty"`
 	MintID             int    `json:"mintId"`
 	IdempotencyKeyHash string `json:"idempotencyKeyHash,omitempty"` // hex SHA-256, "" without a key
+	// Holds is what a sweep has to leave on its wallet, by the books of that moment. It
+	// is compared each time and not remembered.
+	Holds *Holds `json:"holds,omitempty"`
 	// FeeDeducted is what the customer paid of the network fee, beside Amount.
 	FeeDeducted money.Amount `json:"feeDeducted,omitzero"`
+}
+
+// Holds is what a wallet has of an asset and what of it is flagged: that much has to
+// stay, whoever sweeps.
+type Holds struct {
+	Has     money.Amount `json:"has"`
+	Flagged money.Amount `json:"flagged"`
 }
 
 // Slot is the place on a chain that an intent's transaction takes.
@@ -240,6 +251,7 @@ const (
 	RefusedSlot          = "SLOT"           // a second slot of an intent, or a slot of another intent
 	RefusedPayload       = "PAYLOAD"        // bytes that do not do exactly what the intent says
 	RefusedFee           = "FEE"            // a fee above the cap of the policy
+	RefusedHeld          = "HELD"           // a sweep that would leave less than what is flagged
 	// RefusedKey is a payment with the idempotency key of another one in the journal.
 	// A database that knew the other one would not have made it: it is older than the
 	// journal.

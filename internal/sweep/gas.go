@@ -32,7 +32,7 @@ func (s *Sweeper) topUps(ctx context.Context) (made int, err error) {
 		return 0, fmt.Errorf("find the sweeps that wait for gas: %w", err)
 	}
 	for _, o := range shorts {
-		if o.Purpose != signer.Sweep {
+		if o.Purpose != signer.Sweep && o.Purpose != signer.Return {
 			continue
 		}
 		opened, e := s.topUp(ctx, o, native)

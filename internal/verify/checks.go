@@ -5,6 +5,7 @@ package verify
 const (
 	// An order in one of these has a slot and has not ended.
 	openOrders = `('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')`
+	held       = `'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK', 'REJECTED', 'REDIRECTED'`
 	// An order that never had a slot, or has none yet.
 	slotless = `('QUEUED', 'REFUSED', 'WITHDRAWN')`
 	// A withdrawal in one of these holds its amount.
@@ -34,7 +35,9 @@ var checks = []Check{
 			('audit_log', 'audit_log_append_only'), ('signer_journal', 'signer_journal_append_only'),
 			('finality_proofs', 'finality_proofs_append_only'), ('finality_proofs', 'finality_proofs_on_fork'),
 			('finality_breaks', 'finality_breaks_append_only'), ('finality_breaks', 'finality_breaks_next'),
-			('deposits', 'deposits_proof_live'), ('deposits', 'deposits_proof_live_moved'), ('deposits', 'deposits_refer'), ('deposits', 'deposits_refer_moved'), ('wallets', 'wallets_stay'),
+			('deposits', 'deposits_proof_live'), ('deposits', 'deposits_proof_live_moved'), ('deposits', 'deposits_flag_keep'), ('deposits', 'deposits_resolved'),
+			('deposit_resolutions', 'deposit_resolutions_keep'), ('deposit_resolutions', 'deposit_resolutions_stay'), ('deposit_resolutions', 'deposit_resolutions_as_decided'),
+			('deposit_decisions', 'deposit_decisions_append_only'), ('ledger_transfers', 'ledger_transfers_of_hold'), ('deposits', 'deposits_refer'), ('deposits', 'deposits_refer_moved'), ('wallets', 'wallets_stay'),
 			('dispatch_orders', 'dispatch_orders_proof_live'),
 			('address_funds', 'address_funds_short'), ('freezes', 'freezes_settled'), ('signer_identity', 'signer_identity_forward'),
 			('mints', 'mints_identity_fixed'), ('deposits', 'deposits_keep'), ('withdrawals', 'withdrawals_keep'),
@@ -92,6 +95,7 @@ var checks = []Check{
 			('signer_journal', 'signer_journal_pkey'),
 			('transfers', 'transfers_key_unique'), ('transfers', 'transfers_one_from'), ('transfers', 'transfers_one_to'),
 			('events', 'events_resource_order'), ('events', 'events_sequence_unique'),
+			('deposit_resolutions', 'deposit_resolutions_one'),
 			('deliveries', 'deliveries_once')) AS wanted (tbl, name)
 		WHERE NOT EXISTS (SELECT FROM pg_constraint c
 				WHERE c.conname = wanted.name AND c.conrelid = to_regclass('public.' || wanted.tbl) AND c.convalidated)
@@ -220,7 +224,7 @@ var checks = []Check{
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
 		moved (wallet_id, mint_id, org_id, credited, swept, gas, dust) AS (
 			SELECT d.wallet_id, d.mint_id, d.org_id, d.amount, 0, 0, 0
-			FROM deposits d WHERE d.status = 'CREDITED' AND NOT (d.purpose = 'TREASURY' AND d.contract = '')
+			FROM deposits d WHERE d.status IN (` + held + `, 'CREDITED') AND NOT (d.purpose = 'TREASURY' AND d.contract = '')
 			UNION ALL
 			SELECT d.wallet_id, d.mint_id, d.org_id, 0, 0, d.amount, 0
 			FROM deposits d WHERE d.status = 'CREDITED' AND d.purpose = 'TREASURY' AND d.contract = ''
@@ -229,7 +233,7 @@ var checks = []Check{
 			FROM deposits d WHERE d.status = 'BELOW_MINIMUM'
 			UNION ALL
 			SELECT o.wallet_id, o.mint_id, o.org_id, 0, o.amount, 0, 0
-			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose IN ('PAYMENT', 'SWEEP')
+			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose IN ('PAYMENT', 'SWEEP', 'RETURN')
 			UNION ALL
 			SELECT o.to_wallet_id, o.mint_id, o.org_id, o.amount, 0, 0, 0
 			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose = 'SWEEP'
@@ -260,13 +264,39 @@ var checks = []Check{
 		FULL JOIN (
 			SELECT wallet_id, mint_id, org_id, sum(amount) AS amount
 			FROM (SELECT wallet_id, mint_id, org_id, amount FROM dispatch_orders
-				WHERE purpose = 'PAYMENT' AND status IN ` + openOrders + ` AND NOT funds_pending
+				WHERE (purpose IN ('PAYMENT', 'RETURN') AND status IN ` + openOrders + ` OR purpose = 'RETURN' AND status = 'QUEUED') AND NOT funds_pending
 				UNION ALL
 				SELECT s.wallet_id, s.mint_id, s.org_id, s.amount FROM sweeps s
 				WHERE s.status = 'OPEN' AND NOT EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.sweep_id AND o.funds_pending)) promised
 			GROUP BY 1, 2, 3) o
 			ON o.wallet_id = f.wallet_id AND o.mint_id = f.mint_id AND o.org_id = f.org_id
 		WHERE coalesce(f.reserved, 0) <> coalesce(o.amount, 0)`},
+
+	{ID: "I-25", Promise: "what is flagged is held on its address, by address and mint", sql: `
+		SELECT coalesce(f.org_id, d.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, d.wallet_id), coalesce(f.mint_id, d.mint_id)),
+			format('%s held, %s flagged', coalesce(f.held, 0), coalesce(d.amount, 0))
+		FROM (SELECT * FROM address_funds WHERE held <> 0) f
+		FULL JOIN (
+			SELECT d.wallet_id, d.mint_id, d.org_id, sum(CASE WHEN d.status IN ('REJECTING', 'REDIRECTING') OR d.status = 'RESOLUTION_STUCK' AND o.status <> 'FAILED'
+				THEN r.fee_kept ELSE d.amount END) AS amount
+			FROM deposits d
+			LEFT JOIN deposit_resolutions r ON r.deposit_id = d.deposit_id AND r.status <> 'FAILED'
+			LEFT JOIN dispatch_orders o ON o.order_id = r.resolution_id
+			WHERE d.status IN ('FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')
+			GROUP BY 1, 2, 3) d
+			ON d.wallet_id = f.wallet_id AND d.mint_id = f.mint_id AND d.org_id = f.org_id
+		WHERE coalesce(f.held, 0) <> coalesce(d.amount, 0)`},
+
+	{ID: "I-27", Promise: "every flagged deposit has the resolution that its state says, once, and is in the books as that says", sql: `
+		SELECT d.org_id, 'deposit ' || d.deposit_id,
+			format('is %s, resolved %s times, held %s times in the books and released %s times', d.status, n.resolved, n.holds, n.releases)
+		FROM deposits d
+		CROSS JOIN LATERAL (SELECT
+			(SELECT count(*) FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED') AS resolved,
+			(SELECT count(*) FROM ledger_transfers t WHERE t.cause_kind = 'DEPOSIT_HOLD' AND t.cause_id = d.deposit_id AND t.amount = d.amount) AS holds,
+			(SELECT count(*) FROM ledger_transfers t WHERE t.cause_kind = 'DEPOSIT_RELEASE' AND t.cause_id = d.deposit_id AND t.amount = d.amount) AS releases) n
+		WHERE d.is_flagged AND (n.holds <> 1 OR n.resolved <> CASE d.status WHEN 'FLAGGED' THEN 0 ELSE 1 END
+			OR n.releases <> CASE WHEN d.status IN ('CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') THEN 1 ELSE 0 END)`},
 
 	{ID: "I-06-gas", Promise: "what gas is reserved is promised to open slots and top-ups, by address", sql: `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = '')

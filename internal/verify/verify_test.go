@@ -175,6 +175,10 @@ var tamperings = []struct {
 	}},
 	{"I-10", "a posting of no deposit", []string{`DELETE FROM deposits WHERE deposit_id = 'dep_gas'`}},
 	{"I-10-once", "a movement taken in twice", []string{`DROP INDEX deposits_movement_once`, `UPDATE deposits SET tx_hash = 'tx_dep_token' WHERE deposit_id = 'dep_dust'`}},
+	{"I-25", "something held that nobody flagged", []string{`UPDATE address_funds SET held = held + 1 WHERE wallet_id = 'we_dep' AND mint_id = 1`}},
+	{"I-27", "a flag without its hold in the books", []string{
+		`UPDATE deposits SET is_flagged = true, flagged_at = now(), risk_of_funds = 'HIGH', flag_reason = '{}' WHERE deposit_id = 'dep_token'`,
+	}},
 	{"I-12", "a deposit of another mint", []string{`UPDATE deposits SET mint_id = 2 WHERE deposit_id = 'dep_waits'`}},
 	{"I-12", "two wallets swapped", []string{`UPDATE deposits SET wallet_id = 'we_tre' WHERE deposit_id = 'dep_waits'`}},
 	{"I-12", "an address altered", []string{`UPDATE wallets SET address = '0xmallory' WHERE wallet_id = 'we_dep'`}},

@@ -181,6 +181,14 @@ func (f Funds) Spendable() money.Amount {
 	return rest(f.Credited, f.Held, f.Reserved, f.Swept)
 }
 
+// Standing is what is on the address and has not gone, promised or not.
+func (f Funds) Standing() money.Amount {
+	if !f.Short.IsZero() {
+		return money.Zero
+	}
+	return rest(f.Credited, f.Swept)
+}
+
 // GasSpendable is what of the gas may still be promised.
 func (f Funds) GasSpendable() money.Amount {
 	if !f.GasShort.IsZero() {

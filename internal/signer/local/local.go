@@ -194,6 +194,12 @@ func (s *Signer) Admit(ctx context.Context, i signer.Intent) (signer.Entry, erro
 }
 
 func (s *Signer) admit(i signer.Intent) (uint64, error) {
+	if h := i.Holds; h != nil {
+		if left, err := h.Has.Sub(i.Amount); err != nil || left.Less(h.Flagged) {
+			return 0, refuse(signer.RefusedHeld, "sweep %s takes %v of %v, and %v of that is flagged and stays where it is", i.ID, i.Amount, h.Has, h.Flagged)
+		}
+		i.Holds = nil // compared each time, for it changes; not remembered
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.index.intents[i.ID]; known != nil {
@@ -237,7 +243,7 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 	if no := s.index.fees.allow(policy, account{from.address, i.Chain}, money.Units(1), now); no != nil {
 		return 0, no
 	}
-	if i.Purpose == signer.Payment {
+	if outward(i) {
 		if no := s.index.limits.allow(policy, i, now); no != nil {
 			return 0, no
 		}
@@ -257,6 +263,17 @@ func (s *Signer) destination(i signer.Intent, policy ChainPolicy) (*signer.Refus
 		}
 		if _, ours := s.index.owners[owned{i.Chain.Family(), i.To}]; ours {
 			return refuse(signer.RefusedDestination, "payment %s goes to %s, which is an address of this installation", i.ID, i.To), nil
+		}
+		return nil, nil
+	case signer.Return:
+		switch {
+		case i.From.Purpose == treasury:
+			return refuse(signer.RefusedWallet, "return %s is not from an address that deposits come to", i.ID), nil
+		case i.ToWallet != nil:
+			return refuse(signer.RefusedDestination, "return %s names a wallet of ours as its payee", i.ID), nil
+		}
+		if _, ours := s.index.owners[owned{i.Chain.Family(), i.To}]; ours {
+			return refuse(signer.RefusedDestination, "return %s goes to %s, which is an address of this installation", i.ID, i.To), nil
 		}
 		return nil, nil
 	case signer.Sweep:
@@ -503,8 +520,10 @@ func checkIntent(i signer.Intent) *signer.Refusal {
 	switch {
 	case !word(i.ID):
 		return refuse(signer.RefusedMalformed, "id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
-	case i.Purpose != signer.Payment && i.Purpose != signer.Sweep && i.Purpose != signer.Gas:
-		return refuse(signer.RefusedMalformed, "purpose: got %q, want %s, %s or %s", i.Purpose, signer.Payment, signer.Sweep, signer.Gas)
+	case i.Purpose != signer.Payment && i.Purpose != signer.Return && i.Purpose != signer.Sweep && i.Purpose != signer.Gas:
+		return refuse(signer.RefusedMalformed, "purpose: got %q, want %s, %s, %s or %s", i.Purpose, signer.Payment, signer.Return, signer.Sweep, signer.Gas)
+	case i.Holds != nil && i.Purpose != signer.Sweep:
+		return refuse(signer.RefusedMalformed, "holds: a %s has none", i.Purpose)
 	case i.Chain.Family() != i.From.Family:
 		return refuse(signer.RefusedMalformed, "chain: %q is not of family %s", i.Chain, i.From.Family)
 	case !canonical(i.To):

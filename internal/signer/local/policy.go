@@ -192,10 +192,13 @@ func less(total, part money.Amount) money.Amount {
 // limit or without, so that a limit that is set later counts what went before.
 type limits map[asset]*spent
 
+// outward tells whether an intent pays somebody else.
+func outward(i signer.Intent) bool { return i.Purpose == signer.Payment || i.Purpose == signer.Return }
+
 // take counts an admitted payment, and drops what has left the window by the time of
 // its entry. A sum beyond 2^256 counts as 2^256-1: no limit can be above it.
 func (l limits) take(i signer.Intent, at time.Time) {
-	if i.Purpose != signer.Payment {
+	if !outward(i) {
 		return
 	}
 	for _, a := range assets(i) {
@@ -272,7 +275,7 @@ func feesOf(tx evmtx.Tx) chain.Fees {
 // counts more than one was taken when it was admitted.
 func (c ChainPolicy) within(i signer.Intent) *signer.Refusal {
 	switch i.Purpose {
-	case signer.Payment:
+	case signer.Payment, signer.Return:
 		limit, ok := c.limit(i.Contract)
 		if !ok {
 			return refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more", i.Contract, i.Chain)

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -113,7 +114,7 @@ func deposits(ctx context.Context, w *world) error {
 	}
 	start := uint64(0)
 	log := slog.New(slog.DiscardHandler)
-	desk := deposit.New(w.db, wallet.New(w.db, nil, public), price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, log)
+	desk := deposit.New(w.db, wallet.New(w.db, nil, public), price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, risk.Policy{}, log)
 	walker := scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: p, Start: &start, Poll: idle}, desk, log)
 	if _, err := walker.Final(ctx); err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
@@ -36,6 +37,7 @@ type Plan struct {
 	Signer   signer.Signer
 	Attest   ed25519.PublicKey // checks the signer's addresses
 	Prices   price.Source
+	Screens  risk.Policy
 	Dispatch dispatch.Config
 	Sweep    sweep.Config
 	Log      *slog.Logger // nil: nobody listens
@@ -47,6 +49,7 @@ type Works struct {
 	Book      *wallet.Book
 	Pay       *withdrawal.Service
 	Deposits  *deposit.Desk
+	Flags     *deposit.Resolutions
 	Walk      *scan.Walker
 	Out       *dispatch.Desk
 	Sweeper   *sweep.Sweeper
@@ -60,12 +63,13 @@ func Wire(p Plan) *Works {
 	}
 	w := &Works{Chains: chain.Chains{p.Chain.Name: p.Chain}, Book: wallet.New(p.DB, p.Signer, p.Attest)}
 	w.Pay = &withdrawal.Service{DB: p.DB, Chains: w.Chains, Wallets: w.Book, Prices: p.Prices}
-	w.Deposits = deposit.New(p.DB, w.Book, p.Prices, p.Log)
+	w.Deposits = deposit.New(p.DB, w.Book, p.Prices, p.Screens, p.Log)
+	w.Flags = deposit.NewResolutions(p.DB, w.Chains, w.Book, p.Log)
 	w.Walk = scan.New(p.DB, scan.Config{
 		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start, Concerned: []finality.Concerned{w.Deposits},
 	}, w.Deposits, p.Log)
 	w.Out = dispatch.New(p.DB, p.Chain, p.Signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
-		signer.Payment: w.Pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{},
+		signer.Payment: w.Pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Return: w.Flags,
 	}, p.Dispatch, p.Log)
 	w.Sweeper = sweep.New(p.DB, p.Chain, w.Book, p.Prices, p.Sweep, p.Log)
 	w.Sequencer = &event.Sequencer{DB: p.DB, Environment: webhook.Test, Listener: delivery.Fan{}, Log: p.Log}

@@ -1,0 +1,563 @@
+package deposit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/finality"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// The decisions about a flagged deposit.
+const (
+	approved   = "APPROVED"
+	rejected   = "REJECTED"
+	redirected = "REDIRECTED"
+)
+
+// The reasons for which the operator sends a flagged deposit elsewhere.
+const (
+	ComplianceHold = "COMPLIANCE_HOLD"
+	LawEnforcement = "LAW_ENFORCEMENT"
+)
+
+const (
+	stuckAfter   = time.Hour        // a transfer that is out for so long is for the operator to look at
+	stuckLooks   = 30 * time.Second // between two looks for such
+	noteRunesMax = 500
+)
+
+// Decider is who decides about a flagged deposit.
+type Decider struct {
+	audit.Actor
+	Name string // for people; "" when there is none
+	// OrgID is the organization that decides, "" for the operator, who decides for all.
+	OrgID string
+}
+
+func (d Decider) operator() bool { return d.OrgID == "" }
+
+// Resolutions resolves flagged deposits: each once, by whoever is first. It is the
+// feature behind orders that send one away. Safe for concurrent use.
+type Resolutions struct {
+	db      *pg.DB
+	chains  chain.Chains
+	wallets Prover
+	log     *slog.Logger
+}
+
+var (
+	_ dispatch.Listener = (*Resolutions)(nil)
+	_ dispatch.Restorer = (*Resolutions)(nil)
+)
+
+// NewResolutions makes the feature.
+func NewResolutions(db *pg.DB, chains chain.Chains, wallets Prover, log *slog.Logger) *Resolutions {
+	return &Resolutions{db: db, chains: chains, wallets: wallets, log: log}
+}
+
+// Run looks for transfers that are out for too long, until ctx ends; it returns nil.
+func (r *Resolutions) Run(ctx context.Context) error {
+	tick := time.NewTicker(stuckLooks)
+	defer tick.Stop()
+	for {
+		if _, err := r.Stick(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("deposit: look for resolutions that do not come about", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Approve credits a flagged deposit: it is the customer's from the commit on, and is
+// swept like any other. Approving it again answers the same. Errors: faults NOT_FOUND,
+// DEPOSIT_NOT_FLAGGED, RESOLUTION_IN_PROGRESS, RESOLUTION_STUCK, INVALID_REQUEST,
+// DEPOSITS_SUSPENDED.
+func (r *Resolutions) Approve(ctx context.Context, depositID string, by Decider, note string) (webhook.Deposit, error) {
+	var shown webhook.Deposit
+	was, err := r.find(ctx, depositID, by, note)
+	if err != nil {
+		return shown, err
+	}
+	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := r.sound(ctx, tx, was); err != nil {
+			return err
+		}
+		d, again, err := r.lock(ctx, tx, depositID, approved)
+		if err != nil || again {
+			return r.show(ctx, tx, d, &shown, err)
+		}
+		w, err := wallet.ByID(ctx, tx, d.walletID)
+		if err != nil {
+			return err
+		}
+		if !d.reached(w) {
+			return fmt.Errorf("deposit %s: its wallet is another than the one that received", d.id)
+		}
+		if err := r.wallets.Prove(w); err != nil {
+			return fmt.Errorf("deposit %s: %w", d.id, err)
+		}
+		now := tx.Now
+		if err := r.insert(ctx, tx, d, resolution{id: id.New("res", now), decision: approved, status: "DONE", note: note, by: by}); err != nil {
+			return err
+		}
+		is := d
+		is.status, is.creditedAt = Credited, &now
+		if err := become(ctx, tx, change{d, is}); err != nil {
+			return err
+		}
+		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Held, Minus: is.amount}); err != nil {
+			return err
+		}
+		var credit credits
+		credit.add(is, false) // no treasury is ever flagged
+		if err := ledger.Post(ctx, tx, append(credit.postings, released(is))...); err != nil {
+			return err
+		}
+		if err := r.tell(ctx, tx, is, event.CustomerDepositApproved); err != nil {
+			return err
+		}
+		if err := record(ctx, tx, []audit.Entry{decidedBy(is, by, "approved", map[string]string{"note": note, "amount": is.amount.String()})}); err != nil {
+			return err
+		}
+		crash.Committing("F01")
+		return r.show(ctx, tx, is, &shown, nil)
+	})
+	if err != nil {
+		return webhook.Deposit{}, r.raced(ctx, depositID, by, approved, &shown, err)
+	}
+	crash.Point("F01")
+	return shown, nil
+}
+
+// Reject sends a flagged deposit back to the address that it came from, less the
+// network's fee when it is a native coin. It is REJECTING until the transfer is final.
+// Rejecting it again answers the same. An attempt that cannot be made is kept and the
+// deposit stays in the queue. Errors: those of Approve, OPERATOR_ONLY, INSUFFICIENT_GAS,
+// UNAVAILABLE.
+func (r *Resolutions) Reject(ctx context.Context, depositID string, by Decider, note string) (webhook.Deposit, error) {
+	return r.send(ctx, depositID, resolution{decision: rejected, note: note, by: by})
+}
+
+// Redirection is where the operator sends a flagged deposit, and why.
+type Redirection struct {
+	To        string
+	Reason    string // COMPLIANCE_HOLD or LAW_ENFORCEMENT
+	Reference string // of the order or the case; required
+	Note      string
+}
+
+// Redirect sends a flagged deposit to another address. It is the operator's alone.
+// Errors: those of Reject, INVALID_ADDRESS, DESTINATION_NOT_ALLOWED.
+func (r *Resolutions) Redirect(ctx context.Context, depositID string, by Decider, to Redirection) (webhook.Deposit, error) {
+	switch {
+	case !by.operator():
+		return webhook.Deposit{}, operatorOnly("Only the operator of the service sends a flagged deposit to another address.")
+	case to.Reason != ComplianceHold && to.Reason != LawEnforcement:
+		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"The reason of a redirect is %s or %s. Nothing was decided, and the deposit is still flagged.", ComplianceHold, LawEnforcement).On("reason")
+	case to.Reference == "" || !plain(to.Reference):
+		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"A redirect names the case or order that it follows, in at most %d characters of text. Nothing was decided, and the deposit is still flagged.", noteRunesMax).On("reference")
+	}
+	return r.send(ctx, depositID, resolution{decision: redirected, note: to.Note, reason: to.Reason, reference: to.Reference, to: chain.Address(to.To), by: by})
+}
+
+// Complete has a stuck resolution carried out: what failed on the chain, provenly, is
+// sent again, to the same address. It is the operator's alone. Errors: NOT_FOUND,
+// OPERATOR_ONLY, INVALID_STATE, RESOLUTION_IN_PROGRESS while its transaction may still
+// become final.
+func (r *Resolutions) Complete(ctx context.Context, depositID string, by Decider, note string) (webhook.Deposit, error) {
+	var shown webhook.Deposit
+	if !by.operator() {
+		return shown, operatorOnly("Only the operator of the service completes a resolution that is stuck.")
+	}
+	if _, err := r.find(ctx, depositID, by, note); err != nil {
+		return shown, err
+	}
+	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		var old, ended string
+		err := tx.QueryRow(ctx, `
+			SELECT r.resolution_id, o.status FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
+			WHERE r.deposit_id = $1 AND r.status = 'STUCK' FOR UPDATE OF o`, depositID).Scan(&old, &ended)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		d, err := locked(ctx, tx, depositID)
+		if err != nil {
+			return err
+		}
+		switch {
+		case d.status == Rejected || d.status == Redirected:
+			return r.show(ctx, tx, d, &shown, nil)
+		case d.status != ResolutionStuck || old == "":
+			return notThere(d.status, fault.InvalidState, "Only a deposit that is RESOLUTION_STUCK is completed, and this one is %s. Nothing was changed.", d.status)
+		case ended != string(dispatch.Failed):
+			return notThere(d.status, fault.ResolutionInProgress,
+				"Its transaction may still become final, so nothing else is sent in its place: `coffer dispatch show %s` tells where it stands, and bumps or cancels it. When it is final the deposit is resolved, or can be completed here.", old)
+		}
+		next, err := resolutionOf(ctx, tx, old)
+		if err != nil {
+			return err
+		}
+		if err := endResolution(ctx, tx, old, "STUCK", "FAILED", "", money.Zero, "REVERTED", "its transaction did not do what it was made for"); err != nil {
+			return err
+		}
+		next.id, next.by, next.note = id.New("res", tx.Now), by, note
+		return r.begin(ctx, tx, d, next, &shown)
+	})
+	if err != nil {
+		return webhook.Deposit{}, err
+	}
+	return shown, nil
+}
+
+// resolution is a row of deposit_resolutions, as far as it is decided.
+type resolution struct {
+	id, decision, status    string
+	reason, reference, note string
+	by                      Decider
+	to                      chain.Address
+	sent, kept              money.Amount
+}
+
+// send decides that a flagged deposit leaves, and orders the transfer.
+func (r *Resolutions) send(ctx context.Context, depositID string, res resolution) (webhook.Deposit, error) {
+	var shown webhook.Deposit
+	was, err := r.find(ctx, depositID, res.by, res.note)
+	if err != nil {
+		return shown, err
+	}
+	ch, ok := r.chains[was.chain]
+	if !ok {
+		return shown, fault.New(fault.Unavailable, fault.CodeUnavailable, "%s is not run by this installation at the moment. Nothing was decided, and the deposit is still flagged.", was.chain)
+	}
+	if res.decision == rejected && was.status == Flagged {
+		if was.flag.returnTo == "" || was.flag.returnRisk == "MULTIPLE_INPUTS" && !res.by.operator() {
+			return shown, operatorOnly("This deposit has no single sender, so nobody can say to whom it goes back.")
+		}
+		res.to = chain.Address(was.flag.returnTo)
+	}
+	if res.decision == redirected {
+		if res.to, err = r.payee(ch, string(res.to), was); err != nil {
+			return shown, err
+		}
+	}
+	res.sent = was.amount
+	if was.contract == "" && was.status == Flagged {
+		fees, err := ch.Sender.TransferFees(ctx)
+		if err == nil {
+			res.kept, err = fees.Max()
+		}
+		if err != nil {
+			r.log.Warn("deposit: nobody says what a transfer costs", "deposit", depositID, "error", err)
+			return shown, fault.New(fault.Unavailable, fault.CodeUnavailable,
+				"Nobody says at the moment what a transfer on %s costs. Nothing was decided, and the deposit is still flagged; ask again in a while.", was.chain)
+		}
+		if res.sent, err = was.amount.Sub(res.kept); err != nil || res.sent.IsZero() {
+			return shown, r.poor(ctx, depositID, res)
+		}
+	}
+	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := r.sound(ctx, tx, was); err != nil {
+			return err
+		}
+		d, again, err := r.lock(ctx, tx, depositID, res.decision)
+		if err != nil || again {
+			return r.show(ctx, tx, d, &shown, err)
+		}
+		if _, ours, err := ourAddress(ctx, tx, d, res.to); err != nil {
+			return err
+		} else if ours {
+			return fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
+				"%s is an address of this service. Nothing was decided, and the deposit is still flagged.", res.to)
+		}
+		res.id = id.New("res", tx.Now)
+		return r.begin(ctx, tx, d, res, &shown)
+	})
+	if err != nil {
+		return webhook.Deposit{}, r.raced(ctx, depositID, res.by, res.decision, &shown, err)
+	}
+	crash.Point("F02")
+	return shown, nil
+}
+
+// begin writes a resolution down and orders its transfer. The deposit is locked.
+func (r *Resolutions) begin(ctx context.Context, tx pg.Tx, d row, res resolution, shown *webhook.Deposit) error {
+	is := d
+	is.status = Rejecting
+	if res.decision == redirected {
+		is.status = Redirecting
+	}
+	res.status = "OPEN"
+	if err := r.insert(ctx, tx, d, res); err != nil {
+		return err
+	}
+	if err := become(ctx, tx, change{d, is}); err != nil {
+		return err
+	}
+	// What is kept of a native coin stays held until the transfer is final.
+	if err := wallet.Move(ctx, tx,
+		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.sent},
+		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Plus: res.sent}); err != nil {
+		return err
+	}
+	// Nobody's freeze of a customer keeps what is not the customer's here.
+	if err := dispatch.Place(ctx, tx, dispatch.Order{
+		ID: res.id, OrgID: d.orgID, Purpose: signer.Return, Chain: d.chain, WalletID: d.walletID, To: res.to, MintID: *d.mintID, Contract: d.contract, Amount: res.sent,
+	}); err != nil {
+		return err
+	}
+	if err := record(ctx, tx, []audit.Entry{decidedBy(is, res.by, action[is.status], map[string]string{
+		"resolution": res.id, "toAddress": string(res.to), "amount": res.sent.String(), "reason": res.reason, "reference": res.reference, "note": res.note,
+	})}); err != nil {
+		return err
+	}
+	crash.Committing("F02")
+	return r.show(ctx, tx, is, shown, nil)
+}
+
+// find reads what is to be decided about, before anything is locked or asked.
+func (r *Resolutions) find(ctx context.Context, depositID string, by Decider, note string) (d row, err error) {
+	if !plain(note) {
+		return d, fault.New(fault.Invalid, fault.InvalidRequest, "A note has at most %d characters of text. Nothing was decided.", noteRunesMax).On("note")
+	}
+	absent := fault.New(fault.NotFound, fault.CodeNotFound, "There is no deposit with this id. Nothing was decided and no money moved. GET /deposits?status=FLAGGED lists those that wait for a decision.")
+	if !id.Is("dep", depositID) {
+		return d, absent
+	}
+	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND ($2 = '' OR org_id = $2) AND purpose <> 'TREASURY'`, depositID, by.OrgID)
+		if err != nil {
+			return err
+		}
+		d, err = pgx.CollectExactlyOneRow(rows, scanned)
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return d, absent
+	}
+	if err != nil {
+		return d, fmt.Errorf("read deposit %s: %w", depositID, err)
+	}
+	if d.flag == nil {
+		return d, notThere(d.status, fault.DepositNotFlagged, "This deposit is %s and was never flagged, so there is nothing to decide. Nothing was changed.", d.status)
+	}
+	return d, nil
+}
+
+// sound refuses a decision while the chain or the token is in question. It comes
+// before any deposit's lock.
+func (r *Resolutions) sound(ctx context.Context, tx pg.Tx, d row) error {
+	if err := freeze.Hold(ctx, tx); err != nil {
+		return err
+	}
+	broken, err := finality.Hold(ctx, tx, d.chain)
+	if err != nil {
+		return err
+	}
+	sound, err := mint.Sound(ctx, tx, []int{*d.mintID})
+	if err != nil {
+		return err
+	}
+	if broken || d.chainStatus == reorged || !sound[*d.mintID] {
+		return fault.New(fault.Unavailable, fault.DepositsSuspended,
+			"The chain or the token of this deposit is in question at the moment, and a person looks at it. Nothing was decided, and the deposit is still flagged; decide when it is released.")
+	}
+	return nil
+}
+
+func locked(ctx context.Context, tx pg.Tx, depositID string) (row, error) {
+	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 FOR UPDATE`, depositID)
+	if err != nil {
+		return row{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
+	}
+	d, err := pgx.CollectExactlyOneRow(rows, scanned)
+	if err != nil {
+		return row{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
+	}
+	return d, nil
+}
+
+// outcomes are the states that a decision leads to.
+var outcomes = map[string][]Status{approved: {Credited, Reversed}, rejected: {Rejecting, Rejected}, redirected: {Redirecting, Redirected}}
+
+// lock locks a flagged deposit. again says that this very decision was made before.
+func (r *Resolutions) lock(ctx context.Context, tx pg.Tx, depositID, decision string) (d row, again bool, err error) {
+	if d, err = locked(ctx, tx, depositID); err != nil {
+		return d, false, err
+	}
+	for _, s := range outcomes[decision] {
+		if d.status == s {
+			return d, true, nil
+		}
+	}
+	switch d.status {
+	case Flagged:
+		return d, false, nil
+	case Rejecting, Redirecting:
+		return d, false, notThere(d.status, fault.ResolutionInProgress,
+			"Another decision about this deposit is being carried out: it is %s. This one changed nothing.", d.status)
+	case ResolutionStuck:
+		return d, false, notThere(d.status, fault.ResolutionStuckCode,
+			"This deposit was decided, and its transfer did not come about. The operator of the service completes it. Nothing was changed.")
+	default:
+		return d, false, notThere(d.status, fault.DepositNotFlagged, "This deposit was resolved: it is %s. Nothing was changed.", d.status)
+	}
+}
+
+func notThere(now Status, code fault.Code, format string, args ...any) *fault.Fault {
+	return fault.New(fault.Conflict, code, format, args...).Beside("currentStatus", string(now))
+}
+
+func operatorOnly(why string) *fault.Fault {
+	return fault.New(fault.Forbidden, fault.OperatorOnly, "%s Nothing was decided, and the deposit is as it was. Ask the operator of the service.", why)
+}
+
+// show ends a transaction with the deposit as it then is, unless there is an error.
+func (r *Resolutions) show(ctx context.Context, tx pg.Tx, d row, into *webhook.Deposit, err error) error {
+	if err != nil {
+		return err
+	}
+	objects, err := byID(ctx, tx, []row{d})
+	if err != nil {
+		return err
+	}
+	*into = objects[d.id]
+	return nil
+}
+
+// raced makes of the constraint that lets one resolution stand what its loser is told.
+func (r *Resolutions) raced(ctx context.Context, depositID string, by Decider, decision string, shown *webhook.Deposit, err error) error {
+	if pg.Violates(err, "deposit_resolutions_one") {
+		return notThere(Flagged, fault.ResolutionInProgress, "Another decision about this deposit was first. This one changed nothing.")
+	}
+	return err
+}
+
+// insert writes a resolution down.
+func (r *Resolutions) insert(ctx context.Context, tx pg.Tx, d row, res resolution) error {
+	var sent *money.Amount
+	if res.decision != approved {
+		sent = &res.sent
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, reason, reference, note, decided_at,
+			decided_by_kind, decided_by, decided_by_name, chain, wallet_id, mint_id, to_address, sent, fee_kept, ended_at)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), nullif($7, ''), nullif($8, ''), $9, $10, $11, nullif($12, ''), $13, $14, $15, nullif($16, ''), $17, $18,
+			CASE WHEN $5 = 'DONE' THEN $9::timestamptz END)`,
+		res.id, d.orgID, d.id, res.decision, res.status, res.reason, res.reference, res.note, tx.Now,
+		res.by.Kind, res.by.ID, res.by.Name, d.chain, d.walletID, *d.mintID, string(res.to), sent, res.kept)
+	if err != nil {
+		return fmt.Errorf("resolve deposit %s: %w", d.id, err)
+	}
+	return nil
+}
+
+// poor keeps an attempt that a deposit is too small for. It stays in the queue.
+func (r *Resolutions) poor(ctx context.Context, depositID string, res resolution) error {
+	const reason = "INSUFFICIENT_GAS"
+	message := fmt.Sprintf("the deposit does not cover the network's fee of %s units", res.kept)
+	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		d, again, err := r.lock(ctx, tx, depositID, res.decision)
+		if err != nil || again {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, reason, reference, note, decided_at,
+				decided_by_kind, decided_by, decided_by_name, chain, wallet_id, mint_id, to_address, ended_at, failure, failure_message)
+			VALUES ($1, $2, $3, $4, 'FAILED', nullif($5, ''), nullif($6, ''), nullif($7, ''), $8, $9, $10, nullif($11, ''), $12, $13, $14, nullif($15, ''), $8, $16, $17)`,
+			id.New("res", tx.Now), d.orgID, d.id, res.decision, res.reason, res.reference, res.note, tx.Now,
+			res.by.Kind, res.by.ID, res.by.Name, d.chain, d.walletID, *d.mintID, string(res.to), reason, message)
+		if err != nil {
+			return fmt.Errorf("keep the attempt to resolve deposit %s: %w", d.id, err)
+		}
+		return record(ctx, tx, []audit.Entry{decidedBy(d, res.by, "resolution_failed", map[string]string{"reason": reason, "message": message})})
+	})
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.Unprocessable, fault.InsufficientGas,
+		"This deposit is smaller than the network's fee for sending it, %s units. The attempt is kept, nothing moved, and the deposit is still flagged.", res.kept)
+}
+
+// payee reads where the operator sends a deposit.
+func (r *Resolutions) payee(ch chain.Chain, to string, d row) (chain.Address, error) {
+	a, err := ch.Grammar.Parse(to)
+	if err != nil {
+		return "", fault.New(fault.Invalid, fault.InvalidAddress, "toAddress is no address of %s: %s. Nothing was decided.", d.chain, err).On("toAddress")
+	}
+	if ch.Grammar.Burns(a) || a == d.contract || a == d.address {
+		return "", fault.New(fault.Unprocessable, fault.DestinationNotAllowed, "What goes to %s is lost or stays where it is. Nothing was decided, and the deposit is still flagged.", a)
+	}
+	return a, nil
+}
+
+func ourAddress(ctx context.Context, tx pg.Tx, d row, a chain.Address) (wallet.Wallet, bool, error) {
+	ours, err := wallet.Known(ctx, tx, d.chain.Family(), []chain.Address{a})
+	if err != nil {
+		return wallet.Wallet{}, false, err
+	}
+	w, is := ours[a]
+	return w, is, nil
+}
+
+// plain tells whether a text of a person's is short and printable.
+func plain(s string) bool {
+	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > noteRunesMax {
+		return false
+	}
+	for _, c := range s {
+		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// decidedBy is the audit row of what somebody did about a flagged deposit.
+func decidedBy(d row, by Decider, verb string, detail map[string]string) audit.Entry {
+	return audit.Entry{OrgID: d.orgID, Actor: by.Actor, Action: "deposit." + verb, ResourceKind: resourceKind, ResourceID: d.id, Detail: detail}
+}
+
+// released is the posting that ends the hold of a flagged deposit.
+func released(d row) ledger.Posting {
+	return ledger.Posting{
+		Cause: ledger.Cause{Kind: ledger.DepositRelease, ID: d.id},
+		Legs: []ledger.Leg{{
+			Debit:  ledger.Account{OrgID: d.orgID, MintID: *d.mintID, Kind: ledger.Suspense},
+			Credit: ledger.Account{OrgID: d.orgID, MintID: *d.mintID, Kind: ledger.Custody}, Amount: d.amount,
+		}},
+	}
+}
+
+// tell tells the organization of a flagged deposit, when it is one that is told of this.
+func (r *Resolutions) tell(ctx context.Context, tx pg.Tx, d row, of event.Type) error {
+	if d.told(of) == "" {
+		return nil
+	}
+	return tell(ctx, tx, []row{d}, byID, func(d row) event.Type { return d.told(of) })
+}

@@ -1,0 +1,231 @@
+package deposit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// The orders that carry flagged deposits away. Their id is the resolution's.
+
+// Broadcast notes the hash.
+func (r *Resolutions) Broadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
+	_, err := tx.Exec(ctx, `UPDATE deposit_resolutions SET tx_hash = $2 WHERE resolution_id = $1 AND status IN ('OPEN', 'STUCK')`, o.ID, hash)
+	if err != nil {
+		return fmt.Errorf("resolution %s is out: %w", o.ID, err)
+	}
+	return nil
+}
+
+// Included changes nothing: only what is final is told.
+func (r *Resolutions) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error {
+	return nil
+}
+
+// Ended resolves the deposit when its transfer is final, and leaves it to the operator
+// when it failed on the chain.
+func (r *Resolutions) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	d, res, was, err := carried(ctx, tx, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	is := d
+	if !e.Paid {
+		is.status = ResolutionStuck
+		if err := endResolution(ctx, tx, o.ID, was, "STUCK", e.Hash, e.Fee, "", ""); err != nil {
+			return nil, err
+		}
+		if d.status != is.status {
+			if err := become(ctx, tx, change{d, is}); err != nil {
+				return nil, err
+			}
+		}
+		r.log.Error("deposit: a resolution failed on the chain; the operator completes it", "deposit", d.id, "resolution", o.ID, "hash", string(e.Hash))
+		return nil, record(ctx, tx, []audit.Entry{carriedOut(is, o.ID, e.Hash)})
+	}
+	is.status = Rejected
+	if res.decision == redirected {
+		is.status = Redirected
+	}
+	if err := endResolution(ctx, tx, o.ID, was, "DONE", e.Hash, e.Fee, "", ""); err != nil {
+		return nil, err
+	}
+	if err := become(ctx, tx, change{d, is}); err != nil {
+		return nil, err
+	}
+	postings := []ledger.Posting{released(is)}
+	if !res.kept.IsZero() {
+		// The fee that its sender paid is the organization's, whom the network's is billed to.
+		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Minus: res.kept}); err != nil {
+			return nil, err
+		}
+		postings = append(postings, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.DepositFee, ID: d.id},
+			Legs: []ledger.Leg{{
+				Debit:  ledger.Account{OrgID: d.orgID, MintID: *d.mintID, Kind: ledger.Custody},
+				Credit: ledger.Account{OrgID: d.orgID, MintID: *d.mintID, Kind: ledger.Product, Subject: "CUSTODIAL"}, Amount: res.kept,
+			}},
+		})
+	}
+	of := event.CustomerDepositRejected
+	if is.status == Redirected {
+		of = event.CustomerDepositRedirected
+	}
+	if err := r.tell(ctx, tx, is, of); err != nil {
+		return nil, err
+	}
+	crash.Point("F07")
+	return postings, record(ctx, tx, []audit.Entry{carriedOut(is, o.ID, e.Hash)})
+}
+
+// Refused puts the deposit back into the queue: nothing of the attempt has reached the
+// chain, and the attempt is kept.
+func (r *Resolutions) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, why *signer.Refusal) error {
+	d, res, was, err := carried(ctx, tx, o.ID)
+	if err != nil {
+		return err
+	}
+	if was != "OPEN" {
+		return fmt.Errorf("resolution %s is %s and its order was refused", o.ID, was)
+	}
+	is := d
+	is.status = Flagged
+	if err := endResolution(ctx, tx, o.ID, was, "FAILED", "", money.Zero, why.Code, why.Message); err != nil {
+		return err
+	}
+	if err := become(ctx, tx, change{d, is}); err != nil {
+		return err
+	}
+	if err := wallet.Move(ctx, tx,
+		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Minus: res.sent},
+		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Plus: res.sent}); err != nil {
+		return err
+	}
+	crash.Point("F06")
+	e := carriedOut(is, o.ID, "")
+	e.Action = "deposit.resolution_failed"
+	return record(ctx, tx, []audit.Entry{e})
+}
+
+// Restored implements dispatch.Restorer. A resolution that the database knows goes on.
+// One that only the journal knows cannot be made again: which deposit it was for, and
+// who decided, is nowhere else.
+func (r *Resolutions) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored) ([]ledger.Posting, error) {
+	for _, o := range orders {
+		if o.New {
+			return nil, fmt.Errorf("the signer's journal has the return %s of a flagged deposit, which this database does not know: "+
+				"restore a backup that is younger than it, or ask the makers of Coffer", o.ID)
+		}
+	}
+	return nil, nil
+}
+
+// Stick leaves to the operator what has been out for too long, and says how many.
+func (r *Resolutions) Stick(ctx context.Context) (stuck int, err error) {
+	var late []string
+	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT r.resolution_id FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
+			WHERE r.status = 'OPEN' AND o.broadcast_at <= $1 AND o.status IN ('BROADCAST', 'STUCK') ORDER BY r.resolution_id LIMIT 100`, tx.Now.Add(-stuckAfter))
+		if err != nil {
+			return err
+		}
+		late, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for resolutions that are out for too long: %w", err)
+	}
+	for _, resID := range late {
+		err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			// The order's lock comes first, as when it ends.
+			if err := tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders WHERE order_id = $1 AND status IN ('BROADCAST', 'STUCK') FOR UPDATE`, resID).Scan(new(string)); err != nil {
+				return err
+			}
+			d, _, was, err := carried(ctx, tx, resID)
+			if err != nil || was != "OPEN" {
+				return err
+			}
+			is := d
+			is.status = ResolutionStuck
+			if err := endResolution(ctx, tx, resID, was, "STUCK", "", money.Zero, "", ""); err != nil {
+				return err
+			}
+			if err := become(ctx, tx, change{d, is}); err != nil {
+				return err
+			}
+			return record(ctx, tx, []audit.Entry{carriedOut(is, resID, "")})
+		})
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue // it has ended meanwhile
+		}
+		if err != nil {
+			return stuck, fmt.Errorf("leave resolution %s to the operator: %w", resID, err)
+		}
+		r.log.Error("deposit: a resolution is out for too long; the operator looks at it", "resolution", resID)
+		stuck++
+	}
+	return stuck, nil
+}
+
+// carried locks the deposit that an order carries away, with what was decided about it
+// and the status of that.
+func carried(ctx context.Context, tx pg.Tx, resID string) (d row, res resolution, status string, err error) {
+	var depositID string
+	if err = tx.QueryRow(ctx, `SELECT deposit_id FROM deposit_resolutions WHERE resolution_id = $1`, resID).Scan(&depositID); err != nil {
+		return d, res, "", fmt.Errorf("read resolution %s: %w", resID, err)
+	}
+	if d, err = locked(ctx, tx, depositID); err != nil {
+		return d, res, "", err
+	}
+	if res, err = resolutionOf(ctx, tx, resID); err != nil {
+		return d, res, "", err
+	}
+	return d, res, res.status, nil
+}
+
+// resolutionOf reads what was decided; its deposit is locked.
+func resolutionOf(ctx context.Context, tx pg.Tx, resID string) (res resolution, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT resolution_id, decision, status, coalesce(reason, ''), coalesce(reference, ''), coalesce(to_address, ''), coalesce(sent, 0), fee_kept
+		FROM deposit_resolutions WHERE resolution_id = $1 FOR UPDATE`, resID).
+		Scan(&res.id, &res.decision, &res.status, &res.reason, &res.reference, &res.to, &res.sent, &res.kept)
+	if err != nil {
+		return res, fmt.Errorf("read resolution %s: %w", resID, err)
+	}
+	return res, nil
+}
+
+// endResolution is the compare-and-swap of a resolution's status.
+func endResolution(ctx context.Context, tx pg.Tx, resID, from, to string, hash chain.TxHash, fee money.Amount, failure, message string) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE deposit_resolutions SET status = $3, tx_hash = coalesce(nullif($4, ''), tx_hash), network_fee = coalesce(nullif($5::numeric, 0), network_fee),
+			failure = nullif($6, ''), failure_message = nullif($7, ''), ended_at = CASE WHEN $3 IN ('DONE', 'FAILED') THEN $8::timestamptz END
+		WHERE resolution_id = $1 AND status = $2`, resID, from, to, string(hash), fee, failure, message, tx.Now)
+	if err != nil {
+		return fmt.Errorf("resolution %s from %s to %s: %w", resID, from, to, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fmt.Errorf("resolution %s is not %s any more", resID, from)
+	}
+	return nil
+}
+
+// carriedOut is the audit row of what became of a deposit's transfer.
+func carriedOut(d row, resID string, hash chain.TxHash) audit.Entry {
+	return audit.Entry{OrgID: d.orgID, Actor: actor, Action: "deposit." + action[d.status], ResourceKind: resourceKind, ResourceID: d.id,
+		Detail: map[string]string{"resolution": resID, "txHash": string(hash)}}
+}
