@@ -51,12 +51,24 @@ type world struct {
 	c    *sim.Chain
 	w    *scan.Walker
 	desk *deposit.Desk
+	book *wallet.Book
 	logs *bytes.Buffer
+}
+
+// resolutions decides about what is flagged.
+func (w *world) resolutions() *deposit.Resolutions {
+	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.Configured()}, w.book, slog.New(slog.DiscardHandler))
 }
 
 // open makes an organization with two customers and a treasury on a chain that
 // is final three blocks behind its head.
 func open(t *testing.T) *world {
+	t.Helper()
+	return openWith(t, risk.Policy{})
+}
+
+// openWith is open with somebody who is asked about senders.
+func openWith(t *testing.T, screens risk.Policy) *world {
 	t.Helper()
 	db := pgtest.New(t)
 	o, _, err := org.Create(t.Context(), db, "Acme")
@@ -112,7 +124,8 @@ func open(t *testing.T) *world {
 	c.Mint(payer, usdcAt, money.Units(1_000_000_000))
 	w := &world{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}}
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
-	w.desk = deposit.New(db, wallet.New(db, nil, public), price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, risk.Policy{}, log)
+	w.book = wallet.New(db, nil, public)
+	w.desk = deposit.New(db, w.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, screens, log)
 	w.w = w.walker(w.desk)
 	w.walk(t)
 	return w

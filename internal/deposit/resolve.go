@@ -12,7 +12,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -143,13 +142,11 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, by Decider,
 		if err := record(ctx, tx, []audit.Entry{decidedBy(is, by, "approved", map[string]string{"note": note, "amount": is.amount.String()})}); err != nil {
 			return err
 		}
-		crash.Committing("F01")
 		return r.show(ctx, tx, is, &shown, nil)
 	})
 	if err != nil {
 		return webhook.Deposit{}, r.raced(ctx, depositID, by, approved, &shown, err)
 	}
-	crash.Point("F01")
 	return shown, nil
 }
 
@@ -301,7 +298,6 @@ func (r *Resolutions) send(ctx context.Context, depositID string, res resolution
 	if err != nil {
 		return webhook.Deposit{}, r.raced(ctx, depositID, res.by, res.decision, &shown, err)
 	}
-	crash.Point("F02")
 	return shown, nil
 }
 
@@ -336,7 +332,6 @@ func (r *Resolutions) begin(ctx context.Context, tx pg.Tx, d row, res resolution
 	})}); err != nil {
 		return err
 	}
-	crash.Committing("F02")
 	return r.show(ctx, tx, is, shown, nil)
 }
 

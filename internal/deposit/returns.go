@@ -9,7 +9,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -87,7 +86,6 @@ func (r *Resolutions) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e d
 	if err := r.tell(ctx, tx, is, of); err != nil {
 		return nil, err
 	}
-	crash.Point("F07")
 	return postings, record(ctx, tx, []audit.Entry{carriedOut(is, o.ID, e.Hash)})
 }
 
@@ -114,7 +112,6 @@ func (r *Resolutions) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, w
 		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Plus: res.sent}); err != nil {
 		return err
 	}
-	crash.Point("F06")
 	e := carriedOut(is, o.ID, "")
 	e.Action = "deposit.resolution_failed"
 	return record(ctx, tx, []audit.Entry{e})

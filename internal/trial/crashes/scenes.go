@@ -2,6 +2,7 @@ package crashes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,8 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -309,6 +312,25 @@ func deposit1(ctx context.Context, s *stage) error {
 		return err
 	}
 	return s.credited(ctx, d)
+}
+
+// screened1 is a deposit through the point whose sender is asked about: it is above the
+// thresholds that its organization has for so long.
+func screened1(ctx context.Context, s *stage) error {
+	if err := s.thresholds(ctx, `"MEDIUM"`, `"0.01"`); err != nil {
+		return err
+	}
+	return errors.Join(deposit1(ctx, s), s.thresholds(context.WithoutCancel(ctx), "null", "null"))
+}
+
+// thresholds are set as the operator sets them.
+func (t *town) thresholds(ctx context.Context, severity, usd string) error {
+	return t.tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := org.Change(ctx, tx, audit.Operator("trial"), t.world.Info.OrganizationID, org.Changes{
+			"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(usd),
+		})
+		return err
+	})
 }
 
 // credited waits for the credit and compares the balance.

@@ -1,0 +1,261 @@
+package deposit_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/risk"
+)
+
+// opinions is a provider that says of each address what the test wants it to.
+type opinions struct {
+	mu   sync.Mutex
+	says map[chain.Address]risk.Severity // nothing: not available
+	n    int
+}
+
+func (o *opinions) Name() string           { return "OPINIONS" }
+func (o *opinions) Covers(chain.Name) bool { return true }
+func (o *opinions) set(a chain.Address, s risk.Severity) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.says[a] = s
+}
+
+func (o *opinions) Screen(_ context.Context, s risk.Subject) (risk.Verdict, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.n++
+	severity, ok := o.says[s.Address]
+	if !ok {
+		return risk.Verdict{}, risk.Unavailable("nobody is there")
+	}
+	score := 90
+	return risk.Verdict{Provider: "OPINIONS", Severity: severity, Known: true, Score: &score, Entity: "a mixer", Categories: []string{"MIXING"}, At: time.Now()}, nil
+}
+
+// thresholds is a world in which deposits above two dollars are asked about, and held
+// above MEDIUM.
+func thresholds(t *testing.T) (*world, *opinions) {
+	t.Helper()
+	o := &opinions{says: map[chain.Address]risk.Severity{payer: risk.Low}}
+	w := openWith(t, risk.Policy{Providers: o, UnknownAs: risk.UnknownHolds, Grace: time.Hour})
+	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `
+		UPDATE organization_settings SET screening_severity_threshold = 'MEDIUM', screening_usd_threshold = 0.0001, updated_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	return w, o
+}
+
+func operator() deposit.Decider { return deposit.Decider{Actor: audit.Operator("op_1"), Name: "Olga"} }
+
+// flagged is a deposit of alice's that is held.
+func (w *world) flagged(t *testing.T, o *opinions, units uint64) string {
+	t.Helper()
+	o.set(payer, risk.Severe)
+	w.c.Pay(payer, alice, usdcAt, units)
+	w.c.Mine(4)
+	w.walk(t)
+	got := w.list(t, deposit.Filter{Status: "FLAGGED"})
+	if len(got) != 1 {
+		t.Fatalf("got %d flagged, want one", len(got))
+	}
+	return got[0].DepositID
+}
+
+// Rules RISK-1 to RISK-5, as they come about.
+func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
+	t.Parallel()
+	w, o := thresholds(t)
+	w.c.Pay(payer, alice, usdcAt, 100) // of no worth: nobody is asked
+	w.c.Mine(4)
+	w.final(t)
+	w.credited(t, usdc, 100, 1)
+	if o.n != 0 {
+		t.Errorf("asked %d times about what is below the threshold, want never", o.n)
+	}
+	w.c.Pay(payer, alice, usdcAt, 500)
+	w.c.Mine(4)
+	w.final(t)
+	w.credited(t, usdc, 100, 1) // not with its block
+	w.credit(t)
+	w.credited(t, usdc, 600, 2)
+
+	delete(o.says, payer) // nobody answers
+	w.c.Pay(payer, alice, usdcAt, 700)
+	w.c.Mine(4)
+	w.walk(t)
+	w.credited(t, usdc, 600, 2)
+	if got := w.list(t, deposit.Filter{Status: "SCREENING"}); len(got) != 1 || got[0].Screening.Status != "UNAVAILABLE" {
+		t.Fatalf("got %+v, want one that waits", got)
+	}
+	if n := w.count(t, `SELECT count(*) FROM deposit_decisions WHERE outcome = 'WAIT'`); n != 1 {
+		t.Errorf("decisions kept: got %d, want one that waits", n)
+	}
+	o.set(payer, risk.Medium) // at the threshold passes
+	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE deposits SET screen_after = NULL WHERE status = 'SCREENING'`); err != nil {
+		t.Fatal(err)
+	}
+	w.credit(t)
+	w.credited(t, usdc, 1300, 3)
+	var records [][]byte
+	w.read(t, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT record FROM deposit_decisions ORDER BY decision_id`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var r []byte
+			if err := rows.Scan(&r); err != nil {
+				return err
+			}
+			records = append(records, r)
+		}
+		return rows.Err()
+	})
+	if len(records) != 4 {
+		t.Errorf("got %d decisions, want the small one, the one that passed, the one that waited and its credit", len(records))
+	}
+	for _, r := range records {
+		if _, err := risk.ReplayDeposit(r); err != nil {
+			t.Errorf("replay %s: %v", r, err)
+		}
+	}
+}
+
+func TestAFlaggedDepositIsHeldAndToldOnce(t *testing.T) {
+	t.Parallel()
+	w, o := thresholds(t)
+	id := w.flagged(t, o, 500)
+	w.walk(t)
+	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
+		t.Errorf("alice: got %v, want nothing", got)
+	}
+	funds := w.funds(t, "adr_alice", usdc)
+	if funds.Held != money.Units(500) || !funds.Spendable().IsZero() {
+		t.Errorf("got %+v, want all of it held", funds)
+	}
+	d := w.list(t, deposit.Filter{Status: "FLAGGED"})[0]
+	if !d.IsFlagged || d.RiskOfFunds == nil || *d.RiskOfFunds != "SEVERE" || d.FlagReason == nil || d.FlagReason.Code != "SEVERITY_ABOVE_THRESHOLD" ||
+		*d.FlagReason.Entity != "a mixer" || d.Resolution != nil {
+		t.Errorf("got %+v, want it flagged with its reason", d)
+	}
+	if n := w.count(t, `SELECT count(*) FROM events WHERE resource_id = $1 AND data::text IS NOT NULL`, id); n != 1 {
+		t.Errorf("got %d events, want one and then silence", n)
+	}
+}
+
+func TestAnApprovedDepositIsCreditedOnce(t *testing.T) {
+	t.Parallel()
+	w, o := thresholds(t)
+	id := w.flagged(t, o, 500)
+	r := w.resolutions()
+	const racers = 16
+	errs := make([]error, racers)
+	var wg sync.WaitGroup
+	for i := range racers {
+		wg.Go(func() {
+			_, errs[i] = r.Approve(t.Context(), id, deposit.Decider{Actor: audit.User("usr_1"), OrgID: w.org}, "")
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Errorf("the same decision again: got %v, want the same answer", err)
+		}
+	}
+	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(500) {
+		t.Errorf("alice: got %v, want 500", got)
+	}
+	d := w.list(t, deposit.Filter{Status: "CREDITED"})[0]
+	if !d.IsFlagged || d.Resolution == nil || d.Resolution.Decision != "APPROVED" || d.Resolution.DecidedBy.ID != "usr_1" {
+		t.Errorf("got %+v, want the flag kept and who approved", d.Resolution)
+	}
+	if got := w.funds(t, "adr_alice", usdc); !got.Held.IsZero() || got.Spendable() != money.Units(500) {
+		t.Errorf("got %+v, want nothing held", got)
+	}
+	if n := w.count(t, `SELECT count(*) FROM events WHERE resource_id = $1 AND type = 'CUSTOMER_DEPOSIT_APPROVED'`, id); n != 1 {
+		t.Errorf("got %d events of the approval, want one", n)
+	}
+	for name, act := range map[string]func() error{
+		"reject": func() error { _, err := r.Reject(t.Context(), id, operator(), ""); return err },
+		"redirect": func() error {
+			_, err := r.Redirect(t.Context(), id, operator(), deposit.Redirection{To: string(payer), Reason: deposit.ComplianceHold, Reference: "case 1"})
+			return err
+		},
+	} {
+		var f *fault.Fault
+		if err := act(); !errors.As(err, &f) || f.Code != fault.DepositNotFlagged {
+			t.Errorf("%s after the approval: got %v, want DEPOSIT_NOT_FLAGGED", name, err)
+		}
+	}
+}
+
+// Rules DEP-30 to DEP-32: of all that is decided at once one comes about.
+func TestOfManyDecisionsOneComesAbout(t *testing.T) {
+	t.Parallel()
+	w, o := thresholds(t)
+	id := w.flagged(t, o, 500)
+	r := w.resolutions()
+	var won sync.Map
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			var err error
+			kind := []string{"APPROVED", "REJECTED", "REDIRECTED"}[i%3]
+			switch kind {
+			case "APPROVED":
+				_, err = r.Approve(t.Context(), id, deposit.Decider{Actor: audit.User("usr_1"), OrgID: w.org}, "")
+			case "REJECTED":
+				_, err = r.Reject(t.Context(), id, operator(), "")
+			default:
+				_, err = r.Redirect(t.Context(), id, operator(), deposit.Redirection{To: string(payer), Reason: deposit.LawEnforcement, Reference: "case 1"})
+			}
+			var f *fault.Fault
+			switch {
+			case err == nil:
+				won.Store(kind, true)
+			case !errors.As(err, &f) || f.Kind != fault.Conflict:
+				t.Errorf("%s: got %v, want a conflict", kind, err)
+			}
+		})
+	}
+	wg.Wait()
+	n := 0
+	won.Range(func(any, any) bool { n++; return true })
+	if got := w.count(t, `SELECT count(*) FROM deposit_resolutions WHERE status <> 'FAILED'`); n != 1 || got != 1 {
+		t.Errorf("got %d kinds of decision that came about and %d rows, want one", n, got)
+	}
+}
+
+func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
+	t.Parallel()
+	w, o := thresholds(t)
+	id := w.flagged(t, o, 500)
+	r := w.resolutions()
+	d, err := r.Reject(t.Context(), id, deposit.Decider{Actor: audit.User("usr_1"), OrgID: w.org}, "not ours")
+	if err != nil || d.Status != "REJECTING" {
+		t.Fatalf("Reject: got %v, %v, want REJECTING", d.Status, err)
+	}
+	if got := w.funds(t, "adr_alice", usdc); got.Reserved != money.Units(500) || !got.Held.IsZero() {
+		t.Errorf("got %+v, want it reserved for its return", got)
+	}
+	if n := w.count(t, `SELECT count(*) FROM dispatch_orders WHERE purpose = 'RETURN' AND to_address = $1 AND amount = 500`, string(payer)); n != 1 {
+		t.Errorf("got %d orders back to the sender, want one", n)
+	}
+	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
+		t.Errorf("alice: got %v, want nothing", got)
+	}
+}
