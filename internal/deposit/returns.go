@@ -223,6 +223,8 @@ func endResolution(ctx context.Context, tx pg.Tx, resID, from, to string, hash c
 
 // carriedOut is the audit row of what became of a deposit's transfer.
 func carriedOut(d row, resID string, hash chain.TxHash) audit.Entry {
-	return audit.Entry{OrgID: d.orgID, Actor: actor, Action: "deposit." + action[d.status], ResourceKind: resourceKind, ResourceID: d.id,
-		Detail: map[string]string{"resolution": resID, "txHash": string(hash)}}
+	return audit.Entry{
+		OrgID: d.orgID, Actor: actor, Action: "deposit." + action[d.status], ResourceKind: resourceKind, ResourceID: d.id,
+		Detail: map[string]string{"resolution": resID, "txHash": string(hash)},
+	}
 }

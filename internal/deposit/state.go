@@ -165,10 +165,12 @@ func (d *row) scan(r pgx.CollectableRow, more ...any) error {
 	var flagged bool
 	var f flag
 	var at *time.Time
-	err := r.Scan(append([]any{&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.product, &d.mintID, &d.chain, &d.contract, &d.address, &d.from,
+	err := r.Scan(append([]any{
+		&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.product, &d.mintID, &d.chain, &d.contract, &d.address, &d.from,
 		&d.amount, &d.tx, &d.kind, &d.position, &d.logIndex, &d.height, &d.blockHash, &d.proofID, &d.status, &d.chainStatus, &d.reason,
 		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claims,
-		&flagged, &f.risk, &f.reason, &at, &f.returnTo, &f.returnRisk, &d.tries}, more...)...)
+		&flagged, &f.risk, &f.reason, &at, &f.returnTo, &f.returnRisk, &d.tries,
+	}, more...)...)
 	if flagged && at != nil {
 		f.at = *at
 		d.flag = &f
