@@ -10,12 +10,14 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 // opinions is a provider that says of each address what the test wants it to.
@@ -135,6 +137,7 @@ func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 	}
 }
 
+// Rule DEP-28.
 func TestAFlaggedDepositIsHeldAndToldOnce(t *testing.T) {
 	t.Parallel()
 	w, o := thresholds(t)
@@ -157,6 +160,7 @@ func TestAFlaggedDepositIsHeldAndToldOnce(t *testing.T) {
 	}
 }
 
+// Rule DEP-29.
 func TestAnApprovedDepositIsCreditedOnce(t *testing.T) {
 	t.Parallel()
 	w, o := thresholds(t)
@@ -203,7 +207,7 @@ func TestAnApprovedDepositIsCreditedOnce(t *testing.T) {
 	}
 }
 
-// Rules DEP-30 to DEP-32: of all that is decided at once one comes about.
+// Rule DEP-30: of all that is decided at once one comes about.
 func TestOfManyDecisionsOneComesAbout(t *testing.T) {
 	t.Parallel()
 	w, o := thresholds(t)
@@ -240,6 +244,7 @@ func TestOfManyDecisionsOneComesAbout(t *testing.T) {
 	}
 }
 
+// Rules DEP-31 and DEP-32.
 func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 	t.Parallel()
 	w, o := thresholds(t)
@@ -257,5 +262,28 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 	}
 	if got := w.balance(t, ledger.Customer, "alice", usdc); !got.IsZero() {
 		t.Errorf("alice: got %v, want nothing", got)
+	}
+	// The signer says no before anything could reach the chain.
+	err = w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		var o dispatch.Order
+		err := tx.QueryRow(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`).
+			Scan(&o.ID, &o.OrgID, &o.WalletID, &o.MintID, &o.Amount)
+		if err != nil {
+			return err
+		}
+		return r.Refused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"})
+	})
+	if err != nil {
+		t.Fatalf("Refused: %v", err)
+	}
+	got := w.list(t, deposit.Filter{Status: "FLAGGED"})
+	if len(got) != 1 || len(got[0].ResolutionAttempts) != 1 || got[0].ResolutionAttempts[0].Reason != "POLICY_LIMIT" || got[0].Resolution != nil {
+		t.Errorf("got %+v, want it in the queue with its attempt", got)
+	}
+	if got := w.funds(t, "adr_alice", usdc); got.Held != money.Units(500) || !got.Reserved.IsZero() {
+		t.Errorf("got %+v, want it held again", got)
+	}
+	if d, err = r.Reject(t.Context(), id, operator(), ""); err != nil || d.Status != "REJECTING" {
+		t.Errorf("again: got %v, %v, want REJECTING", d.Status, err)
 	}
 }
