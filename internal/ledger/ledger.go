@@ -154,9 +154,9 @@ func Post(ctx context.Context, tx pg.Tx, postings ...Posting) error {
 }
 
 // Queue adds what Post does to a batch of statements that the caller sends in
-// one round trip, after the statements that lock its resources and before those
-// that nobody waits for. It is called once a batch, and now is the transaction's.
-// What the batch then fails with is told by Refusal. Error: what is no posting.
+// one round trip, after the statements that lock its resources. It is called once
+// a batch, and now is the transaction's. What the batch then fails with is told by
+// Refusal. Error: what is no posting.
 func Queue(b *pgx.Batch, now time.Time, postings ...Posting) error {
 	return QueueFound(b, now, nil, postings...)
 }

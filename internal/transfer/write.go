@@ -220,7 +220,7 @@ func distinct[T string | int](values []T) []T {
 }
 
 // insert queues the rows with all that belongs to them, in the order of locks:
-// customers, keys, accounts, balances, and what nobody waits for. Customers may have
+// customers, keys, what nobody waits for, accounts, balances. Customers may have
 // to be made before, which takes a round trip of its own: only of those who have no
 // account in the mint yet, for an account of a customer is of one that there is.
 func insert(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []row, found ledger.Found) error {
@@ -279,12 +279,14 @@ func insert(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []row,
 				from_customer, from_product, to_customer, to_product, reference, metadata, nth)
 		ORDER BY t.nth`,
 		org, tx.Now, ids, keys, digests, mints, amounts, fromCustomers, fromProducts, toCustomers, toProducts, references, metadata)
-	err := ledger.QueueFound(b, tx.Now, found, postings...)
-	if err == nil {
-		err = event.QueueFirst(b, tx.Now, events...)
-	}
+	// Nobody waits for the rows of events and of the audit log, so the posting comes last:
+	// from the balances to the COMMIT is what others wait for who move one of them.
+	err := event.QueueFirst(b, tx.Now, events...)
 	if err == nil {
 		err = audit.Queue(b, tx.Now, entries...)
+	}
+	if err == nil {
+		err = ledger.QueueFound(b, tx.Now, found, postings...)
 	}
 	return err
 }
