@@ -159,7 +159,7 @@ func (p *Panel) ask(ctx context.Context, m Member, s Subject) (v Verdict, err er
 	name := m.Screener.Name()
 	defer func() { // an adapter that panics on what a stranger sent is one that did not answer
 		if r := recover(); r != nil {
-			v, err = Verdict{}, Unavailable("%s: could not be understood", name)
+			v, err = Verdict{}, Unavailable("could not be understood")
 			p.log().LogAttrs(ctx, slog.LevelError, "a provider's adapter broke", slog.String("provider", name), slog.Any("panic", r))
 		}
 	}()
@@ -181,21 +181,31 @@ func (p *Panel) ask(ctx context.Context, m Member, s Subject) (v Verdict, err er
 		}
 		select {
 		case <-ctx.Done():
-			return Verdict{}, Unavailable("%s: no answer within its time: %w", name, err)
+			err = Unavailable("no answer within its time: %w", err)
+			p.told(name, s, err)
+			return Verdict{}, err
 		case <-time.After(pause):
 			pause *= 4
 		}
 	}
 	if err != nil {
-		return Verdict{}, fmt.Errorf("%s: %w", name, err)
+		p.told(name, s, err)
+		return Verdict{}, err
 	}
 	if p.Answers != nil {
 		// A decision that cannot be shown later is none.
 		if err := p.Answers.keep(context.WithoutCancel(ctx), s, &v); err != nil {
-			return Verdict{}, Unavailable("%s: its answer was not kept: %w", name, err)
+			return Verdict{}, Unavailable("its answer was not kept: %w", err)
 		}
 	}
 	return v, nil
+}
+
+// told logs a provider that gave no answer: somebody should look today, for deposits
+// and withdrawals wait.
+func (p *Panel) told(provider string, s Subject, err error) {
+	p.log().LogAttrs(context.Background(), slog.LevelWarn, "a provider gave no answer", slog.String("provider", provider),
+		slog.String("chain", string(s.Chain)), slog.String("direction", string(s.Direction)), slog.Any("error", err))
 }
 
 // once asks one time.

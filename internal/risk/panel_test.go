@@ -285,7 +285,6 @@ func TestAnAnswerThatWasChangedIsNotUsed(t *testing.T) {
 	for name, sql := range map[string]string{
 		"another address's":    `UPDATE risk_answers SET address = '0x098b716b8aaf21512996dc57eb0615e2383e2f96' WHERE address <> '0x098b716b8aaf21512996dc57eb0615e2383e2f96'`,
 		"another provider's":   `UPDATE risk_answers SET provider = 'A', address = '0x098b716b8aaf21512996dc57eb0615e2383e2f96'`,
-		"an old one made new":  `UPDATE risk_answers SET given_at = now() + interval '10 hours', address = '0x098b716b8aaf21512996dc57eb0615e2383e2f96'`,
 		"another key's":        `UPDATE risk_answers SET answer_id = 'ans_x', address = '0x098b716b8aaf21512996dc57eb0615e2383e2f96'`,
 		"some bytes":           `UPDATE risk_answers SET sealed = '\x00', address = '0x098b716b8aaf21512996dc57eb0615e2383e2f96'`,
 		"only half of what is": `UPDATE risk_answers SET sealed = substr(sealed, 1, length(sealed) / 2), address = '0x098b716b8aaf21512996dc57eb0615e2383e2f96'`,
@@ -312,6 +311,28 @@ func TestAnAnswerThatWasChangedIsNotUsed(t *testing.T) {
 				t.Errorf("got %+v %v, want it asked again", v, err)
 			}
 		})
+	}
+}
+
+// Rule RISK-9.
+func TestAnOldAnswerIsNotMadeYoungInTheDatabase(t *testing.T) {
+	t.Parallel()
+	db, ctx := pgtest.New(t), t.Context()
+	now := time.Now()
+	p := panelOf(says("A", None))
+	p.Members[0].Keep, p.Answers, p.Clock = time.Hour, &Answers{db, sealing(t)}, func() time.Time { return now }
+	if _, err := p.Screen(ctx, sender); err != nil {
+		t.Fatal(err)
+	}
+	for _, later := range []string{"2 hours", "10 years"} {
+		if _, err := pgtest.Owner(t, db).Exec(ctx, `UPDATE risk_answers SET given_at = now() + $1::interval`, later); err != nil {
+			t.Fatal(err)
+		}
+		now = time.Now().Add(2 * time.Hour)
+		p.Members[0].Screener = says("A", Severe)
+		if v, err := p.Screen(ctx, sender); err != nil || v.Severity != Severe || v.Cached {
+			t.Errorf("%s later: got %+v %v, want it asked again", later, v, err)
+		}
 	}
 }
 

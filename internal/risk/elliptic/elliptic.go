@@ -101,7 +101,7 @@ type request struct {
 // answer has the members that are documented; a Value decides nothing.
 type answer struct {
 	Subject       *subjectOf      `json:"subject"`
-	Score         *jsontext.Value `json:"risk_score"`
+	Score         jsontext.Value  `json:"risk_score"`
 	ScoreDetail   jsontext.Value  `json:"risk_score_detail"`
 	Clusters      []cluster       `json:"cluster_entities"`
 	Evaluation    jsontext.Value  `json:"evaluation_detail"`
@@ -211,7 +211,7 @@ func (s Screener) decode(got outside.Reply, subject risk.Subject) (risk.Verdict,
 			v.Entity = *c.Name
 		}
 	}
-	score, ok, err := a.score(got.Body)
+	score, ok, err := a.score()
 	if err != nil || !ok {
 		return v, err
 	}
@@ -220,25 +220,17 @@ func (s Screener) decode(got outside.Reply, subject risk.Subject) (risk.Verdict,
 	return v, nil
 }
 
-// score reads the score; ok is false when the vendor has none. Error: there is no
-// such member, or it is no score.
-func (a answer) score(body jsontext.Value) (score *big.Rat, ok bool, err error) {
-	if a.Score == nil {
-		// A pointer to a value is nil for null as well; only a member that is there says null.
-		var members map[string]jsontext.Value
-		if err := json.Unmarshal(body, &members); err != nil {
-			return nil, false, risk.Unavailable("%w", err)
-		}
-		if v, there := members["risk_score"]; !there || v.Kind() != 'n' {
-			return nil, false, risk.Unavailable("an answer without a score")
-		}
-		return nil, false, nil
+// score reads the score; ok is false when the vendor has none, which it says with null.
+// Error: there is no such member, or it is no score.
+func (a answer) score() (score *big.Rat, ok bool, err error) {
+	if len(a.Score) == 0 {
+		return nil, false, risk.Unavailable("an answer without a score")
 	}
 	if a.Score.Kind() == 'n' {
 		return nil, false, nil
 	}
 	var n outside.Number
-	if err := n.UnmarshalJSON(*a.Score); err != nil {
+	if err := n.UnmarshalJSON(a.Score); err != nil {
 		return nil, false, risk.Unavailable("a score: %w", err)
 	}
 	score, err = n.Rat()
