@@ -798,9 +798,6 @@ func (c Config) checkNetworks(errs *faults) {
 		}
 		seen[id] = name
 		known, listed := networks.Of(c.Network, name)
-		if listed && known.Unread != "" {
-			bad(at, "%s cannot be run with this version: %s", known.Name, known.Unread)
-		}
 		real, ok := networks.ByChainID(id)
 		switch {
 		case c.Network == chain.Mainnet && listed && id != 0 && id != known.ChainID:

@@ -147,17 +147,13 @@ func sampled(network chain.Network, chains []chain.Name) ([]networks.Network, er
 	}
 	var list []networks.Network
 	for _, n := range networks.All() {
-		if n.Network == network && (len(chains) == 0 && n.Unread == "" || slices.Contains(chains, n.Chain)) {
+		if n.Network == network && (len(chains) == 0 || slices.Contains(chains, n.Chain)) {
 			list = append(list, n)
 		}
 	}
 	for _, name := range chains {
-		i := slices.IndexFunc(list, func(n networks.Network) bool { return n.Chain == name })
-		if i < 0 {
+		if !slices.ContainsFunc(list, func(n networks.Network) bool { return n.Chain == name }) {
 			return nil, fmt.Errorf("%s is not a chain of %s that this version has in its list", name, network)
-		}
-		if why := list[i].Unread; why != "" {
-			return nil, fmt.Errorf("%s cannot be run with this version: %s", list[i].Name, why)
 		}
 	}
 	if len(list) == 0 {

@@ -317,7 +317,8 @@ type Sender interface {
 	// Account asks where an account stands, by the lowest of the providers' answers.
 	Account(ctx context.Context, a Address) (Account, error)
 	// Outcome looks for whichever of the transactions is in a block; nil when
-	// none of the providers has one. p is nil for a cancel.
+	// none of the providers has one. p is nil for a cancel. Error: ErrNotYet while one
+	// is in a block whose results cannot be checked yet.
 	Outcome(ctx context.Context, txs []TxHash, p *Payment) (*Outcome, error)
 }
 

@@ -457,6 +457,9 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chain.Account) (busy bool, err error) {
 	payment := s.payment(from.Address)
 	out, err := d.chain.Sender.Outcome(ctx, s.signed(), &payment)
+	if errors.Is(err, chain.ErrNotYet) {
+		return false, nil // it is in a block that nobody has the results of yet
+	}
 	if err != nil {
 		return false, fmt.Errorf("look for its transaction: %w", err)
 	}

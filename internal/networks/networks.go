@@ -35,11 +35,9 @@ type Network struct {
 	Finality      string        `toml:"finality"`      // FINALIZED, or DEPTH for a chain without the tag
 	Depth         uint64        `toml:"depth"`         // blocks until final; 0 with FINALIZED
 	Why           string        `toml:"why"`           // why that is final, and how long it takes
-	// Unread says why this version cannot read the chain; "" when it can.
-	Unread string       `toml:"unread"`
-	FeeCap money.Amount `toml:"fee_cap"` // wei per gas
-	TipCap money.Amount `toml:"tip_cap"` // wei per gas
-	Mints  []Mint       `toml:"mint"`    // the native coin first
+	FeeCap        money.Amount  `toml:"fee_cap"`       // wei per gas
+	TipCap        money.Amount  `toml:"tip_cap"`       // wei per gas
+	Mints         []Mint        `toml:"mint"`          // the native coin first
 }
 
 // A Mint is a token of a network.

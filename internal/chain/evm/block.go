@@ -24,6 +24,8 @@ type sealed struct {
 	txs      txs
 	receipts []*receipt
 	stack    stack
+	whole    bool    // the receipts are there and checked
+	settles  *uint64 // the newest block whose results its header has; nil: its own
 }
 
 func (s *sealed) block() chain.Block { return block(s.header, s.hash) }
@@ -46,7 +48,27 @@ func (a *adapter) sealed(ctx context.Context, p *provider, hash common.Hash) (*s
 // seal checks a block with its transactions that a provider gave, and fetches
 // and checks its receipts. A zero hash takes the block's own.
 func (a *adapter) seal(ctx context.Context, p *provider, raw json.RawMessage, want common.Hash) (*sealed, error) {
-	h, hash, err := header(raw)
+	s, err := a.bare(ctx, p, raw, want)
+	if err != nil || s.whole {
+		return s, err
+	}
+	if s.settles != nil {
+		err = a.settled(ctx, p, s)
+	} else {
+		s.receipts, err = p.receipts(ctx, s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.whole = true
+	a.blocks.keep(s)
+	return s, nil
+}
+
+// bare checks a block with its transactions that a provider gave. Its receipts are
+// not there, unless it was fetched before.
+func (a *adapter) bare(ctx context.Context, p *provider, raw json.RawMessage, want common.Hash) (*sealed, error) {
+	h, hash, err := a.stack.header(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
@@ -57,13 +79,14 @@ func (a *adapter) seal(ctx context.Context, p *provider, raw json.RawMessage, wa
 		return s, nil
 	}
 	s := &sealed{hash: hash, header: h, stack: a.stack}
+	if a.stack == avalanche {
+		if s.settles, err = settles(raw); err != nil {
+			return nil, fmt.Errorf("%s: block %d %s: %w", p.name, h.Number, hash, err)
+		}
+	}
 	if s.txs, err = a.transactions(ctx, p, raw, s); err != nil {
 		return nil, fmt.Errorf("%s: block %d %s: %w", p.name, h.Number, hash, err)
 	}
-	if s.receipts, err = p.receipts(ctx, s); err != nil {
-		return nil, err
-	}
-	a.blocks.keep(s)
 	return s, nil
 }
 

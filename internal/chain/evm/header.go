@@ -13,7 +13,7 @@ import (
 // header reads a block's header and recomputes its hash. A header that does
 // not give the hash which it claims has been altered, or has fields that we
 // have not learned yet: either way the block cannot be understood.
-func header(raw json.RawMessage) (*types.Header, common.Hash, error) {
+func (st stack) header(raw json.RawMessage) (*types.Header, common.Hash, error) {
 	var h types.Header
 	if err := json.Unmarshal(raw, &h); err != nil {
 		return nil, common.Hash{}, fmt.Errorf("%w: header: %w", chain.ErrUndecodable, err)
@@ -27,7 +27,17 @@ func header(raw json.RawMessage) (*types.Header, common.Hash, error) {
 	if !h.Number.IsUint64() {
 		return nil, common.Hash{}, fmt.Errorf("%w: block number %v", chain.ErrUndecodable, h.Number)
 	}
-	if got := h.Hash(); got != claim.Hash {
+	got := h.Hash()
+	if st == avalanche {
+		f, err := readAvalanche(raw)
+		if err == nil {
+			got, err = f.hash(&h)
+		}
+		if err != nil {
+			return nil, common.Hash{}, err
+		}
+	}
+	if got != claim.Hash {
 		return nil, common.Hash{}, fmt.Errorf("%w: header of block %d gives the hash %s, not %s", chain.ErrUndecodable, h.Number, got, claim.Hash)
 	}
 	return &h, claim.Hash, nil

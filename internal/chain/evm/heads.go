@@ -85,7 +85,7 @@ func (p *provider) head(ctx context.Context, tag string) (chain.Block, error) {
 	if absent(raw) {
 		return chain.Block{}, fmt.Errorf("%s: has no block %s", p.name, tag)
 	}
-	h, hash, err := header(raw)
+	h, hash, err := p.stack.header(raw)
 	if err != nil {
 		return chain.Block{}, fmt.Errorf("%s: block %s: %w", p.name, tag, err)
 	}

@@ -38,12 +38,12 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Paym
 			none++
 		}
 	}
-	if len(found) > 0 && a.stack != optimism {
+	if len(found) > 0 && a.stack != optimism && a.stack != avalanche {
 		return found[0], nil
 	}
 	if len(found) > 0 {
-		// No root covers what it cost beside its gas, so as many have to say the same
-		// as have to agree on a final block.
+		// No root covers all that it cost, so as many have to say the same as have to
+		// agree on a final block.
 		for _, o := range found {
 			same := 0
 			for _, x := range found {
@@ -55,10 +55,14 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Paym
 				return o, nil
 			}
 		}
+		if err := errors.Join(errs...); errors.Is(err, chain.ErrNotYet) {
+			return nil, fmt.Errorf("outcome of %s on %s: %w", found[0].Tx, a.Name, err)
+		}
 		return nil, fmt.Errorf("outcome of %s on %s: its fee is not the same with as many as have to agree: %w", found[0].Tx, a.Name,
 			errors.Join(append(errs, chain.ErrDisagreement)...))
 	}
-	if none >= a.Agree {
+	// Where somebody has it in a block whose results are not known yet it is not nowhere.
+	if none >= a.Agree && !errors.Is(errors.Join(errs...), chain.ErrNotYet) {
 		return nil, nil
 	}
 	return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], a.Name, errors.Join(errs...))

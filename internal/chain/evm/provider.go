@@ -33,6 +33,7 @@ type provider struct {
 	name    string // for errors: its place in the configuration and its host, no secret
 	chainID uint64
 	trace   Tracing
+	stack   stack
 	timeout time.Duration
 	client  *rpc.Client
 
@@ -60,7 +61,7 @@ func newProvider(cfg Config, i int) (*provider, error) {
 	}
 	p := &provider{
 		name:    fmt.Sprintf("provider %d (%s)", i+1, u.Host),
-		chainID: cfg.ChainID, trace: cfg.Trace, timeout: cfg.Timeout,
+		chainID: cfg.ChainID, trace: cfg.Trace, stack: stackOf(cfg.Name), timeout: cfg.Timeout,
 		greeting: make(chan struct{}, 1),
 	}
 	transport := &http.Transport{

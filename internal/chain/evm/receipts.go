@@ -35,6 +35,9 @@ type beside struct {
 	OperatorConstant *hexutil.Uint64 `json:"operatorFeeConstant"`
 	// FootprintScalar came with the fork that changed the operator's fee.
 	FootprintScalar *hexutil.Uint64 `json:"daFootprintGasScalar"`
+
+	// Price is what a unit of gas cost. It is looked at where no header has it.
+	Price *hexutil.Big `json:"effectiveGasPrice"`
 }
 
 const (
@@ -99,13 +102,35 @@ func (p *provider) receipts(ctx context.Context, s *sealed) ([]*receipt, error) 
 	if len(s.txs) == 0 && s.header.ReceiptHash == types.EmptyReceiptsHash {
 		return nil, nil // the header itself says that there are none
 	}
+	all, err := p.receiptsOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if got := rootOf(receiptRoot(all)); got != s.header.ReceiptHash {
+		return nil, s.at(p, errors.New("they do not give the root in the header"))
+	}
+	s.receipts = all
+	if err := s.count(); err != nil {
+		return nil, s.at(p, err)
+	}
+	return all, nil
+}
+
+// at says of which receipts an error is.
+func (s *sealed) at(p *provider, err error) error {
+	return fmt.Errorf("%s: receipts of block %d %s: %w", p.name, s.header.Number, s.hash, err)
+}
+
+// receiptsOf fetches the receipts of the transactions of a block; no root is asked.
+func (p *provider) receiptsOf(ctx context.Context, s *sealed) ([]*receipt, error) {
+	if len(s.txs) == 0 && s.settles != nil {
+		return nil, nil
+	}
 	var raw json.RawMessage
 	if err := p.call(ctx, &raw, "eth_getBlockReceipts", s.hash); err != nil {
 		return nil, err
 	}
-	at := func(err error) error {
-		return fmt.Errorf("%s: receipts of block %d %s: %w", p.name, s.header.Number, s.hash, err)
-	}
+	at := func(err error) error { return s.at(p, err) }
 	if absent(raw) {
 		return nil, at(errors.New("there are none"))
 	}
@@ -133,14 +158,16 @@ func (p *provider) receipts(ctx context.Context, s *sealed) ([]*receipt, error) 
 			return nil, at(fmt.Errorf("number %d has a log that is missing", i))
 		}
 	}
-	if got := rootOf(receiptRoot(all)); got != s.header.ReceiptHash {
-		return nil, at(errors.New("they do not give the root in the header"))
-	}
+	return all, nil
+}
+
+// count fills in what follows from the receipts that a root covers.
+func (s *sealed) count() error {
 	var gas uint64
 	var logs uint
-	for i, r := range all {
+	for i, r := range s.receipts {
 		if r.CumulativeGasUsed < gas {
-			return nil, at(fmt.Errorf("number %d has used less gas than the one before", i))
+			return fmt.Errorf("number %d has used less gas than the one before", i)
 		}
 		r.GasUsed = r.CumulativeGasUsed - gas
 		gas = r.CumulativeGasUsed
@@ -149,7 +176,7 @@ func (p *provider) receipts(ctx context.Context, s *sealed) ([]*receipt, error) 
 			logs++
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // readReceipts reads a list; nil stands for one that is missing.
@@ -179,7 +206,7 @@ func (s *sealed) feeWith(i int, said beside) (money.Amount, error) {
 	if s.txs[i].signed == nil {
 		return money.Zero, nil // it was paid for on the layer below
 	}
-	gas, err := s.gasFee(i)
+	gas, err := s.gasFee(i, said)
 	if err != nil || s.stack != optimism {
 		return gas, err
 	}
@@ -200,10 +227,15 @@ func (s *sealed) tipped() bool {
 }
 
 // gasFee is what its gas cost.
-func (s *sealed) gasFee(i int) (money.Amount, error) {
+func (s *sealed) gasFee(i int, said beside) (money.Amount, error) {
 	tx, r := s.txs[i].signed, s.receipts[i]
 	price := r.EffectiveGasPrice
 	switch {
+	case s.settles != nil:
+		if err := s.priced(i, said); err != nil {
+			return money.Zero, fmt.Errorf("fee of %s: %w", tx.Hash(), err)
+		}
+		price = said.Price.ToInt()
 	case s.header.BaseFee != nil && !s.tipped():
 		price = s.header.BaseFee
 	case s.header.BaseFee != nil:

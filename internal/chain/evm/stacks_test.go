@@ -31,7 +31,7 @@ func TestARealBlockOfArbitrumGivesItsHashAndItsRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, hash, err := header(raw)
+	h, hash, err := arbitrum.header(raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,10 +22,11 @@ import (
 type stack int
 
 const (
-	ethereum stack = iota
-	optimism       // the OP stack
-	arbitrum       // Nitro
-	bor            // Polygon
+	ethereum  stack = iota
+	optimism        // the OP stack
+	arbitrum        // Nitro
+	bor             // Polygon
+	avalanche       // Avalanche's C-Chain
 )
 
 func stackOf(name chain.Name) stack {
@@ -36,6 +37,8 @@ func stackOf(name chain.Name) stack {
 		return arbitrum
 	case chain.Polygon:
 		return bor
+	case chain.Avalanche:
+		return avalanche
 	}
 	return ethereum
 }
@@ -204,7 +207,7 @@ func (m madeJSON) made(s stack) (*tx, error) {
 
 // transaction reads the i-th transaction of a block; nil for what is not one.
 func (a *adapter) transaction(ctx context.Context, p *provider, raw json.RawMessage, block common.Hash, i int) (*tx, error) {
-	if a.stack != ethereum {
+	if a.stack != ethereum && a.stack != avalanche {
 		var m madeJSON
 		if err := json.Unmarshal(raw, &m); err != nil {
 			return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)

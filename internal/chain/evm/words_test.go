@@ -158,7 +158,7 @@ func FuzzHeader(f *testing.F) {
 	f.Add([]byte(`{"hash":"0x00","number":"0x1"}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h, hash, err := header(b)
+		h, hash, err := ethereum.header(b)
 		if err == nil && h.Hash() != hash {
 			t.Errorf("got %s, want %s", hash, h.Hash())
 		}

@@ -1,0 +1,289 @@
+package evm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+// What differs on Avalanche's C-Chain. Its headers have fields of their own. And since
+// the upgrade Helicon (ACP-194) a block is accepted before it is run: its header has
+// the root of the receipts of the blocks that it settles, some seconds older ones, and
+// a base fee that is the most which may be taken. So what a block came to is known
+// here only once another one that is final as well has settled it.
+
+// avalancheFields are what a header of the C-Chain has beside Ethereum's.
+type avalancheFields struct {
+	ExtDataHash         *common.Hash    `json:"extDataHash"` // of what moves between the network's chains
+	ExtDataGasUsed      *hexutil.Big    `json:"extDataGasUsed"`
+	BlockGasCost        *hexutil.Big    `json:"blockGasCost"`
+	Milliseconds        *hexutil.Uint64 `json:"timestampMilliseconds"`
+	MinDelayExcess      *hexutil.Uint64 `json:"minDelayExcess"`
+	TargetExponent      *hexutil.Uint64 `json:"targetExponent"`
+	MinPriceExponent    *hexutil.Uint64 `json:"minPriceExponent"`
+	SettledHeight       *hexutil.Uint64 `json:"settledHeight"`
+	SettledGasUnix      *hexutil.Uint64 `json:"settledGasUnix"`
+	SettledGasNumerator *hexutil.Uint64 `json:"settledGasNumerator"`
+	SettledExcess       *hexutil.Uint64 `json:"settledExcess"`
+}
+
+func readAvalanche(raw json.RawMessage) (f avalancheFields, err error) {
+	if err = json.Unmarshal(raw, &f); err != nil {
+		return f, fmt.Errorf("%w: header: %w", chain.ErrUndecodable, err)
+	}
+	if f.ExtDataHash == nil {
+		return f, fmt.Errorf("%w: header without extDataHash", chain.ErrUndecodable)
+	}
+	return f, nil
+}
+
+// hash is of the fields in their order on the C-Chain: fifteen of Ethereum's, that of
+// the data beside transactions, and then those that came with upgrades. Of the latter
+// the list ends with the last that is there, and one that is missing before it is empty.
+func (f avalancheFields) hash(h *types.Header) (common.Hash, error) {
+	list := []any{
+		h.ParentHash, h.UncleHash, h.Coinbase, h.Root, h.TxHash, h.ReceiptHash, h.Bloom, h.Difficulty, h.Number,
+		h.GasLimit, h.GasUsed, h.Time, h.Extra, h.MixDigest, h.Nonce, *f.ExtDataHash,
+	}
+	whole := len(list)
+	number := func(v *hexutil.Uint64) {
+		if v == nil {
+			list = append(list, nil)
+			return
+		}
+		list = append(list, uint64(*v))
+	}
+	big := func(v *hexutil.Big) {
+		if v == nil {
+			list = append(list, nil)
+			return
+		}
+		list = append(list, v.ToInt())
+	}
+	big((*hexutil.Big)(h.BaseFee))
+	big(f.ExtDataGasUsed)
+	big(f.BlockGasCost)
+	number((*hexutil.Uint64)(h.BlobGasUsed))
+	number((*hexutil.Uint64)(h.ExcessBlobGas))
+	if h.ParentBeaconRoot == nil {
+		list = append(list, nil)
+	} else {
+		list = append(list, *h.ParentBeaconRoot)
+	}
+	for _, v := range []*hexutil.Uint64{
+		f.Milliseconds, f.MinDelayExcess, f.TargetExponent, f.MinPriceExponent,
+		f.SettledHeight, f.SettledGasUnix, f.SettledGasNumerator, f.SettledExcess,
+	} {
+		number(v)
+	}
+	for len(list) > whole && list[len(list)-1] == nil {
+		list = list[:len(list)-1]
+	}
+	for i, v := range list {
+		if v == nil {
+			list[i] = []byte{}
+		}
+	}
+	raw, err := rlp.EncodeToBytes(list)
+	if err != nil {
+		return common.Hash{}, fmt.Errorf("%w: header: %w", chain.ErrUndecodable, err)
+	}
+	return crypto.Keccak256Hash(raw), nil
+}
+
+// settles is the newest block of which a header that gave its hash has the results; nil
+// from before Helicon, when each had its own.
+func settles(raw json.RawMessage) (*uint64, error) {
+	f, err := readAvalanche(raw)
+	if err != nil {
+		return nil, err
+	}
+	has := 0
+	for _, v := range []*hexutil.Uint64{f.SettledHeight, f.SettledGasUnix, f.SettledGasNumerator, f.SettledExcess} {
+		if v != nil {
+			has++
+		}
+	}
+	switch has {
+	case 0:
+		return nil, nil
+	case 4:
+		return (*uint64)(f.SettledHeight), nil
+	}
+	return nil, fmt.Errorf("%w: header with a part of what it settles", chain.ErrUndecodable)
+}
+
+const (
+	settleStep = 8   // headers that are asked for at once
+	settleMax  = 512 // blocks between one and that which settles it, or that one settles
+)
+
+// A link is a header on the way to the one that settles a block.
+type link struct {
+	hash    common.Hash
+	header  *types.Header
+	settled uint64
+}
+
+// settled fetches the receipts of a block whose own header does not have their root,
+// with those of all that are settled together with it, and checks them against the
+// header that does. It is chain.ErrNotYet until that one is final by as many providers
+// as have to agree: any one could make up a header that follows.
+func (a *adapter) settled(ctx context.Context, p *provider, s *sealed) error {
+	chained, err := a.follow(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	last := chained[len(chained)-1]
+	height := last.header.Number.Uint64()
+	hash, _, err := a.agreed(ctx, height)
+	if err != nil {
+		return fmt.Errorf("block %d, which settles %d: %w", height, s.header.Number, err)
+	}
+	if hash != last.hash {
+		return fmt.Errorf("%s: has %s as block %d, which settles %d, and others %s: %w", p.name, last.hash, height, s.header.Number, hash, chain.ErrDisagreement)
+	}
+	before := *s.settles
+	if len(chained) > 1 {
+		before = chained[len(chained)-2].settled
+	}
+	own := s.header.Number.Uint64()
+	if before >= own || last.settled >= height || last.settled-before > settleMax {
+		return fmt.Errorf("%w: block %d settles up to %d and the one before it up to %d", chain.ErrUndecodable, height, last.settled, before)
+	}
+	together, err := a.together(ctx, p, s, chained, before+1, last.settled)
+	if err != nil {
+		return err
+	}
+	var all receiptRoot
+	for _, b := range together {
+		if !b.whole { // else it is in use, and was checked
+			if b.receipts, err = p.receiptsOf(ctx, b); err != nil {
+				return err
+			}
+		}
+		all = append(all, b.receipts...)
+	}
+	if rootOf(all) != last.header.ReceiptHash {
+		return fmt.Errorf("%s: receipts of blocks %d to %d do not give the root in block %d, which settles them", p.name, before+1, last.settled, height)
+	}
+	for _, b := range together {
+		if b.whole {
+			continue
+		}
+		if err := b.count(); err != nil {
+			return fmt.Errorf("%s: receipts of block %d %s: %w", p.name, b.header.Number, b.hash, err)
+		}
+	}
+	for _, b := range together {
+		if b != s && !b.whole {
+			b.whole = true
+			a.blocks.keep(b)
+		}
+	}
+	return nil
+}
+
+// follow is the chain of headers from the block after one to the first that settles it.
+func (a *adapter) follow(ctx context.Context, p *provider, s *sealed) (chained []link, err error) {
+	own, parent := s.header.Number.Uint64(), s.hash
+	for len(chained) < settleMax {
+		raws := make([]json.RawMessage, settleStep)
+		elems := make([]rpc.BatchElem, settleStep)
+		for i := range elems {
+			at := own + uint64(len(chained)+i+1)
+			elems[i] = rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(at), false}, Result: &raws[i]}
+		}
+		if err := p.batch(ctx, elems); err != nil {
+			return nil, err
+		}
+		for _, raw := range raws {
+			if absent(raw) {
+				return nil, fmt.Errorf("%s: nothing settles block %d: %w", p.name, own, chain.ErrNotYet)
+			}
+			h, hash, err := a.stack.header(raw)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.name, err)
+			}
+			up, err := settles(raw)
+			if err != nil {
+				return nil, fmt.Errorf("%s: block %d: %w", p.name, h.Number, err)
+			}
+			if h.ParentHash != parent || up == nil {
+				return nil, fmt.Errorf("%s: block %d %s does not follow %s", p.name, h.Number, hash, parent)
+			}
+			chained = append(chained, link{hash, h, *up})
+			if *up >= own {
+				return chained, nil
+			}
+			parent = hash
+		}
+	}
+	return nil, fmt.Errorf("%w: %d blocks after block %d none settles it", chain.ErrUndecodable, settleMax, own)
+}
+
+// together are the blocks of a range that has s in it, with their transactions, in
+// order. Each is named by a hash that the chain of headers leads to, so that how many
+// transactions it has is certain, and with it whose receipt is whose.
+func (a *adapter) together(ctx context.Context, p *provider, s *sealed, chained []link, from, to uint64) ([]*sealed, error) {
+	own := s.header.Number.Uint64()
+	var all []*sealed
+	read := func(hash common.Hash) (*sealed, error) {
+		var raw json.RawMessage
+		if err := p.call(ctx, &raw, "eth_getBlockByHash", hash, true); err != nil {
+			return nil, err
+		}
+		if absent(raw) {
+			return nil, fmt.Errorf("%s: has no block %s", p.name, hash)
+		}
+		b, err := a.bare(ctx, p, raw, hash)
+		if err == nil && b.settles == nil {
+			err = fmt.Errorf("%w: block %s has results of its own and is settled by another", chain.ErrUndecodable, hash)
+		}
+		return b, err
+	}
+	for at, hash := own, s.header.ParentHash; at > from; at-- {
+		b, err := read(hash)
+		if err != nil {
+			return nil, err
+		}
+		all, hash = append(all, b), b.header.ParentHash
+	}
+	slices.Reverse(all)
+	all = append(all, s)
+	for _, l := range chained[:to-own] {
+		b, err := read(l.hash)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// priced is what a unit of gas cost, by the word of who gave the receipt: the header
+// has the most that it may have been.
+func (s *sealed) priced(i int, said beside) error {
+	if said.Price == nil {
+		return errors.New("the receipt has no gas price")
+	}
+	most, err := s.txs[i].signed.EffectiveGasTip(s.header.BaseFee)
+	if err != nil {
+		return err
+	}
+	if most.Add(most, s.header.BaseFee).Cmp(said.Price.ToInt()) < 0 {
+		return fmt.Errorf("%w: a gas price of %v, where the header and the transaction allow %v", chain.ErrUndecodable, said.Price, most)
+	}
+	return nil
+}
