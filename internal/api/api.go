@@ -27,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
@@ -77,6 +78,8 @@ type api struct {
 
 	rates  limiters
 	tables tables
+
+	fourEyes foureyes.Rule // of the operators' listener
 
 	localRisk bool // of the operators' listener: the local list is asked
 }

@@ -295,6 +295,7 @@ var (
 	timeType     = reflect.TypeFor[webhook.Time]()
 	metadataType = reflect.TypeFor[webhook.Metadata]()
 	rawType      = reflect.TypeFor[json.RawMessage]()
+	anyType      = reflect.TypeFor[anyValue]()
 )
 
 // of is the schema of a Go type. closed says that nothing else may be there:
@@ -308,6 +309,8 @@ func (d *drawing) of(t reflect.Type, closed bool) *huma.Schema {
 		return &huma.Schema{Type: "object", AdditionalProperties: &huma.Schema{Type: "string"}}
 	case rawType:
 		return &huma.Schema{Type: "object", AdditionalProperties: true}
+	case anyType:
+		return &huma.Schema{AnyOf: []*huma.Schema{{Type: "string"}, {Type: "integer"}, {Type: "boolean"}, {Type: "array", Items: &huma.Schema{}}, {Type: "object", AdditionalProperties: true}, {Type: "null"}}}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

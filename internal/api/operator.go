@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/operator"
@@ -36,6 +37,8 @@ type OperatorConfig struct {
 	From []netip.Prefix
 	// CursorKey signs the cursors of lists; 32 random bytes that outlive the process.
 	CursorKey []byte
+	// FourEyes says whether what loosens a control needs a second operator.
+	FourEyes foureyes.Rule
 	// BaseURL is where operators reach this interface, /v1 included, for the document.
 	BaseURL string
 	// LocalRisk says that the local list is asked, so entries have an effect.
@@ -56,6 +59,7 @@ func NewOperator(conf OperatorConfig) http.Handler {
 		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Log: conf.Log,
 	})
 	a.localRisk = conf.LocalRisk
+	a.fourEyes = conf.FourEyes
 	return a.shell(a.listedOnly(conf.From, a.routed()))
 }
 

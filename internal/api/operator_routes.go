@@ -6,6 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/transfer"
 )
@@ -27,6 +28,7 @@ var operators = surface{
 		fault.CodeUnauthorized: {fault.Unauthorized, "the key is missing, malformed, unknown or revoked", "", "Send a valid operator's key in the header x-operator-key. Nothing was done.", nil},
 		fault.IPNotAllowed:     {fault.Forbidden, "calls are not taken from this address", "", "The operator's interface does not take calls from this address. Nothing was done. Call from an address on its list: operator.allow in the service's configuration.", nil},
 		fault.CodeNotFound:     {fault.NotFound, "there is no such thing", "", "There is no such organization. Nothing was changed and no money moved. GET /organizations lists the ones there are.", nil},
+		fault.ApprovalRefused:  {fault.Conflict, "who asks cannot approve, and nobody else withdraws", "", "Who asks for a change cannot approve it: another operator does. Nothing was changed. You may withdraw it.", nil},
 		fault.InvalidState:     {fault.Conflict, "it is in another state, or somebody else changed it at this moment", "", "Freeze frz_01J9ZW3M8Q4S5T6V7W8X9YZABC was lifted before. Nothing was changed and no money moved.", nil},
 		fault.RateLimited:      {fault.Limited, "more requests than this key may send, or too many wrong keys", "", "Too many requests. Nothing was done, which says nothing about earlier attempts. Wait 1 seconds and repeat the request.", nil},
 		fault.Internal:         {kindInternal, "something of ours failed; look before you repeat a write", "", "Something of ours failed before we could tell whether this took effect. Look with a GET whether it did before you repeat it.", nil},
@@ -67,6 +69,7 @@ var operatorGroups = []struct{ name, text string }{
 	{"Organizations", "Who uses this service, their keys and their settings."},
 	{"Money", "Deposits and withdrawals of all organizations, and what there is against what is owed."},
 	{"Freezes", "What is stopped, by whom and why."},
+	{"Four eyes", "What loosens a control and waits for a second operator, where the installation wants that: operator.four_eyes in its configuration, and two operators who have keys. What tightens one holds at once."},
 	{"Screening", "What screening says on networks without real money."},
 	{"Meta", "About this interface."},
 }
@@ -116,11 +119,56 @@ var operatorRoutes = []route{
 	{
 		method: http.MethodPatch, path: "/organizations/{organizationId}/settings", name: "changeSettings", group: "Organizations",
 		summary: "Change an organization's settings",
-		text:    "Changes what is named, all or nothing, and answers what holds then: a request that is decided after this answer is decided by it. A setting that unavailable names is kept and changes nothing yet.",
+		text:    "Changes what is named, all or nothing, and answers what holds then: a request that is decided after this answer is decided by it. A setting that unavailable names is kept and changes nothing yet. Where the installation wants four eyes, what loosens a control does not hold yet: it stands in changeRequests and waits for a second operator.",
 		body:    SettingsChange{},
-		answers: []success{{http.StatusOK, "The settings.", OrganizationSettings{}, exampleSettings, nil}},
+		answers: []success{
+			{http.StatusOK, "The settings.", OrganizationSettings{}, exampleSettings, nil},
+		},
+		faults: []fault.Code{fault.CodeNotFound, fault.InvalidState},
+		handle: (*api).changeSettings,
+	},
+	{
+		method: http.MethodGet, path: "/organizations/{organizationId}/settings/history", name: "listSettingsHistory", group: "Organizations",
+		summary: "List changes of an organization's settings",
+		text:    "Every change of a setting: what it was, what it became, who changed it and when. It is read from the audit log, whose rows are never changed.",
+		query:   []parameter{orderParameter, limitParameter, cursorParameter},
+		answers: []success{{http.StatusOK, "A page of changes.", Page[SettingChange]{}, page1(exampleSettingChange), nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidCursor},
+		handle:  (*api).settingsHistory,
+	},
+	{
+		method: http.MethodGet, path: "/change-requests", name: "listChangeRequests", group: "Four eyes",
+		summary: "List change requests", text: "What waits for a second operator, and what did.",
+		query: listParameters(organizationFilter,
+			parameter{name: "status", kind: wordParameter, enum: foureyes.Statuses, text: "Only in this status."}),
+		answers: []success{{http.StatusOK, "A page of change requests.", Page[ChangeRequest]{}, page1(exampleChange), nil}},
+		faults:  []fault.Code{fault.InvalidCursor},
+		handle:  (*api).listChanges,
+	},
+	{
+		method: http.MethodGet, path: "/change-requests/{changeRequestId}", name: "getChangeRequest", group: "Four eyes",
+		summary: "Read a change request", text: "One change request as it is now. It is never edited.",
+		answers: []success{{http.StatusOK, "The change request.", ChangeRequest{}, exampleChange, nil}},
 		faults:  []fault.Code{fault.CodeNotFound},
-		handle:  (*api).changeSettings,
+		handle:  (*api).getChange,
+	},
+	{
+		method: http.MethodPost, path: "/change-requests/{changeRequestId}/approve", name: "approveChangeRequest", group: "Four eyes",
+		summary: "Approve a change request",
+		text:    "Makes the change that another operator asked for. Who asked cannot, whatever key they have. It is refused with 409 INVALID_STATE when it was decided, when its time is over, and when what it changes was changed since.",
+		again:   true,
+		answers: []success{{http.StatusOK, "The change request, APPROVED: the change holds.", ChangeRequest{}, exampleApproved, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused, fault.InvalidRequest},
+		handle:  (*api).approveChange,
+	},
+	{
+		method: http.MethodPost, path: "/change-requests/{changeRequestId}/withdraw", name: "withdrawChangeRequest", group: "Four eyes",
+		summary: "Withdraw a change request",
+		text:    "Ends a change request of your own. Nobody else withdraws it; what nobody approves within seven days ends by itself.",
+		again:   true,
+		answers: []success{{http.StatusOK, "The change request, WITHDRAWN.", ChangeRequest{}, exampleWithdrawn, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused},
+		handle:  (*api).withdrawChange,
 	},
 	{
 		method: http.MethodGet, path: "/deposits", name: "listDeposits", group: "Money",
@@ -204,7 +252,26 @@ var (
 	exampleOrganizationKey = OrganizationWithKey{exampleOrganization, exampleKey}
 	exampleSettings        = OrganizationSettings{
 		OrganizationID: exampleOrganizationID, CustomerWithdrawUSDThreshold: pointer("10000"), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: 1,
-		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true, Unavailable: sortedKeys(org.Later), UpdatedAt: exampleAt,
+		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true, Unavailable: sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: exampleAt,
+	}
+	exampleChange = ChangeRequest{
+		ChangeRequestID: "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", OrganizationID: exampleOrganizationID, Kind: "SETTINGS", Status: "PENDING",
+		Changes:     []ChangedValue{{"customerWithdrawUsdThreshold", anyValue{[]byte(`"10000"`)}, anyValue{[]byte(`"20000"`)}}},
+		RequestedBy: ActingOperator{"opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", pointer("ann")}, CreatedAt: exampleAt, ExpiresAt: exampleAt,
+	}
+	exampleApproved = func() ChangeRequest {
+		r := exampleChange
+		r.Status, r.DecidedBy, r.DecidedAt = "APPROVED", &ActingOperator{"opk_01J9ZW3M8Q4S5T6V7W8X9YZABD", pointer("bob")}, &exampleAt
+		return r
+	}()
+	exampleWithdrawn = func() ChangeRequest {
+		r := exampleChange
+		r.Status, r.DecidedBy, r.DecidedAt = "WITHDRAWN", &r.RequestedBy, &exampleAt
+		return r
+	}()
+	exampleSettingChange = SettingChange{
+		Setting: "customerWithdrawUsdThreshold", From: anyValue{[]byte(`null`)}, To: anyValue{[]byte(`"10000"`)},
+		ChangedBy: Changer{"OPERATOR", "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", pointer("ann")}, ChangedAt: exampleAt,
 	}
 	exampleFreeze = Freeze{
 		FreezeID: "frz_01J9ZW3M8Q4S5T6V7W8X9YZABC", Scope: "CUSTOMER", OrganizationID: pointer(exampleOrganizationID), CustomerID: pointer("user_42"),
@@ -260,6 +327,33 @@ var operatorNotes = map[string]note{
 	"autoRestoreFailedSwaps":              {text: "Whether what comes back from a failed swap returns to the customer by itself."},
 	"requireWithdrawIdempotency":          {text: "Whether POST /withdraw without an idempotencyKey is refused."},
 	"unavailable":                         {text: "The settings that are kept and change nothing yet: they belong to what this version does not have."},
+	"ChangedValue.":                       {text: "One thing that a request changes."},
+	"ActingOperator.":                     {text: "An operator, by the key that was used."},
+	"ChangeRequest.":                      {text: "A change that loosens a control and needs a second operator."},
+	"ChangeRequestPage.":                  {text: "A page of change requests."},
+	"SettingChange.":                      {text: "A change of a setting that was made."},
+	"SettingChangePage.":                  {text: "A page of changes of settings."},
+	"Changer.":                            {text: "Who changed it."},
+	"changeRequestId":                     {text: "The change request; null where nobody else had to agree.", example: "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"ChangeRequest.organizationId":        {text: "Whose control it is."},
+	"ChangeRequest.kind":                  {text: "What it is that changes.", enum: foureyes.Kinds},
+	"ChangeRequest.status":                {text: "PENDING waits for another operator. EXPIRED: nobody agreed in time.", enum: foureyes.Statuses},
+	"changeRequests":                      {text: "What loosens a control of this organization and waits for a second operator. It does not hold yet."},
+	"changes":                             {text: "What it changes."},
+	"setting":                             {text: "Which setting."},
+	"from":                                {text: "What it was, in the form in which it is set."},
+	"to":                                  {text: "What it becomes, in the form in which it is set."},
+	"requestedBy":                         {text: "Who asked for it."},
+	"expiresAt":                           {text: "Until when it can be approved."},
+	"decidedBy":                           {text: "Who approved or withdrew it; null while it waits, and when its time was over."},
+	"decidedAt":                           {text: "When it ended; null while it waits."},
+	"ActingOperator.id":                   {text: "The key: opk_…", example: "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"ActingOperator.name":                 {text: "Whose key it is. A holder whose key is rolled is the same one."},
+	"changedBy":                           {text: "Who changed it."},
+	"changedAt":                           {text: "When."},
+	"Changer.type":                        {text: "What they are.", enum: changerTypes},
+	"Changer.id":                          {text: "The key, the person, the organization of a key or the part of the program."},
+	"Changer.name":                        {text: "The holder of an operator's key; null for everybody else."},
 	"OwnedDeposit.":                       {text: "A deposit with its organization."},
 	"OwnedDepositPage.":                   {text: "A page of deposits."},
 	"OwnedDeposit.organizationId":         {text: "Whose it is."},

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -36,8 +37,9 @@ type OrganizationSettings struct {
 	AutoRestoreFailedSwaps       bool              `json:"autoRestoreFailedSwaps"`
 	RequireWithdrawIdempotency   bool              `json:"requireWithdrawIdempotency"`
 
-	Unavailable []string     `json:"unavailable"`
-	UpdatedAt   webhook.Time `json:"updatedAt"`
+	Unavailable []string        `json:"unavailable"`
+	Waiting     []ChangeRequest `json:"changeRequests"`
+	UpdatedAt   webhook.Time    `json:"updatedAt"`
 }
 
 // ApprovalAllowed is an entry of the approval allowlist.
@@ -67,7 +69,7 @@ type SettingsChange struct {
 	RequireWithdrawIdempotency   bool              `json:"requireWithdrawIdempotency,omitempty"`
 }
 
-func showSettings(of string, s org.Settings) OrganizationSettings {
+func showSettings(of string, s org.Settings, waiting []foureyes.Request) OrganizationSettings {
 	out := OrganizationSettings{
 		OrganizationID:             of,
 		ScreeningSeverityThreshold: optional(string(s.ScreeningSeverityThreshold)), ScreeningUSDThreshold: dollars(s.ScreeningUSDThreshold),
@@ -76,7 +78,10 @@ func showSettings(of string, s org.Settings) OrganizationSettings {
 		IPAllowlist: []string{}, CustomerSwapsEnabled: s.CustomerSwapsEnabled, OrganizationSwapsEnabled: s.OrganizationSwapsEnabled,
 		SwappableMintIDs: append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps, FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
 		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency,
-		Unavailable: sortedKeys(org.Later), UpdatedAt: webhook.At(s.UpdatedAt),
+		Unavailable: sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
+	}
+	for _, r := range waiting {
+		out.Waiting = append(out.Waiting, showChange(r))
 	}
 	for _, e := range s.ApprovalAllowlist {
 		out.ApprovalAllowlist = append(out.ApprovalAllowlist, ApprovalAllowed{e.Email, optional(e.CustomerID), &e.Active})
@@ -117,14 +122,17 @@ func (a *api) getSettings(c *call) (answer, error) {
 		return answer{}, err
 	}
 	var s org.Settings
+	var waiting []foureyes.Request
 	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		s, err = org.SettingsOf(ctx, tx, name)
+		if s, err = org.SettingsOf(ctx, tx, name); err == nil {
+			waiting, err = foureyes.Waiting(ctx, tx, name)
+		}
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: showSettings(name, s)}, nil
+	return answer{status: http.StatusOK, body: showSettings(name, s, waiting)}, nil
 }
 
 func (a *api) changeSettings(c *call) (answer, error) {
@@ -140,15 +148,18 @@ func (a *api) changeSettings(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var s org.Settings
+	var out org.Outcome
+	var waiting []foureyes.Request
 	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		s, err = org.Change(ctx, tx, c.who.Actor(), name, wanted)
+		if out, err = org.Ask(ctx, tx, c.who, a.fourEyes, name, wanted); err == nil {
+			waiting, err = foureyes.Waiting(ctx, tx, name)
+		}
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: showSettings(name, s)}, nil
+	return answer{status: http.StatusOK, body: showSettings(name, out.Settings, waiting)}, nil
 }
 
 // plainText refuses what is too long or cannot be shown in a line.

@@ -30,6 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/finality"
+	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/jobs"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -297,6 +298,17 @@ type checkBooks struct{}
 // Kind names it for ever.
 func (checkBooks) Kind() string { return "verify" }
 
+// endChanges is the chore that ends change requests nobody agreed to in time.
+type endChanges struct{}
+
+// Kind names it for ever.
+func (endChanges) Kind() string { return "end_change_requests" }
+
+// FourEyes is whether what loosens a control needs a second operator here.
+func (a *App) FourEyes() foureyes.Rule { return a.conf.Operator.rule() }
+
+func (o Operator) rule() foureyes.Rule { return foureyes.Rule{On: o.FourEyes} }
+
 // retireEvery is how often what is old leaves the feed and the log of webhooks.
 const retireEvery = time.Hour
 
@@ -379,6 +391,7 @@ func (a *App) wireWorkers() error {
 		_, err := verify.Watch(ctx, a.db, a.chains, a.log)
 		return err
 	})
+	jobs.Every(a.jobs, retireEvery, endChanges{}, func(ctx context.Context) error { return foureyes.Expire(ctx, a.db) })
 	jobs.Every(a.jobs, retireEvery, retireWebhooks{}, func(ctx context.Context) error { return delivery.Retire(ctx, a.db, a.log) })
 	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run}, loop{"jobs", a.jobs.Run})
 	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{DB: a.db, Signer: a.signer, Key: a.attest, Log: a.log}
@@ -423,7 +436,8 @@ func (a *App) wireAPI() error {
 			return fmt.Errorf("operator.allow: %w", err)
 		}
 		a.operators = api.NewOperator(api.OperatorConfig{
-			DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
+			FourEyes: a.conf.Operator.rule(),
+			DB:       a.db, Chains: a.chains, Withdrawals: a.withdraw, From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
 			Limits: a.conf.API.Limits.rates(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
 		})
 		if a.desk, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {

@@ -156,6 +156,8 @@ type Operator struct {
 	Listen string   `toml:"listen,omitempty" comment:"address and port, such as 127.0.0.1:8081; none: no such listener"`
 	URL    string   `toml:"url,omitempty" comment:"as operators see it, without /v1; http:// and listen unless it is set"`
 	Allow  []string `toml:"allow,omitempty" comment:"addresses and networks that may call, by the peer of the connection; this machine alone unless it is set"`
+	// FourEyes: what loosens a control needs two operators, where there are two.
+	FourEyes bool `toml:"four_eyes,omitempty" comment:"what loosens a control waits for a second operator, as soon as two have keys"`
 }
 
 // thisMachine is who may call the operators' listener when nobody is named.

@@ -93,6 +93,7 @@ var places = []place{
 	{"internal/mint", core, 0},
 	{"internal/org", core, 0},
 	{"internal/operator", core, 0},
+	{"internal/foureyes", core, 0},
 	{"internal/people", core, 0},
 	{"internal/customer", core, 0},
 	{"internal/ledger", core, 0},

@@ -27,6 +27,7 @@ type commands struct {
 	Local       local       `cmd:"" help:"Run everything on this machine with real local chains, take the tour, or use the faucet."`
 	Withdrawals withdrawals `cmd:"" help:"Decide about withdrawals that wait for a person."`
 	Settings    settingsCmd `cmd:"" help:"Show and change an organization's settings."`
+	Changes     changesCmd  `cmd:"" help:"Show, approve and withdraw what loosens a control and waits for a second operator."`
 	Dispatch    dispatchCmd `cmd:"" help:"Show what is on its way out, raise its fee, cancel it, resolve what is stuck."`
 	Sweep       sweepCmd    `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
 	Mints       mintsCmd    `cmd:"" help:"Show the mints and what stops them, and end or begin a quarantine."`

@@ -4,19 +4,175 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/localworld"
+	operators "github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
 type settingsCmd struct {
-	Show settingsShow `cmd:"" help:"Show an organization's settings."`
-	Set  settingsSet  `cmd:"" help:"Change settings of an organization, all or none."`
+	Show    settingsShow    `cmd:"" help:"Show an organization's settings."`
+	Set     settingsSet     `cmd:"" help:"Change settings of an organization, all or none."`
+	History settingsHistory `cmd:"" help:"Show every change of an organization's settings, and who made it."`
+}
+
+type settingsHistory struct {
+	installation
+	Org string `arg:"" optional:"" help:"The organization, org_…; the one of the local world when it is not said."`
+}
+
+func (c settingsHistory) Run(ctx context.Context, std streams) error {
+	id, err := organization(c.Org)
+	if err != nil {
+		return err
+	}
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	p := page.Page{Limit: page.LimitMax}
+	for {
+		var found page.Result[org.HistoryRow]
+		err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			found, err = org.History(ctx, tx, id, p)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, h := range found.Items {
+			agreed := ""
+			if h.ChangeRequest != "" {
+				agreed = " (" + h.ChangeRequest + ")"
+			}
+			fmt.Fprintf(std.out, "%s  %s  %s -> %s  by %s %s%s\n", h.At.UTC().Format(time.RFC3339), h.Setting, plain(h.From), plain(h.To), h.By.Kind, h.By.ID, agreed)
+		}
+		if found.Next == nil {
+			return nil
+		}
+		p.Cursor = found.Next
+	}
+}
+
+// identity is who acts as an operator. At a terminal somebody is whoever has the
+// configuration; where four eyes are wanted, they say who they are.
+type identity struct {
+	KeyFile string `type:"existingfile" help:"A file with your operator's key, where the installation wants four eyes on what loosens a control."`
+}
+
+func (i identity) who(ctx context.Context, a *app.App) (operators.Key, error) {
+	if i.KeyFile == "" {
+		return operators.Key{ID: operator.ID}, nil // known as the terminal, and to no second pair of eyes
+	}
+	text, err := os.ReadFile(i.KeyFile)
+	if err != nil {
+		return operators.Key{}, fmt.Errorf("--key-file: %w", err)
+	}
+	return operators.Authenticate(ctx, a.DB(), strings.TrimSpace(string(text)))
+}
+
+type changesCmd struct {
+	List     changesList     `cmd:"" help:"Show what waits for a second operator, and what did."`
+	Approve  changesApprove  `cmd:"" help:"Agree to a change that another operator asked for: it holds from then on."`
+	Withdraw changesWithdraw `cmd:"" help:"Take back a change that you asked for."`
+}
+
+type changesList struct {
+	installation
+	All bool `help:"Also what was decided, or whose time is over."`
+}
+
+func (c changesList) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	f, p := foureyes.Filter{Status: foureyes.Pending}, page.Page{Limit: page.LimitMax}
+	if c.All {
+		f.Status = ""
+	}
+	for {
+		var found page.Result[foureyes.Request]
+		err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			found, err = foureyes.List(ctx, tx, f, p)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range found.Items {
+			tellChange(std, r)
+		}
+		if found.Next == nil {
+			return nil
+		}
+		p.Cursor = found.Next
+	}
+}
+
+func tellChange(std streams, r foureyes.Request) {
+	fmt.Fprintf(std.out, "%s  %s  %s  asked for by %s, until %s\n", r.ID, r.Status, r.OrgID, r.Author, r.ExpiresAt.UTC().Format(time.RFC3339))
+	for _, name := range r.Names() {
+		fmt.Fprintf(std.out, "  %s  %s -> %s\n", name, plain(r.Was[name]), plain(r.Wanted[name]))
+	}
+}
+
+type changesApprove struct {
+	installation
+	identity
+	ID string `arg:"" help:"The change request, chg_…"`
+}
+
+func (c changesApprove) Run(ctx context.Context, std streams) error {
+	return decideChange(ctx, std, c.installation, c.identity, func(ctx context.Context, tx pg.Tx, by operators.Key) (foureyes.Request, error) {
+		return foureyes.Approve(ctx, tx, by, c.ID, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{foureyes.Settings: org.Agree(by)})
+	})
+}
+
+type changesWithdraw struct {
+	installation
+	identity
+	ID string `arg:"" help:"The change request, chg_…"`
+}
+
+func (c changesWithdraw) Run(ctx context.Context, std streams) error {
+	return decideChange(ctx, std, c.installation, c.identity, func(ctx context.Context, tx pg.Tx, by operators.Key) (foureyes.Request, error) {
+		return foureyes.Withdraw(ctx, tx, by, c.ID)
+	})
+}
+
+func decideChange(ctx context.Context, std streams, i installation, who identity, verb func(context.Context, pg.Tx, operators.Key) (foureyes.Request, error)) error {
+	a, err := i.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	by, err := who.who(ctx, a)
+	if err != nil {
+		return err
+	}
+	var r foureyes.Request
+	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		r, err = verb(ctx, tx, by)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	tellChange(std, r)
+	return nil
 }
 
 type settingsShow struct{ aboutOrg }
@@ -32,6 +188,7 @@ func (c settingsShow) Run(ctx context.Context, std streams) error {
 
 type settingsSet struct {
 	installation
+	identity
 	Words []string `arg:"" name:"org key=value" help:"The organization (left out: the one of the local world), then what to set. Keys are those of coffer settings show. A threshold is dollars such as 10000.00, or a severity, or none; a list has commas, or is none: ipAllowlist=203.0.113.7,10.0.0.0/8 swappableMintIds=1,2 approvalAllowlist=ann@example.com,bob@example.com:user_42, the last one for that customer only."`
 }
 
@@ -49,12 +206,22 @@ func (c settingsSet) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer a.Close()
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, operator, id, changes)
+	by, err := c.who(ctx, a)
+	if err != nil {
+		return err
+	}
+	var out org.Outcome
+	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		out, err = org.Ask(ctx, tx, by, a.FourEyes(), id, changes)
 		return err
 	})
 	if err != nil {
 		return err
+	}
+	if out.Waits != nil {
+		fmt.Fprintln(std.out, "This loosens a control: it waits until another operator agrees, with coffer changes approve. What else was named holds.")
+		tellChange(std, *out.Waits)
+		return nil
 	}
 	fmt.Fprintln(std.out, "Changed. What is decided from now on is decided by it.")
 	return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return tellSettings(ctx, std, tx, id) })

@@ -16,7 +16,10 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -501,6 +504,102 @@ func Change(ctx context.Context, tx pg.Tx, by audit.Actor, org string, c Changes
 		return Settings{}, err
 	}
 	return write(ctx, tx, by, org, was, to, "")
+}
+
+// Outcome is what came of changes that were asked for.
+type Outcome struct {
+	Settings Settings
+	Waits    *foureyes.Request // what waits for another operator; nil: nothing does
+}
+
+// Ask is Change by an operator, where a second one may have to agree: what loosens a
+// control then waits in a request, and the rest is written at once. Errors: those of
+// Change and of foureyes.Ask.
+func Ask(ctx context.Context, tx pg.Tx, by operator.Key, rule foureyes.Rule, org string, c Changes) (out Outcome, err error) {
+	was, to, err := plan(ctx, tx, org, c)
+	if err != nil {
+		return out, err
+	}
+	holds, err := rule.Holds(ctx, tx)
+	if err != nil {
+		return out, err
+	}
+	held, wanted := foureyes.Values{}, foureyes.Values{}
+	now := Changes{}
+	for _, d := range differences(was, to) {
+		if holds && d.Loosening {
+			held[d.Setting], wanted[d.Setting] = d.From, d.To
+		} else {
+			now[d.Setting] = d.To
+		}
+	}
+	if len(wanted) > 0 {
+		r, err := foureyes.Ask(ctx, tx, by, org, foureyes.Settings, held, wanted)
+		if err != nil {
+			return out, err
+		}
+		out.Waits = &r
+		if to, err = now.apply(was); err != nil {
+			return out, fmt.Errorf("read the settings of %s again: %w", org, err)
+		}
+	}
+	out.Settings, err = write(ctx, tx, by.Actor(), org, was, to, "")
+	return out, err
+}
+
+// Agree applies a request of settings to which another operator has agreed. Errors:
+// INVALID_STATE when a setting is not any more what it was when the change was asked
+// for: whoever agreed saw something else.
+func Agree(by operator.Key) func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
+	return func(ctx context.Context, tx pg.Tx, r foureyes.Request) error {
+		was, to, err := plan(ctx, tx, r.OrgID, Changes(r.Wanted))
+		if err != nil {
+			return err
+		}
+		asked, err := Changes(r.Was).apply(was)
+		if err != nil {
+			return fmt.Errorf("read what held when %s was asked for: %w", r.ID, err)
+		}
+		if moved := differences(was, asked); len(moved) > 0 {
+			return fault.New(fault.Conflict, fault.InvalidState,
+				"%s was changed since this was asked for. Nothing was changed by this request. Whoever asked withdraws it, and asks again.", moved[0].Setting).On(moved[0].Setting)
+		}
+		_, err = write(ctx, tx, by.Actor(), r.OrgID, was, to, r.ID)
+		return err
+	}
+}
+
+// HistoryRow is a change of a setting, as the audit log has it.
+type HistoryRow struct {
+	Difference
+	By            audit.Actor
+	At            time.Time
+	ChangeRequest string // chg_…, where somebody else had asked for it
+}
+
+// History is a page of the changes of an organization's settings. Error: NOT_FOUND.
+func History(ctx context.Context, tx pg.Tx, org string, p page.Page) (out page.Result[HistoryRow], err error) {
+	if _, err := ByID(ctx, tx, org); err != nil {
+		return out, err
+	}
+	found, err := audit.List(ctx, tx, audit.Filter{OrgID: org, ResourceID: org, Action: SettingChanged}, p)
+	if err != nil {
+		return out, err
+	}
+	out.Next = found.Next
+	for _, row := range found.Items {
+		h := HistoryRow{By: row.Actor, At: row.At}
+		var detail struct {
+			Difference
+			ChangeRequest string `json:"changeRequest"`
+		}
+		if err := json.Unmarshal(row.Detail, &detail); err != nil {
+			return out, fmt.Errorf("read row %d of the audit log: %w", row.ID, err)
+		}
+		h.Difference, h.ChangeRequest = detail.Difference, detail.ChangeRequest
+		out.Items = append(out.Items, h)
+	}
+	return out, nil
 }
 
 // plan holds an organization's settings and tells what they would become.

@@ -1,0 +1,169 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// anyValue is a value as a setting has it: text, number, list, flag or null.
+type anyValue struct{ json.RawMessage }
+
+// ChangedValue is one thing that a change changes.
+type ChangedValue struct {
+	Setting string   `json:"setting"`
+	From    anyValue `json:"from"`
+	To      anyValue `json:"to"`
+}
+
+// ActingOperator is who asked or decided.
+type ActingOperator struct {
+	ID   string  `json:"id"`
+	Name *string `json:"name"`
+}
+
+// ChangeRequest is what waits for a second operator, or did.
+type ChangeRequest struct {
+	ChangeRequestID string          `json:"changeRequestId"`
+	OrganizationID  string          `json:"organizationId"`
+	Kind            string          `json:"kind"`
+	Status          string          `json:"status"`
+	Changes         []ChangedValue  `json:"changes"`
+	RequestedBy     ActingOperator  `json:"requestedBy"`
+	CreatedAt       webhook.Time    `json:"createdAt"`
+	ExpiresAt       webhook.Time    `json:"expiresAt"`
+	DecidedBy       *ActingOperator `json:"decidedBy"`
+	DecidedAt       *webhook.Time   `json:"decidedAt"`
+}
+
+func showChange(r foureyes.Request) ChangeRequest {
+	out := ChangeRequest{
+		ChangeRequestID: r.ID, OrganizationID: r.OrgID, Kind: string(r.Kind), Status: string(r.Status), Changes: []ChangedValue{},
+		RequestedBy: ActingOperator{r.AuthorKey, optional(r.Author)}, CreatedAt: webhook.At(r.CreatedAt), ExpiresAt: webhook.At(r.ExpiresAt), DecidedAt: webhook.AtOrNil(r.DecidedAt),
+	}
+	for _, name := range r.Names() {
+		out.Changes = append(out.Changes, ChangedValue{name, orNull(r.Was[name]), orNull(r.Wanted[name])})
+	}
+	if r.DecidedKey != "" {
+		out.DecidedBy = &ActingOperator{r.DecidedKey, optional(r.DecidedBy)}
+	}
+	return out
+}
+
+func orNull(v json.RawMessage) anyValue {
+	if v == nil {
+		return anyValue{json.RawMessage("null")}
+	}
+	return anyValue{v}
+}
+
+// SettingChange is a change of a setting that was made.
+type SettingChange struct {
+	Setting         string       `json:"setting"`
+	From            anyValue     `json:"from"`
+	To              anyValue     `json:"to"`
+	ChangedBy       Changer      `json:"changedBy"`
+	ChangedAt       webhook.Time `json:"changedAt"`
+	ChangeRequestID *string      `json:"changeRequestId"`
+}
+
+// Changer is who changed it.
+type Changer struct {
+	Type string  `json:"type"`
+	ID   string  `json:"id"`
+	Name *string `json:"name"`
+}
+
+var changerTypes = []string{"API_KEY", "USER", "OPERATOR", "SYSTEM"}
+
+func (a *api) settingsHistory(c *call) (answer, error) {
+	const list = "history of settings"
+	name, err := c.organization()
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := a.place(c, list+" of "+name)
+	if err != nil {
+		return answer{}, err
+	}
+	var found page.Result[org.HistoryRow]
+	holders := map[string]string{}
+	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		if found, err = org.History(ctx, tx, name, p); err != nil {
+			return err
+		}
+		keys, err := operator.List(ctx, tx)
+		for _, k := range keys {
+			holders[k.ID] = k.Name
+		}
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, list+" of "+name, found, func(h org.HistoryRow) SettingChange {
+		return SettingChange{
+			h.Setting, orNull(h.From), orNull(h.To), Changer{h.By.Kind, h.By.ID, optional(holders[h.By.ID])}, webhook.At(h.At), optional(h.ChangeRequest),
+		}
+	})}, nil
+}
+
+func (a *api) listChanges(c *call) (answer, error) {
+	const list = "change requests"
+	p, err := a.place(c, list)
+	if err != nil {
+		return answer{}, err
+	}
+	var found page.Result[foureyes.Request]
+	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = foureyes.List(ctx, tx, foureyes.Filter{
+			OrgID: c.query["organizationId"], Status: foureyes.Status(c.query["status"]),
+			CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
+		}, p)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, list, found, showChange)}, nil
+}
+
+// change runs a verb on the change request that the path names.
+func (a *api) change(c *call, verb func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error)) (answer, error) {
+	name := c.param("changeRequestId")
+	if !id.Is("chg", name) {
+		return answer{}, fault.New(fault.NotFound, fault.CodeNotFound, "There is no such change request. Nothing was changed and no money moved. GET /change-requests lists the ones there are.")
+	}
+	var r foureyes.Request
+	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		r, err = verb(ctx, tx, name)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: showChange(r)}, nil
+}
+
+func (a *api) getChange(c *call) (answer, error) { return a.change(c, foureyes.ByID) }
+
+func (a *api) approveChange(c *call) (answer, error) {
+	return a.change(c, func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error) {
+		return foureyes.Approve(ctx, tx, c.who, name, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{foureyes.Settings: org.Agree(c.who)})
+	})
+}
+
+func (a *api) withdrawChange(c *call) (answer, error) {
+	return a.change(c, func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error) {
+		return foureyes.Withdraw(ctx, tx, c.who, name)
+	})
+}

@@ -1,0 +1,325 @@
+// Package foureyes is the changes that one operator asks for and another one agrees
+// to: what loosens a control, where the installation wants four eyes on it.
+//
+// Who somebody is, is the holder of an operator's key: one whose key is rolled is the
+// same one. What never happens here: a request that is edited, decided twice, approved
+// by who asked for it or when its time is over. What a crash leaves: a request that
+// waits, or one that is decided with all that it changed.
+package foureyes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+const (
+	// Lasts is how long a request waits for somebody who agrees.
+	Lasts = 7 * 24 * time.Hour
+	// pendingMax bounds what waits for one organization.
+	pendingMax = 50
+	idPrefix   = "chg"
+	eyesMin    = 2 // operators, below whom nobody could agree
+)
+
+// Kind is what it is that changes.
+type Kind string
+
+// The kinds.
+const (
+	Settings           Kind = "SETTINGS"
+	WhitelistedAddress Kind = "WHITELISTED_ADDRESS"
+)
+
+// Kinds are all of them.
+var Kinds = []string{string(Settings), string(WhitelistedAddress)}
+
+// Status is where a request stands.
+type Status string
+
+// The statuses. All but the first are ends.
+const (
+	Pending   Status = "PENDING"
+	Approved  Status = "APPROVED"
+	Withdrawn Status = "WITHDRAWN"
+	Expired   Status = "EXPIRED"
+)
+
+// Statuses are all of them.
+var Statuses = []string{string(Pending), string(Approved), string(Withdrawn), string(Expired)}
+
+// Values are what a request changes: by name, in the interface's JSON.
+type Values map[string]json.RawMessage
+
+// Request is a change that waits for somebody who agrees, or did.
+type Request struct {
+	ID         string // chg_…
+	OrgID      string
+	Kind       Kind
+	Was        Values // what held when it was asked for
+	Wanted     Values
+	Author     string // the holder of the key that asked
+	AuthorKey  string // opk_…
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	Status     Status
+	DecidedBy  string // "" while it waits, and when its time was over
+	DecidedKey string
+	DecidedAt  *time.Time
+}
+
+// Rule is whether the installation wants four eyes.
+type Rule struct{ On bool }
+
+// Holds tells whether the rule applies now: it is on, and there are two operators.
+func (r Rule) Holds(ctx context.Context, tx pg.Tx) (bool, error) {
+	if !r.On {
+		return false, nil
+	}
+	keys, err := operator.List(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	live := 0
+	for _, k := range keys {
+		if k.RevokedAt == nil {
+			live++
+		}
+	}
+	return live >= eyesMin, nil
+}
+
+// Ask writes a request, in a transaction of the system. Errors: APPROVAL_REFUSED without a
+// key, INVALID_STATE when too many wait.
+func Ask(ctx context.Context, tx pg.Tx, by operator.Key, org string, kind Kind, was, wanted Values) (Request, error) {
+	if err := known(by); err != nil {
+		return Request{}, err
+	}
+	r := Request{
+		ID: id.New(idPrefix, tx.Now), OrgID: org, Kind: kind, Was: was, Wanted: wanted,
+		Author: by.Name, AuthorKey: by.ID, CreatedAt: tx.Now, ExpiresAt: tx.Now.Add(Lasts), Status: Pending,
+	}
+	var waiting int
+	err := tx.QueryRow(ctx, `SELECT count(*) FROM change_requests WHERE org_id = $1 AND status = 'PENDING' AND expires_at > $2`, org, tx.Now).Scan(&waiting)
+	if err != nil {
+		return r, fmt.Errorf("count the change requests of %s: %w", org, err)
+	}
+	if waiting >= pendingMax {
+		return r, fault.New(fault.Conflict, fault.InvalidState, "%d changes of this organization wait for a second operator already. Nothing was changed. Approve or withdraw some of them.", waiting)
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO change_requests (change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, r.ID, r.OrgID, r.Kind, r.Was, r.Wanted, r.Author, r.AuthorKey, r.CreatedAt, r.ExpiresAt)
+	if err != nil {
+		return r, fmt.Errorf("ask for a change of %s: %w", org, err)
+	}
+	return r, audit.Record(ctx, tx, r.entry(by.Actor(), "change.requested"))
+}
+
+func (r Request) entry(by audit.Actor, action string) audit.Entry {
+	return audit.Entry{
+		OrgID: r.OrgID, Actor: by, Action: action, ResourceKind: "CHANGE_REQUEST", ResourceID: r.ID,
+		Detail: map[string]any{"kind": r.Kind, "from": r.Was, "to": r.Wanted, "author": r.Author},
+	}
+}
+
+func known(by operator.Key) error {
+	if by.ID == "" || by.Name == "" {
+		return fault.New(fault.Conflict, fault.ApprovalRefused,
+			"This loosens a control, and this installation wants two operators for it: say who you are, with an operator's key. Nothing was changed.")
+	}
+	return nil
+}
+
+const selected = `
+	SELECT change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at,
+		CASE WHEN status = 'PENDING' AND expires_at <= $1 THEN 'EXPIRED' ELSE status END,
+		coalesce(decided_by, ''), coalesce(decided_key, ''), CASE WHEN status = 'PENDING' AND expires_at <= $1 THEN expires_at ELSE decided_at END
+	FROM change_requests`
+
+func scan(row pgx.CollectableRow) (r Request, err error) {
+	err = row.Scan(&r.ID, &r.OrgID, &r.Kind, &r.Was, &r.Wanted, &r.Author, &r.AuthorKey, &r.CreatedAt, &r.ExpiresAt, &r.Status, &r.DecidedBy, &r.DecidedKey, &r.DecidedAt)
+	return r, err
+}
+
+// ByID reads a request, in a transaction of the system. One whose time is over is
+// EXPIRED, whether that was written down yet or not. Error: NOT_FOUND.
+func ByID(ctx context.Context, tx pg.Tx, name string) (Request, error) {
+	return read(ctx, tx, name, "")
+}
+
+func read(ctx context.Context, tx pg.Tx, name, lock string) (Request, error) {
+	if !id.Is(idPrefix, name) {
+		return Request{}, absent()
+	}
+	rows, err := tx.Query(ctx, selected+` WHERE change_id = $2`+lock, tx.Now, name)
+	if err != nil {
+		return Request{}, fmt.Errorf("read change request %s: %w", name, err)
+	}
+	r, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return r, absent()
+	}
+	if err != nil {
+		return r, fmt.Errorf("read change request %s: %w", name, err)
+	}
+	return r, nil
+}
+
+func absent() error {
+	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such change request. Nothing was changed and no money moved.")
+}
+
+// Approve decides a request that somebody else asked for, and applies it in the same
+// transaction, by the function of its kind. Errors: NOT_FOUND, INVALID_STATE when it
+// is decided or its time is over, APPROVAL_REFUSED for its author, and those of apply.
+func Approve(ctx context.Context, tx pg.Tx, by operator.Key, name string, apply map[Kind]func(context.Context, pg.Tx, Request) error) (Request, error) {
+	if err := known(by); err != nil {
+		return Request{}, err
+	}
+	r, err := read(ctx, tx, name, " FOR UPDATE")
+	if err != nil {
+		return r, err
+	}
+	if r.Author == by.Name || r.AuthorKey == by.ID {
+		return r, fault.New(fault.Conflict, fault.ApprovalRefused, "Who asks for a change cannot approve it: another operator does. Nothing was changed. You may withdraw it.")
+	}
+	if r, err = r.end(ctx, tx, by, Approved); err != nil {
+		return r, err
+	}
+	doing := apply[r.Kind]
+	if doing == nil {
+		return r, fmt.Errorf("approve %s: nothing here applies a change of %s", name, r.Kind)
+	}
+	if err := doing(ctx, tx, r); err != nil {
+		return r, err
+	}
+	return r, audit.Record(ctx, tx, r.entry(by.Actor(), "change.approved"))
+}
+
+// Withdraw takes back a request of one's own. Errors: NOT_FOUND, INVALID_STATE,
+// APPROVAL_REFUSED for everybody else.
+func Withdraw(ctx context.Context, tx pg.Tx, by operator.Key, name string) (Request, error) {
+	if err := known(by); err != nil {
+		return Request{}, err
+	}
+	r, err := read(ctx, tx, name, " FOR UPDATE")
+	if err != nil {
+		return r, err
+	}
+	if r.Author != by.Name {
+		return r, fault.New(fault.Conflict, fault.ApprovalRefused, "Only %s, who asked for this change, withdraws it. Nothing was changed. What nobody approves ends by itself.", r.Author)
+	}
+	if r, err = r.end(ctx, tx, by, Withdrawn); err != nil {
+		return r, err
+	}
+	return r, audit.Record(ctx, tx, r.entry(by.Actor(), "change.withdrawn"))
+}
+
+// end moves a request from PENDING, once.
+func (r Request) end(ctx context.Context, tx pg.Tx, by operator.Key, to Status) (Request, error) {
+	gone := func(status Status) error {
+		return fault.New(fault.Conflict, fault.InvalidState, "Change request %s is %s. Nothing was changed and no money moved.", r.ID, status).Beside("currentStatus", string(status))
+	}
+	if r.Status != Pending {
+		return r, gone(r.Status)
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE change_requests SET status = $2, decided_by = $3, decided_key = $4, decided_at = $5
+		WHERE change_id = $1 AND status = 'PENDING' AND expires_at > $5`, r.ID, to, by.Name, by.ID, tx.Now)
+	if err != nil {
+		return r, fmt.Errorf("end change request %s as %s: %w", r.ID, to, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return r, gone(Expired)
+	}
+	r.Status, r.DecidedBy, r.DecidedKey, r.DecidedAt = to, by.Name, by.ID, &tx.Now
+	return r, nil
+}
+
+// Expire writes down which requests nobody agreed to in time.
+func Expire(ctx context.Context, db *pg.DB) error {
+	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, selected+` WHERE status = 'PENDING' AND expires_at <= $1 ORDER BY change_id LIMIT 1000 FOR UPDATE SKIP LOCKED`, tx.Now)
+		if err != nil {
+			return fmt.Errorf("look for change requests whose time is over: %w", err)
+		}
+		over, err := pgx.CollectRows(rows, scan)
+		if err != nil || len(over) == 0 {
+			return err
+		}
+		var ids []string
+		var entries []audit.Entry
+		for _, r := range over {
+			ids, entries = append(ids, r.ID), append(entries, r.entry(audit.System("foureyes"), "change.expired"))
+		}
+		tag, err := tx.Exec(ctx, `UPDATE change_requests SET status = 'EXPIRED', decided_at = $2 WHERE change_id = ANY ($1) AND status = 'PENDING'`, ids, tx.Now)
+		if err != nil {
+			return fmt.Errorf("end %d change requests: %w", len(ids), err)
+		}
+		if tag.RowsAffected() != int64(len(ids)) {
+			return fmt.Errorf("end %d change requests: %d did", len(ids), tag.RowsAffected())
+		}
+		return audit.Record(ctx, tx, entries...)
+	})
+}
+
+// Filter narrows a list; zero members do not.
+type Filter struct {
+	OrgID         string
+	Status        Status
+	CreatedAfter  time.Time // exclusive
+	CreatedBefore time.Time // exclusive
+}
+
+// List is a page of the requests, in a transaction of the system.
+func List(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Request], error) {
+	q := page.Select(`SELECT * FROM (`+strings.ReplaceAll(selected, "$1", "?")+`) AS r
+		(change_id, org_id, kind, was, wanted, author, author_key, created_at, expires_at, status, decided_by, decided_key, decided_at) WHERE true`, tx.Now, tx.Now)
+	if f.OrgID != "" {
+		q.And(`org_id = ?`, f.OrgID)
+	}
+	if f.Status != "" {
+		q.And(`status = ?`, string(f.Status))
+	}
+	if !f.CreatedAfter.IsZero() {
+		q.And(`created_at > ?`, f.CreatedAfter)
+	}
+	if !f.CreatedBefore.IsZero() {
+		q.And(`created_at < ?`, f.CreatedBefore)
+	}
+	sql, args := q.Sorted(p, "created_at", "change_id")
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return page.Result[Request]{}, fmt.Errorf("list the change requests: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return page.Result[Request]{}, fmt.Errorf("list the change requests: %w", err)
+	}
+	return page.Cut(p, found, func(r Request) page.Cursor { return page.Cursor{At: r.CreatedAt, ID: r.ID} }), nil
+}
+
+// Waiting are the requests of an organization that wait for somebody who agrees, oldest
+// first; there are never many.
+func Waiting(ctx context.Context, tx pg.Tx, org string) ([]Request, error) {
+	found, err := List(ctx, tx, Filter{OrgID: org, Status: Pending}, page.Page{Limit: page.LimitMax})
+	return found.Items, err
+}
+
+// Names are what a request changes, sorted.
+func (r Request) Names() []string { return slices.Sorted(maps.Keys(r.Wanted)) }
