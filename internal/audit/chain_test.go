@@ -486,6 +486,8 @@ func TestNoColumnOfTheLogIsOutsideOfItsHash(t *testing.T) {
 func FuzzNoTwoRowsAreEncodedAlike(f *testing.F) {
 	f.Add(int64(1), "o", true, "t", "k", "a", "c", "r", "i", "d", int64(1), "o", true, "t", "k", "a", "c", "r", "id", "", "x")
 	f.Add(int64(1), "", false, "", "", "", "", "", "", "", int64(1), "", true, "", "", "", "", "", "", "", "")
+	// A word that looks like the end of it and the beginning of the next.
+	f.Add(int64(1), "o", true, "t", "k", "a", "c", "r", "x\x00y", "z", int64(1), "o", true, "t", "k", "a", "c", "r", "x", "y\x00z", "")
 	f.Fuzz(func(t *testing.T, id1 int64, o1 string, has1 bool, at1, k1, a1, c1, r1, i1, d1 string, id2 int64, o2 string, has2 bool, at2, k2, a2, c2, r2, i2, d2, shift string) {
 		line := func(id int64, o string, has bool, at, k, a, c, r, i, d string) audit.Line {
 			l := audit.Line{AuditID: id, At: at, ActorKind: k, ActorID: a, Action: c, ResourceKind: r, ResourceID: i, Detail: d}

@@ -25,6 +25,7 @@ var unaudited = map[string]string{
 	"gas_top_ups.status":            "its order, by I-16",
 	"deliveries.status":             "what was tried is a row of its own; no money and no right hangs on it",
 	"webhook_jobs.status":           "asked for by one row of the audit log, then counted by its deliveries",
+	"deposit_resolutions.status":    "its deposit moves with it, and that is looked for",
 	"withdrawal_decisions.status":   "written once; I-40-decided",
 	"organization_settings":         "I-40-settings",
 	"dispatch_slots.released_at":    "its order, by I-06-gas",
