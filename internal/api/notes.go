@@ -307,7 +307,7 @@ var notes = map[string]note{
 	"GateResult.severity":       {text: "What risk screening said."},
 	"GateResult.provider":       {text: "Who said it."},
 	"GateResult.code":           {text: "The refusal of the signer or of the chain."},
-	"act":                       {text: "REQUESTED, APPROVED, APPROVAL_REFUSED (what was asked again spoke against it), RETURNED (the signer or the chain sent it back), REMOVED or CANCELLED. Acts are added without notice.", example: "REQUESTED"},
+	"act":                       {text: "REQUESTED, APPROVED, APPROVAL_ADDED (a person approves, and it needs more of them), APPROVAL_REFUSED (what was asked again spoke against it), RETURNED (the signer or the chain sent it back), REMOVED or CANCELLED. Acts are added without notice.", example: "REQUESTED"},
 	"actor":                     {text: "Who decided; null for a request that was made before this was kept."},
 	"Decision.status":           {text: "What the withdrawal became by it."},
 	"Decision.note":             {text: "What the person wrote, or the signer said; null without one."},

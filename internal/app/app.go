@@ -220,9 +220,15 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		return err
 	}
 	a.flags = deposit.NewResolutions(a.db, a.chains, a.book, a.log)
+	var grants *signer.GrantKey
+	if a.conf.has(RoleAPI) {
+		if grants, err = readGrantKey(a.conf.Keys.Approvals); err != nil {
+			return err
+		}
+	}
 	a.withdraw = &withdrawal.Service{
 		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
-		Risk: a.screens,
+		Risk: a.screens, Grants: grants,
 	}
 	return nil
 }

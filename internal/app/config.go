@@ -234,6 +234,7 @@ type Keys struct {
 	// WebhookPublic is enough for a process that answers and posts nothing, samples included.
 	WebhookPublic string `toml:"webhook_public,omitempty" comment:"public halves of both, for a process that has the role api and not workers"`
 	Cursor        string `toml:"cursor" comment:"key that keeps the cursors of lists from being made up"`
+	Approvals     string `toml:"approvals" comment:"key by which the signer knows what the service let go; both have it, the database has not"`
 }
 
 // Signer says where the signer is: at a socket of a process of its own, at an address
@@ -462,7 +463,7 @@ func decode(path string) (Config, error) {
 // absolute makes the paths of files absolute, from the folder of the configuration.
 func (c *Config) absolute(dir string) {
 	for _, p := range []*string{
-		&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.WebhookFormer, &c.Keys.WebhookPublic, &c.Keys.Cursor,
+		&c.Keys.Seal, &c.Keys.Attest, &c.Keys.Webhook, &c.Keys.WebhookFormer, &c.Keys.WebhookPublic, &c.Keys.Cursor, &c.Keys.Approvals,
 		&c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy, &c.Signer.TLS.Certificate, &c.Signer.TLS.Key, &c.Signer.TLS.CA,
 		&c.Signer.Serve.Socket, &c.Signer.Serve.Certificate, &c.Signer.Serve.Key, &c.Signer.Serve.CA,
 	} {
@@ -543,6 +544,9 @@ func (c Config) Check() error {
 	}
 	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
 	c.checkSigner(&errs)
+	if c.has(RoleAPI, RoleSigner) {
+		need("keys.approvals", c.Keys.Approvals, "the key file that coffer keys create makes; the service and the signer have the same one")
+	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		bad("log.level", "is %q; set it to debug, info, warn or error", c.Log.Level)
 	}

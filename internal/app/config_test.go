@@ -70,6 +70,7 @@ var mistakes = []mistake{
 	{"keys.attest", "coffer keys create", func(c *Config) { c.Keys.Attest = "" }},
 	{"keys.webhook", "coffer keys create", func(c *Config) { c.Keys.Webhook = "" }},
 	{"keys.cursor", "coffer keys create", func(c *Config) { c.Keys.Cursor = "" }},
+	{"keys.approvals", "the same one", func(c *Config) { c.Keys.Approvals = "" }},
 	{"signer.seed", "signer.socket", func(c *Config) { c.Signer.Seed = "" }},
 	{"signer.wrap", "encrypts the seed", func(c *Config) { c.Signer.Wrap = "" }},
 	{"signer.journal", "rolls back", func(c *Config) { c.Signer.Journal = "" }},

@@ -28,13 +28,13 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/remote"
 )
 
-// cursorKeyBytes is the length of the key that signs cursors.
-const cursorKeyBytes = 32
+// secretBytes is the length of a key that makes MACs.
+const secretBytes = signer.GrantKeyBytes
 
 // KeyFiles names the files of an installation whose keys stand in one folder.
 func KeyFiles(dir string) (Keys, Signer) {
 	at := func(name string) string { return filepath.Join(dir, name) }
-	return Keys{Seal: at("seal.key"), Attest: at("attest.pub"), Webhook: at("webhook.key"), Cursor: at("cursor.key")},
+	return Keys{Seal: at("seal.key"), Attest: at("attest.pub"), Webhook: at("webhook.key"), Cursor: at("cursor.key"), Approvals: at("approvals.key")},
 		Signer{Seed: at("seed.sealed"), Wrap: at("seed.key"), Journal: at("journal"), Policy: at("policy.json")}
 }
 
@@ -42,12 +42,12 @@ func KeyFiles(dir string) (Keys, Signer) {
 // empty journal together with a new seed. A seed whose journal is missing is an
 // error: it may have signed, and only its operator can say what happened.
 func CreateKeys(k Keys, s Signer) error {
-	for _, path := range []string{k.Seal, k.Webhook, k.Cursor, s.Seed, s.Journal} {
+	for _, path := range []string{k.Seal, k.Webhook, k.Cursor, k.Approvals, s.Seed, s.Journal} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return fmt.Errorf("make the folder of the keys: %w", err)
 		}
 	}
-	for path, create := range map[string]func(string) error{k.Seal: seal.Create, k.Webhook: delivery.CreateKey, k.Cursor: createCursorKey} {
+	for path, create := range map[string]func(string) error{k.Seal: seal.Create, k.Webhook: delivery.CreateKey, k.Cursor: createSecret, k.Approvals: createSecret} {
 		if err := create(path); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("create %s: %w", path, err)
 		}
@@ -131,22 +131,33 @@ func readWebhookPublic(path string) ([]string, error) {
 	return keys, nil
 }
 
-func createCursorKey(path string) error {
-	b := make([]byte, cursorKeyBytes)
+func createSecret(path string) error {
+	b := make([]byte, secretBytes)
 	if _, err := rand.Read(b); err != nil {
 		return err
 	}
 	return keys.CreateFile(path, []byte(hex.EncodeToString(b)+"\n"), 0o600)
 }
 
-func readCursorKey(path string) ([]byte, error) {
+// readGrantKey reads what the service and the signer share.
+func readGrantKey(path string) (*signer.GrantKey, error) {
+	b, err := readSecret("keys.approvals", path)
+	if err != nil {
+		return nil, err
+	}
+	return signer.NewGrantKey(b)
+}
+
+func readCursorKey(path string) ([]byte, error) { return readSecret("keys.cursor", path) }
+
+func readSecret(setting, path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("keys.cursor: %w; coffer keys create makes it", err)
+		return nil, fmt.Errorf("%s: %w; coffer keys create makes it", setting, err)
 	}
 	b, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(b) != cursorKeyBytes {
-		return nil, fmt.Errorf("keys.cursor: %s does not hold %d bytes in hex", path, cursorKeyBytes)
+	if err != nil || len(b) != secretBytes {
+		return nil, fmt.Errorf("%s: %s does not hold %d bytes in hex", setting, path, secretBytes)
 	}
 	return b, nil
 }
@@ -168,6 +179,9 @@ func OpenSigner(conf Config) (sign signer.Signer, attest ed25519.PublicKey, clos
 	}
 	seed, own, err := openSeed(k, s)
 	if err != nil {
+		return nil, nil, nil, err
+	}
+	if own.Grants, err = readGrantKey(k.Approvals); err != nil {
 		return nil, nil, nil, err
 	}
 	opened, err := local.Open(own, seed)

@@ -39,18 +39,18 @@ func TestEachRoleIsToldWhatItLacksAndNoMore(t *testing.T) {
 	t.Parallel()
 	endpoints := []string{"chains.ETHEREUM.agree", "chains.ETHEREUM.endpoints"}
 	every := []string{"database.url", "ops.listen", "signer.socket"}
-	seed := []string{"signer.journal", "signer.policy", "signer.seed", "signer.wrap"}
+	seed := []string{"keys.approvals", "signer.journal", "signer.policy", "signer.seed", "signer.wrap"}
 	for _, c := range []struct {
 		roles []Role
 		want  [][]string
 	}{
-		{[]Role{RoleAPI}, [][]string{every, {"api.listen", "api.url", "keys.cursor", "keys.seal", "keys.webhook_public"}}},
+		{[]Role{RoleAPI}, [][]string{every, {"api.listen", "api.url", "keys.approvals", "keys.cursor", "keys.seal", "keys.webhook_public"}}},
 		{[]Role{RoleWorkers}, [][]string{every, endpoints, {"keys.seal", "keys.webhook"}}},
 		{[]Role{RoleScan}, [][]string{every, endpoints}},
 		{[]Role{RoleDispatch}, [][]string{every, endpoints}},
 		{[]Role{RoleSigner}, [][]string{seed}},
 		{[]Role{RoleScan, RoleSigner}, [][]string{{"database.url", "ops.listen"}, endpoints, seed}},
-		{[]Role{RoleAPI, RoleDispatch}, [][]string{every, endpoints, {"api.listen", "api.url", "keys.cursor", "keys.seal", "keys.webhook_public"}}},
+		{[]Role{RoleAPI, RoleDispatch}, [][]string{every, endpoints, {"api.listen", "api.url", "keys.approvals", "keys.cursor", "keys.seal", "keys.webhook_public"}}},
 		{nil, [][]string{{"api.listen", "api.url", "database.url", "keys.cursor", "keys.seal", "keys.webhook", "ops.listen"}, endpoints, seed}},
 	} {
 		want := slices.Sorted(slices.Values(slices.Concat(c.want...)))

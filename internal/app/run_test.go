@@ -147,14 +147,15 @@ func TestAServiceThatCannotStartSaysWhyAndLeavesNothing(t *testing.T) {
 	}
 	defer taken.Close()
 	for setting, change := range map[string]func(*Config){
-		"keys.attest":   func(c *Config) { c.Keys.Attest += ".gone" },
-		"signer.seed":   func(c *Config) { c.Signer.Seed += ".gone" },
-		"signer.policy": func(c *Config) { c.Signer.Policy += ".gone" },
-		"keys.seal":     func(c *Config) { c.Keys.Seal += ".gone" },
-		"keys.webhook":  func(c *Config) { c.Keys.Webhook += ".gone" },
-		"keys.cursor":   func(c *Config) { c.Keys.Cursor += ".gone" },
-		"ops.listen":    func(c *Config) { c.Ops.Listen = taken.Addr().String() },
-		"database":      func(c *Config) { c.Database.URL = "postgres://nobody@127.0.0.1:1/nothing" },
+		"keys.attest":    func(c *Config) { c.Keys.Attest += ".gone" },
+		"signer.seed":    func(c *Config) { c.Signer.Seed += ".gone" },
+		"signer.policy":  func(c *Config) { c.Signer.Policy += ".gone" },
+		"keys.seal":      func(c *Config) { c.Keys.Seal += ".gone" },
+		"keys.webhook":   func(c *Config) { c.Keys.Webhook += ".gone" },
+		"keys.cursor":    func(c *Config) { c.Keys.Cursor += ".gone" },
+		"keys.approvals": func(c *Config) { c.Keys.Approvals += ".gone" },
+		"ops.listen":     func(c *Config) { c.Ops.Listen = taken.Addr().String() },
+		"database":       func(c *Config) { c.Database.URL = "postgres://nobody@127.0.0.1:1/nothing" },
 		"chains.ETHEREUM": func(c *Config) {
 			with(c, func(ch *Chain) { ch.Endpoints = []string{"http://127.0.0.1:1"} })
 		},

@@ -19,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/verify"
+	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
 type serve struct {
@@ -258,6 +259,9 @@ func (c approve) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s of %s %s to %s is %s, approved by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.ToAddress, w.Status, p.Email)
+	if more := w.Approvals.Required - w.Approvals.Received; more > 0 && w.Status == string(withdrawal.AwaitingApproval) {
+		fmt.Fprintf(std.out, "It has %d of the %d approvals that it needs: other people have to approve it, too.\n", w.Approvals.Received, w.Approvals.Required)
+	}
 	return nil
 }
 

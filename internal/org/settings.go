@@ -707,7 +707,6 @@ var Later = map[string]string{
 	"screeningSeverityThreshold": "risk screening of deposits",
 	"screeningUsdThreshold":      "risk screening of deposits",
 	"twoFactorUsdThreshold":      "the organizations' own withdrawals",
-	"approvalQuorum":             "more than one approval for a withdrawal",
 	"customerSwapsEnabled":       "swaps",
 	"organizationSwapsEnabled":   "swaps",
 	"swappableMintIds":           "swaps",

@@ -72,6 +72,9 @@ type Intent struct {
 	Holds *Holds `json:"holds,omitempty"`
 	// FeeDeducted is what the customer paid of the network fee, beside Amount.
 	FeeDeducted money.Amount `json:"feeDeducted,omitzero"`
+	// Grant says why a payment may be made. It is looked at when the intent is admitted,
+	// and is no part of what is remembered.
+	Grant *Grant `json:"grant,omitempty"`
 }
 
 // Holds is what a wallet has of an asset and what of it is flagged: that much has to
@@ -252,6 +255,7 @@ const (
 	RefusedPayload       = "PAYLOAD"        // bytes that do not do exactly what the intent says
 	RefusedFee           = "FEE"            // a fee above the cap of the policy
 	RefusedHeld          = "HELD"           // a sweep that would leave less than what is flagged
+	RefusedGrant         = "GRANT"          // a payment that was not let go with just these words, or by too few
 	// RefusedKey is a payment with the idempotency key of another one in the journal.
 	// A database that knew the other one would not have made it: it is older than the
 	// journal.

@@ -50,6 +50,8 @@ var checks = []Check{
 			('events', 'events_organization'), ('audit_log', 'audit_log_organization'),
 			('organizations', 'organizations_stay'), ('customers', 'customers_stay'), ('customers', 'customers_keep'), ('mints', 'mints_stay'),
 			('withdrawal_decisions', 'withdrawal_decisions_append_only'),
+			('withdrawal_approvals', 'withdrawal_approvals_append_only'), ('withdrawal_approvals', 'withdrawal_approvals_fit'),
+			('withdrawals', 'withdrawals_quorum_keep'), ('withdrawals', 'withdrawals_quorum'),
 			('withdrawals', 'withdrawals_terms_keep'), ('dispatch_orders', 'dispatch_orders_terms_keep'),
 			('ledger_transfers', 'ledger_transfers_of_withdrawal_fee'),
 			('ledger_transfers', 'ledger_transfers_of_cause'), ('ledger_transfers', 'ledger_transfers_of_fee_change'), ('deposits', 'deposits_posted'),
@@ -69,7 +71,7 @@ var checks = []Check{
 	{ID: "I-02-rights", Promise: "the program's roles cannot change what is written once", sql: `
 		SELECT NULL::text, format('role %s on %s', role, tbl), 'may ' || lower(act)
 		FROM unnest(ARRAY['coffer_app', 'coffer_system', 'coffer_reader']) AS role,
-			unnest(ARRAY['ledger_transfers', 'ledger_accounts', 'ledger_balances', 'audit_log', 'signer_journal', 'finality_proofs', 'finality_breaks', 'withdrawal_decisions', 'audit_seal', 'audit_anchors']) AS tbl,
+			unnest(ARRAY['ledger_transfers', 'ledger_accounts', 'ledger_balances', 'audit_log', 'signer_journal', 'finality_proofs', 'finality_breaks', 'withdrawal_decisions', 'withdrawal_approvals', 'audit_seal', 'audit_anchors']) AS tbl,
 			unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'INSERT']) AS act
 		WHERE (act <> 'INSERT' OR tbl = 'ledger_balances' OR role = 'coffer_reader')
 			AND (has_table_privilege(role, 'public.' || tbl, act)
@@ -92,6 +94,7 @@ var checks = []Check{
 			('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
 			('dispatch_orders', 'dispatch_orders_end_proven'), ('dispatch_orders', 'dispatch_orders_mint'), ('dispatch_orders', 'dispatch_orders_to_own'),
 			('withdrawals', 'withdrawals_mint'), ('withdrawals', 'withdrawals_approved_before_payment'),
+			('withdrawal_approvals', 'withdrawal_approvals_pkey'), ('withdrawal_approvals', 'withdrawal_approvals_by_people'),
 			('signer_journal', 'signer_journal_pkey'),
 			('transfers', 'transfers_key_unique'), ('transfers', 'transfers_one_from'), ('transfers', 'transfers_one_to'),
 			('events', 'events_resource_order'), ('events', 'events_sequence_unique'),

@@ -42,6 +42,22 @@ type row struct {
 	deducts  bool          // its customer pays the fee,
 	deducted *money.Amount // this much of it: nil until the payment is ordered
 	feeMax   *money.Amount // the caller's limit of the fee
+
+	required int    // approvals that it needs; 0: it was never held, or before they were counted
+	round    int    // how often it was sent back to people
+	mac      []byte // of the words that it was requested with
+}
+
+// terms are the words that people approve.
+func (r row) terms(org string, m mint.Mint) signer.Terms {
+	t := signer.Terms{
+		OrgID: org, WithdrawalID: r.id, Chain: r.chain, MintID: r.mintID, Contract: m.Contract, To: r.to, Amount: r.amount,
+		FeeMode: parsed{deducts: r.deducts}.feeMode(),
+	}
+	if r.feeMax != nil {
+		t.FeeMax = *r.feeMax
+	}
+	return t
 }
 
 // pays is what its order pays: the amount less the fee that comes out of it.
@@ -53,16 +69,25 @@ func (r row) pays() money.Amount {
 }
 
 func find(ctx context.Context, tx pg.Tx, org, withdrawalID string) (row, error) {
+	return read(ctx, tx, org, withdrawalID, "")
+}
+
+// locked is find under the row's lock.
+func locked(ctx context.Context, tx pg.Tx, org, withdrawalID string) (row, error) {
+	return read(ctx, tx, org, withdrawalID, " FOR NO KEY UPDATE")
+}
+
+func read(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (row, error) {
 	r := row{id: withdrawalID}
 	if !id.Is("wd", withdrawalID) {
 		return r, notFound()
 	}
 	err := tx.QueryRow(ctx, `
 		SELECT customer_id, mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
-			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee
-		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`, org, withdrawalID).
+			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac
+		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
 		Scan(&r.customerID, &r.mintID, &r.chain, &r.amount, &r.to, &r.key, &r.status, &r.txHash, &r.reasons,
-			&r.deducts, &r.deducted, &r.feeMax)
+			&r.deducts, &r.deducted, &r.feeMax, &r.required, &r.round, &r.mac)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return r, notFound()
 	}
@@ -84,12 +109,19 @@ func invalidState(act string, now Status) *fault.Fault {
 		Beside("currentStatus", string(now))
 }
 
-// Approve lets a held withdrawal go: it is ordered, for the same amount to the
-// same address. A fee that comes out of the amount is decided now. What may have changed for the worse is asked again; when that
-// refuses, the withdrawal stays as it was. Errors: faults NOT_FOUND,
-// INVALID_STATE, CUSTOMER_FROZEN, ORGANIZATION_FROZEN, WITHDRAWALS_SUSPENDED,
-// APPROVAL_REFUSED, UNAVAILABLE.
+// Approve is a person's approval of a held withdrawal, for the same amount to the same
+// address. With the last that it needs it is ordered, and a fee that comes out of the
+// amount is decided. What may have changed for the worse is asked again; when that
+// refuses, the withdrawal stays as it was. Errors: faults NOT_FOUND, INVALID_STATE, also
+// for a person's second approval, CUSTOMER_FROZEN, ORGANIZATION_FROZEN,
+// WITHDRAWALS_SUSPENDED, APPROVAL_REFUSED, UNAVAILABLE.
 func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
+	return s.ApproveSeen(ctx, org, withdrawalID, actor, "")
+}
+
+// ApproveSeen is Approve by a person who saw the words of this digest (Shown); "" is
+// for whoever saw what is read now.
+func (s *Service) ApproveSeen(ctx context.Context, org, withdrawalID string, actor audit.Actor, seen string) (webhook.Withdrawal, error) {
 	var none, approved webhook.Withdrawal
 	var r row
 	f := facts{}
@@ -100,15 +132,16 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 		if r.status != AwaitingApproval {
 			return invalidState("approved", r.status)
 		}
-		mints, err := mint.All(ctx, tx)
-		if err != nil {
-			return err
-		}
-		f.mint, _ = mints.ByID(r.mintID)
-		return nil
+		f.mint, err = mintOf(ctx, tx, r)
+		return err
 	})
 	if err != nil {
 		return none, err
+	}
+	if digest := r.terms(org, f.mint).Digest(); seen == "" {
+		seen = digest
+	} else if seen != digest {
+		return none, changed()
 	}
 	_, f.chainRuns = s.Chains[r.chain]
 	f.amount, f.destination = r.amount, r.to
@@ -127,44 +160,34 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 	crash.Point("A01")
 	var doubt error
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		doubt = nil
 		if err := orgs.HoldSettings(ctx, tx, org); err != nil {
 			return err
 		}
-		seen := f
-		if err := current(ctx, tx, org, r.customerID, &seen); err != nil {
+		now := f
+		if err := current(ctx, tx, org, r.customerID, &now); err != nil {
 			return err
 		}
-		asked, found, refusal := recheck(seen, r.reasons)
+		held, err := locked(ctx, tx, org, r.id)
+		if err != nil {
+			return err
+		}
+		if held.status != AwaitingApproval {
+			return invalidState("approved", held.status)
+		}
+		terms := held.terms(org, now.mint)
+		if terms.Digest() != seen || !s.Grants.Requested(terms, held.mac) {
+			return changed()
+		}
+		asked, found, refusal := recheck(now, held.reasons)
 		if len(found) > 0 {
 			doubt = refusal
-			return s.doubt(ctx, tx, org, r, seen, asked, found, actor)
+			return s.doubt(ctx, tx, org, held, now, asked, found, actor)
 		}
 		if refusal != nil {
 			return refusal
 		}
-		paid := r
-		if fee := seen.deducted(); fee != nil {
-			paid.deducted = fee
-		}
-		err := become(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = $6, screening = $7",
-			tx.Now, paid.deducted, shownOf(seen.screen.Decision))
-		if errors.Is(err, errLost) {
-			return s.late(ctx, tx, org, r.id, "approved")
-		}
-		if err != nil {
-			return err
-		}
-		if err := dispatch.Place(ctx, tx, order(org, paid, seen.mint, treasury)); err != nil {
-			return err
-		}
-		if approved, err = Object(ctx, tx, org, r.id); err != nil {
-			return err
-		}
-		if err := tell(ctx, tx, org, move(AwaitingApproval, Processing), approved); err != nil {
-			return err
-		}
-		err = remember(ctx, tx, org, Decided{withdrawalID: r.id, Act: Approved, Status: Processing, Gates: asked, Actor: actor, Risk: &seen.screen},
-			"withdrawal.approved", map[string]any{"reasons": approved.ApprovalReasons, "amount": r.amount, "toAddress": r.to})
+		approved, err = s.approve(ctx, tx, org, held, now, asked, actor, treasury)
 		if err != nil {
 			return err
 		}
@@ -179,6 +202,120 @@ func (s *Service) Approve(ctx context.Context, org, withdrawalID string, actor a
 	}
 	crash.Point("A02")
 	return approved, nil
+}
+
+// approve adds an approval, and orders the payment when that is enough. The row is
+// locked: of several at once each sees those before it.
+func (s *Service) approve(ctx context.Context, tx pg.Tx, org string, r row, f facts, asked []Step, actor audit.Actor, treasury wallet.Wallet) (webhook.Withdrawal, error) {
+	var none webhook.Withdrawal
+	terms := r.terms(org, f.mint)
+	own := s.Grants.Approve(terms, r.round, approver(actor))
+	_, err := tx.Exec(ctx, `
+		INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, org, r.id, r.round, actor.Kind, actor.ID, tx.Now, terms.Digest(), own.MAC)
+	switch {
+	case pg.Violates(err, "withdrawal_approvals_pkey"):
+		return none, fault.New(fault.Conflict, fault.InvalidState,
+			"You have approved this withdrawal already, and a person counts once. This call changed nothing and moved no money. Somebody else has to approve it, too.").
+			Beside("currentStatus", string(AwaitingApproval))
+	case pg.Violates(err, "withdrawal_approvals_not_by_maker"), pg.Violates(err, "withdrawal_approvals_by_people"):
+		return none, fault.New(fault.Conflict, fault.ApprovalRefused,
+			"Whoever asked for a withdrawal cannot approve it, and only people can. Nothing was sent; the withdrawal still waits and the amount is still held. Somebody else has to approve it.")
+	case err != nil:
+		return none, fmt.Errorf("approve withdrawal %s: %w", r.id, err)
+	}
+	all, err := s.approvals(ctx, tx, org, r)
+	if err != nil {
+		return none, err
+	}
+	required := r.required
+	if required == 0 { // held before approvals were counted
+		required = f.quorum
+	}
+	detail := map[string]any{"reasons": r.reasons, "amount": r.amount, "toAddress": r.to, "digest": terms.Digest(), "round": r.round, "approvals": len(all), "required": required}
+	if len(all) < required {
+		if _, err := tx.Exec(ctx, `UPDATE withdrawals SET approvals_required = $3, screening = $4 WHERE org_id = $1 AND withdrawal_id = $2`,
+			org, r.id, required, shownOf(f.screen.Decision)); err != nil {
+			return none, fmt.Errorf("approve withdrawal %s: %w", r.id, err)
+		}
+		w, err := Object(ctx, tx, org, r.id)
+		if err != nil {
+			return none, err
+		}
+		return w, remember(ctx, tx, org, Decided{withdrawalID: r.id, Act: Added, Status: AwaitingApproval, Gates: asked, Actor: actor, Risk: &f.screen},
+			"withdrawal.approval_added", detail)
+	}
+	if fee := f.deducted(); fee != nil {
+		r.deducted = fee
+	}
+	err = become(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8",
+		tx.Now, r.deducted, shownOf(f.screen.Decision), required)
+	if err != nil {
+		return none, err
+	}
+	if err := dispatch.Place(ctx, tx, s.order(org, r, f.mint, treasury, required, all)); err != nil {
+		return none, err
+	}
+	w, err := Object(ctx, tx, org, r.id)
+	if err != nil {
+		return none, err
+	}
+	if err := tell(ctx, tx, org, move(AwaitingApproval, Processing), w); err != nil {
+		return none, err
+	}
+	return w, remember(ctx, tx, org, Decided{withdrawalID: r.id, Act: Approved, Status: Processing, Gates: asked, Actor: actor, Risk: &f.screen},
+		"withdrawal.approved", detail)
+}
+
+// approver names a person among those who approve.
+func approver(a audit.Actor) string { return string(a.Kind) + " " + a.ID }
+
+// approvals are those of the round that a withdrawal is in.
+func (s *Service) approvals(ctx context.Context, tx pg.Tx, org string, r row) ([]signer.Approval, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT approver_kind || ' ' || approver_id, mac FROM withdrawal_approvals
+		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`, org, r.id, r.round)
+	if err != nil {
+		return nil, fmt.Errorf("read the approvals of %s: %w", r.id, err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[signer.Approval])
+	if err != nil {
+		return nil, fmt.Errorf("read the approvals of %s: %w", r.id, err)
+	}
+	return all, nil
+}
+
+// Shown is the digest of the words of a withdrawal as they are now, for whoever shows
+// them to a person who approves. Error: fault NOT_FOUND.
+func (s *Service) Shown(ctx context.Context, org, withdrawalID string) (digest string, err error) {
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		r, err := find(ctx, tx, org, withdrawalID)
+		if err != nil {
+			return err
+		}
+		m, err := mintOf(ctx, tx, r)
+		digest = r.terms(org, m).Digest()
+		return err
+	})
+	return digest, err
+}
+
+func mintOf(ctx context.Context, tx pg.Tx, r row) (mint.Mint, error) {
+	mints, err := mint.All(ctx, tx)
+	if err != nil {
+		return mint.Mint{}, err
+	}
+	m, ok := mints.ByID(r.mintID)
+	if !ok {
+		return m, fmt.Errorf("mint %d has left the catalogue", r.mintID)
+	}
+	return m, nil
+}
+
+// changed is the answer where the words are not those that were shown or requested.
+func changed() *fault.Fault {
+	return fault.New(fault.Conflict, fault.ApprovalRefused,
+		"The words of this withdrawal are not those that were shown or that it was requested with, or it was requested before this was written down. Nothing was sent; the withdrawal still waits and the amount is still held. Look at it again; if this stays, remove it and find out who changed it.")
 }
 
 // doubt leaves a withdrawal where it is, with what was found when it was to be
@@ -299,7 +436,9 @@ func (s *Service) late(ctx context.Context, tx pg.Tx, org, withdrawalID, act str
 	return invalidState(act, r.status)
 }
 
-func order(org string, r row, m mint.Mint, treasury wallet.Wallet) dispatch.Order {
+// order is the order of a payment that was let go: by nobody where none had to, else
+// by these.
+func (s *Service) order(org string, r row, m mint.Mint, treasury wallet.Wallet, required int, by []signer.Approval) dispatch.Order {
 	o := dispatch.Order{
 		ID: r.id, OrgID: org, Purpose: signer.Payment, Chain: r.chain, WalletID: treasury.ID,
 		To: r.to, MintID: r.mintID, Contract: m.Contract, Amount: r.pays(),
@@ -308,6 +447,7 @@ func order(org string, r row, m mint.Mint, treasury wallet.Wallet) dispatch.Orde
 	if r.deducted != nil {
 		o.FeeDeducted = *r.deducted
 	}
+	o.Grant = s.Grants.Grant(r.terms(org, m), o.FeeDeducted, r.round, required, by)
 	return o
 }
 

@@ -19,6 +19,7 @@ type Act string
 // The acts.
 const (
 	Requested Act = "REQUESTED"        // the gates let it in, or had it wait
+	Added     Act = "APPROVAL_ADDED"   // a person approves, and it needs more of them
 	Approved  Act = "APPROVED"         // a person let it go
 	Doubted   Act = "APPROVAL_REFUSED" // a person would have let it go, and what was asked again says no
 	Returned  Act = "RETURNED"         // the signer or the chain sent it back to a person

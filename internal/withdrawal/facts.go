@@ -51,6 +51,7 @@ func current(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) 
 	}
 	f.keyNeeded = settings.RequireWithdrawIdempotency
 	f.threshold = settings.CustomerWithdrawUSDThreshold
+	f.quorum = settings.ApprovalQuorum
 	if f.allowed, err = skips(ctx, tx, orgID, customerID, settings); err != nil {
 		return err
 	}

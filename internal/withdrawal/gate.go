@@ -35,6 +35,7 @@ type facts struct {
 	screen          risk.WithdrawalRecord // what is known of who is behind the destination
 	allowed         bool                  // the approval allowlist has the customer's e-mail, which is trusted
 	requireApproval bool
+	quorum          int          // approvals that the organization wants of a payment that is held
 	threshold       *money.USD   // nil: the organization has set none
 	value           *money.USD   // nil: no price that is fresh enough
 	quote           *price.Quote // what the price's source said, fresh or not; nil: nothing

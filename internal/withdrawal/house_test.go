@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -57,6 +58,13 @@ func mints() []mint.Mint {
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
+	h, _ := newHouseWith(t, nil)
+	return h
+}
+
+// newHouseWith is a house whose signer asks who let payments go, unless grants is nil.
+func newHouseWith(t *testing.T, grants *signer.GrantKey) (*house, signer.Signer) {
+	t.Helper()
 	db := pgtest.New(t)
 	if err := mint.Sync(t.Context(), db, mints()); err != nil {
 		t.Fatal(err)
@@ -65,7 +73,7 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, attest := signertest.New(t)
+	s, attest := signertest.Asking(t, grants)
 	h := &house{t: t, org: made.ID, book: wallet.New(db, s, attest)}
 	if err := mirror.Import(t.Context(), db, s, h.book); err != nil {
 		t.Fatal(err)
@@ -75,8 +83,9 @@ func newHouse(t *testing.T) *house {
 		Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, Grammar: evmtx.Grammar{ChainID: signertest.ChainID}}},
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
 	}
+	h.Grants = grants
 	h.deposit(alice, usdc, 1_000_000)
-	return h
+	return h, s
 }
 
 // deposit credits a customer as a deposit would, on the treasury.

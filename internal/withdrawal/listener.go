@@ -190,7 +190,8 @@ func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *si
 		reason = ReasonDuplicateKey
 	}
 	w, err := s.moved(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `
-		requires_approval = true, approved_at = NULL,
+		requires_approval = true, approved_at = NULL, approval_round = approval_round + 1,
+		approvals_required = greatest(approvals_required, (SELECT approval_quorum FROM organization_settings WHERE org_id = $1)),
 		approval_reasons = array_append(array_remove(approval_reasons, $5), $5)`, reason)
 	if err != nil {
 		return err

@@ -20,7 +20,8 @@ const selectObjects = `
 		(SELECT n.mint_id FROM mints n WHERE n.chain = w.chain AND n.kind = 'NATIVE'),
 		w.status, w.chain_status, w.requires_approval, w.approval_reasons, w.tx_hash, w.replaced_tx_hashes,
 		w.failure_reason, w.rejected_reason, w.reference, w.metadata, w.fee_mode, w.fee_deducted, w.max_network_fee, w.travel_rule,
-		w.created_at, w.approved_at, w.broadcast_at, w.completed_at, w.screening
+		w.created_at, w.approved_at, w.broadcast_at, w.completed_at, w.screening, w.approvals_required,
+		(SELECT count(*) FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id AND a.round = w.approval_round)
 	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
 
 // Object is a withdrawal as the API and the events show it, as it stands in
@@ -78,7 +79,7 @@ func render(row pgx.CollectableRow) (listed, error) {
 		&amount, &value, &w.ToAddress, &fee, &w.NetworkFeeMintID,
 		&w.Status, &w.ChainStatus, &w.RequiresApproval, &reasons, &w.TxHash, &replaced,
 		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata, &w.FeeMode, &deducted, &feeMax, &travel,
-		&created, &approved, &broadcast, &completed, &screening)
+		&created, &approved, &broadcast, &completed, &screening, &w.Approvals.Required, &w.Approvals.Received)
 	if err != nil {
 		return listed{}, err
 	}
@@ -100,9 +101,9 @@ func render(row pgx.CollectableRow) (listed, error) {
 	}
 	w.ApprovalReasons, w.ReplacedTxHashes, w.Metadata = reasons, replaced, metadata
 	if w.RequiresApproval {
-		w.Approvals.Required = 1
-		if approved != nil {
-			w.Approvals.Received = 1
+		w.Approvals.Required = max(w.Approvals.Required, 1)
+		if approved != nil { // also one of before approvals had rows
+			w.Approvals.Received = max(w.Approvals.Received, 1)
 		}
 	}
 	w.Screening.Status = string(NotConfigured)

@@ -501,7 +501,7 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 	withdrawalID := id.New("wd", s.DB.Clock()())
 	var made webhook.Withdrawal
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if made, err = write(ctx, tx, org, withdrawalID, r, p, f, treasury); err != nil {
+		if made, err = s.write(ctx, tx, org, withdrawalID, r, p, f, treasury); err != nil {
 			return err
 		}
 		crash.Committing("W03")
@@ -554,7 +554,7 @@ func (s *Service) treasury(ctx context.Context, org string, name chain.Name) (wa
 }
 
 // write is the one transaction of a request.
-func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p parsed, f facts, treasury wallet.Wallet) (webhook.Withdrawal, error) {
+func (s *Service) write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p parsed, f facts, treasury wallet.Wallet) (webhook.Withdrawal, error) {
 	var none webhook.Withdrawal
 	f, d, err := judge(ctx, tx, org, r.CustomerID, f)
 	if err != nil {
@@ -577,14 +577,22 @@ func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p
 	if d.Status == Processing {
 		deducted = f.deducted()
 	}
+	quorum := 0
+	if d.Status == AwaitingApproval {
+		quorum = f.quorum
+	}
+	asked := row{
+		id: withdrawalID, customerID: r.CustomerID, mintID: p.mint.ID, chain: p.mint.Chain, amount: p.amount, to: p.to,
+		key: r.IdempotencyKey, deducts: p.deducts, deducted: deducted, feeMax: p.feeMax,
+	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
 			idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
-			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`,
+			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
 		withdrawalID, org, r.CustomerID, p.mint.ID, p.mint.Chain, p.amount, p.to,
 		r.IdempotencyKey, p.digest, r.Reference, r.Metadata, d.Status, d.Status == AwaitingApproval, d.Reasons,
-		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel, shownOf(f.screen.Decision))
+		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel, shownOf(f.screen.Decision), quorum, s.Grants.Request(asked.terms(org, p.mint)))
 	if err != nil {
 		return none, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}
@@ -596,11 +604,7 @@ func write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p
 		}
 	}
 	if d.Status == Processing {
-		paid := row{
-			id: withdrawalID, customerID: r.CustomerID, mintID: p.mint.ID, chain: p.mint.Chain, amount: p.amount, to: p.to,
-			key: r.IdempotencyKey, deducted: deducted, feeMax: p.feeMax,
-		}
-		if err := dispatch.Place(ctx, tx, order(org, paid, p.mint, treasury)); err != nil {
+		if err := dispatch.Place(ctx, tx, s.order(org, asked, p.mint, treasury, 0, nil)); err != nil {
 			return none, err
 		}
 	}

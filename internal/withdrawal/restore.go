@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -61,7 +62,7 @@ func (s *Service) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Rest
 		}
 		owed := less(amount, left[from])
 		left[from] = less(left[from], amount)
-		if err := insertRestored(ctx, tx, o, m, amount, owed); err != nil {
+		if err := s.insertRestored(ctx, tx, o, m, amount, owed); err != nil {
 			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
 		}
 		if !owed.IsZero() {
@@ -117,7 +118,7 @@ func (s *Service) known(ctx context.Context, tx pg.Tx, o dispatch.Restored) (boo
 	return false, fmt.Errorf("it is %s here, and the signer has signed or admitted it since", status)
 }
 
-func insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Restored, m mint.Mint, amount, owed money.Amount) error {
+func (s *Service) insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Restored, m mint.Mint, amount, owed money.Amount) error {
 	status, reasons := Processing, []Reason{}
 	if !o.Signed {
 		status, reasons = AwaitingApproval, []Reason{ReasonRestored}
@@ -127,12 +128,22 @@ func insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Restored, m mint.M
 		key = &o.KeyHash
 	}
 	p := parsed{mint: m, amount: amount, to: o.To, deducts: !o.FeeDeducted.IsZero()}
+	restored := row{id: o.ID, mintID: o.MintID, chain: o.Chain, amount: amount, to: o.To, deducts: p.deducts, feeMax: o.FeeMax}
+	quorum := 0
+	if !o.Signed {
+		settings, err := org.SettingsOf(ctx, tx, o.OrgID)
+		if err != nil {
+			return err
+		}
+		quorum = settings.ApprovalQuorum
+	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest,
-			status, requires_approval, approval_reasons, created_at, restored_at, restored_key_hash, owed, fee_mode, fee_deducted, max_network_fee)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+			status, requires_approval, approval_reasons, created_at, restored_at, restored_key_hash, owed, fee_mode, fee_deducted, max_network_fee,
+			approvals_required, request_mac)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 		o.ID, o.OrgID, o.CustomerID, o.MintID, o.Chain, amount, o.To, digest(Request{CustomerID: o.CustomerID}, p),
-		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedBy(o), o.FeeMax)
+		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedBy(o), o.FeeMax, quorum, s.Grants.Request(restored.terms(o.OrgID, m)))
 	if pg.Violates(err, "withdrawals_key_hash_unique") {
 		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after it was restored: "+
 			"restore the backup once more and let nothing run on it before the import: %w", err)

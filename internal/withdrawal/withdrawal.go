@@ -39,6 +39,9 @@ type Service struct {
 	Prices  price.Source
 	// Risk says who is asked about destinations; its zero value asks nobody.
 	Risk risk.Policy
+	// Grants binds what was decided to the words of the payment, for the signer; nil
+	// where the signer asks for nothing of the kind.
+	Grants *signer.GrantKey
 	// PriceAgeMax is how old a price may be where a dollar threshold decides;
 	// zero means five minutes.
 	PriceAgeMax time.Duration

@@ -156,6 +156,14 @@ type Withdrawal struct {
 // Accept makes a withdrawal that was accepted, with the deposit that it is paid from
 // and its hold, in a transaction of the system. One that went back to a person goes on.
 func Accept(ctx context.Context, tx pg.Tx, w Withdrawal) error {
+	// One that was sent back is approved again, by somebody new each time.
+	if _, err := tx.Exec(ctx, `
+		INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
+		SELECT org_id, withdrawal_id, approval_round, 'USER',
+			'usr_' || (SELECT count(*) FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id), $2, '', ''::bytea
+		FROM withdrawals w WHERE withdrawal_id = $1 AND status = 'AWAITING_APPROVAL'`, w.ID, tx.Now); err != nil {
+		return fmt.Errorf("approve withdrawal %s: %w", w.ID, err)
+	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET status = 'PROCESSING', approved_at = $2 WHERE withdrawal_id = $1 AND status = 'AWAITING_APPROVAL'`, w.ID, tx.Now)
 	if err != nil || tag.RowsAffected() == 1 {

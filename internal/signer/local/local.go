@@ -42,9 +42,11 @@ const (
 
 // Config is what a local signer needs beside its seed.
 type Config struct {
-	Journal string           // path of the journal file
-	Policy  Policy           // what is allowed
-	Clock   func() time.Time // nil means time.Now
+	Journal string // path of the journal file
+	Policy  Policy // what is allowed
+	// Grants checks who let payments go; nil asks nobody, as tests of other things do.
+	Grants *signer.GrantKey
+	Clock  func() time.Time // nil means time.Now
 }
 
 func (c Config) now() time.Time {
@@ -214,6 +216,10 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 			"if the database does not know %s it is older than the journal: stop the service, restore the backup again and run `coffer signer import` before anything else",
 			i.ID, other.ID, other.seq, other.ID)
 	}
+	if no := s.conf.Grants.Check(i); no != nil {
+		return 0, no
+	}
+	i.Grant = nil
 	policy, ok := s.conf.Policy.Chains[i.Chain]
 	if !ok {
 		return 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", i.Chain)
@@ -545,6 +551,6 @@ func same(a, b signer.Intent) bool {
 	if (a.ToWallet == nil) != (b.ToWallet == nil) || a.ToWallet != nil && *a.ToWallet != *b.ToWallet {
 		return false
 	}
-	a.ToWallet, b.ToWallet = nil, nil
+	a.ToWallet, b.ToWallet, a.Grant, b.Grant = nil, nil, nil, nil
 	return a == b
 }

@@ -54,11 +54,24 @@ func Policy() local.Policy {
 // test, and the key that its proofs are checked with. A nil clock is the system's.
 func Open(t testing.TB, policy local.Policy, clock func() time.Time) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
+	return open(t, local.Config{Policy: policy, Clock: clock})
+}
+
+// Asking is New that asks who let payments go.
+func Asking(t testing.TB, grants *signer.GrantKey) (*local.Signer, ed25519.PublicKey) {
+	t.Helper()
+	return open(t, local.Config{Grants: grants, Policy: local.Policy{Chains: map[chain.Name]local.ChainPolicy{
+		Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
+	}}})
+}
+
+func open(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicKey) {
+	t.Helper()
 	seed, err := keys.NewSeed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: policy, Clock: clock}
+	conf.Journal = filepath.Join(t.TempDir(), "journal")
 	if err := local.Create(conf, seed); err != nil {
 		t.Fatal(err)
 	}

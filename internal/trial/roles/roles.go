@@ -104,7 +104,7 @@ func NewHost(dir string, role app.Role, from app.Config) (Host, error) {
 	err := bring(keys.Attest, &c.Keys.Attest)
 	switch role {
 	case app.RoleAPI:
-		err = errors.Join(err, bring(keys.Seal, &c.Keys.Seal), bring(keys.Cursor, &c.Keys.Cursor),
+		err = errors.Join(err, bring(keys.Seal, &c.Keys.Seal), bring(keys.Cursor, &c.Keys.Cursor), bring(keys.Approvals, &c.Keys.Approvals),
 			bring(filepath.Join(filepath.Dir(keys.Webhook), "webhook.pub"), &c.Keys.WebhookPublic))
 		c.Chains = map[chain.Name]app.Chain{}
 		for name, ch := range from.Chains {
@@ -115,6 +115,7 @@ func NewHost(dir string, role app.Role, from app.Config) (Host, error) {
 		err = errors.Join(err, bring(keys.Seal, &c.Keys.Seal), bring(keys.Webhook, &c.Keys.Webhook))
 	case app.RoleSigner:
 		c.Database.URL = ""
+		err = errors.Join(err, bring(keys.Approvals, &c.Keys.Approvals))
 	}
 	return h, err
 }

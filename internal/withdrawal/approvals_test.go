@@ -1,0 +1,402 @@
+package withdrawal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// grantedHouse is a house whose signer asks who let payments go.
+func grantedHouse(t *testing.T) (*house, signer.Signer) {
+	t.Helper()
+	key, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newHouseWith(t, key)
+}
+
+// intent is what dispatch would have admitted of a withdrawal: its order, as it is.
+func (h *house) intent(withdrawalID string) signer.Intent {
+	h.t.Helper()
+	i := signer.Intent{
+		ID: withdrawalID, Purpose: signer.Payment, Chain: chain.Ethereum, CustomerID: alice,
+		From: signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.Treasury},
+	}
+	err := pgtest.Owner(h.t, h.DB).QueryRow(h.t.Context(), `
+		SELECT to_address, contract, amount, mint_id, fee_deducted, coalesce(fee_max, 0), authority FROM dispatch_orders WHERE order_id = $1`, withdrawalID).
+		Scan(&i.To, &i.Contract, &i.Amount, &i.MintID, &i.FeeDeducted, &i.FeeMax, &i.Grant)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return i
+}
+
+func by(n int) audit.Actor { return audit.User(fmt.Sprintf("usr_%d", n)) }
+
+func (h *house) approved(withdrawalID string, people ...audit.Actor) (w webhook.Withdrawal) {
+	h.t.Helper()
+	for _, p := range people {
+		var err error
+		if w, err = h.Approve(h.t.Context(), h.org, withdrawalID, p); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func count(w webhook.Withdrawal) string {
+	return fmt.Sprintf("%s %d of %d", w.Status, w.Approvals.Received, w.Approvals.Required)
+}
+
+// Rule WD-35.
+func TestAHeldWithdrawalGoesOutWithTheApprovalsOfEnoughPeople(t *testing.T) {
+	t.Parallel()
+	h, s := grantedHouse(t)
+	h.set("approvalQuorum", "3")
+	held := h.held()
+	if got := count(held); got != "AWAITING_APPROVAL 0 of 3" {
+		t.Errorf("got %s, want it to need three", got)
+	}
+	h.set("approvalQuorum", "1") // of those to come
+	for i := range 2 {
+		if got := count(h.approved(held.WithdrawalID, by(i))); got != fmt.Sprintf("AWAITING_APPROVAL %d of 3", i+1) {
+			t.Errorf("got %s, want %d of 3", got, i+1)
+		}
+		_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, by(i))
+		refused(t, err, fault.InvalidState)
+		if fault.Of(err).Extra["currentStatus"] != "AWAITING_APPROVAL" {
+			t.Errorf("got %v, want the state", fault.Of(err).Extra)
+		}
+	}
+	for _, nobody := range []audit.Actor{audit.APIKey(h.org), audit.System("scan")} {
+		_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, nobody)
+		refused(t, err, fault.ApprovalRefused)
+	}
+	if got := h.orders(held.WithdrawalID); got != "none" {
+		t.Errorf("order: got %v, want none", got)
+	}
+	if got := count(h.approved(held.WithdrawalID, by(2))); got != "PROCESSING 3 of 3" {
+		t.Errorf("got %s, want it to go", got)
+	}
+	if _, err := s.Admit(t.Context(), h.intent(held.WithdrawalID)); err != nil {
+		t.Errorf("the signer: got %v, want it admitted", err)
+	}
+	var acts []Act
+	for _, d := range h.decisions(held.WithdrawalID) {
+		acts = append(acts, d.Act)
+	}
+	if !slices.Equal(acts, []Act{Requested, Added, Added, Approved}) {
+		t.Errorf("record: got %v, want each approval", acts)
+	}
+	h.heard(held.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_APPROVED PROCESSING")
+}
+
+// Rule WD-35.
+func TestWhoeverAskedForAWithdrawalCannotApproveIt(t *testing.T) {
+	t.Parallel()
+	h, _ := grantedHouse(t)
+	r := h.want()
+	r.RequireApproval, r.Actor = true, by(1)
+	held := h.request(r)
+	_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, by(1))
+	refused(t, err, fault.ApprovalRefused)
+	if got := count(h.approved(held.WithdrawalID, by(2))); got != "PROCESSING 1 of 1" {
+		t.Errorf("got %s, want it approved by another", got)
+	}
+}
+
+// What the signer sent back has to be approved anew, by as many.
+// Rule WD-35.
+func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
+	t.Parallel()
+	h, s := grantedHouse(t)
+	h.set("approvalQuorum", "2")
+	sendBack := func(w webhook.Withdrawal) {
+		h.system(func(ctx context.Context, tx pg.Tx) error {
+			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID); err != nil {
+				return err
+			}
+			return h.Refused(ctx, tx, h.order(w), &signer.Refusal{Code: signer.PolicyLimit})
+		})
+		now, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
+		if err != nil || count(now) != "AWAITING_APPROVAL 0 of 2" {
+			t.Errorf("got %s %v, want none of two", count(now), err)
+		}
+	}
+	held, free := h.held(), h.request(h.want())
+	h.approved(held.WithdrawalID, by(1), by(2))
+	for _, w := range []webhook.Withdrawal{held, free} {
+		sendBack(w)
+		if got := count(h.approved(w.WithdrawalID, by(2), by(1))); got != "PROCESSING 2 of 2" {
+			t.Errorf("got %s, want the same two again", got)
+		}
+		if _, err := s.Admit(t.Context(), h.intent(w.WithdrawalID)); err != nil {
+			t.Errorf("the signer: got %v, want it admitted", err)
+		}
+	}
+}
+
+// One write of whoever can write everything is not enough: what was approved and what
+// nobody had to approve reach the signer with words that only the service can make.
+// Rules WD-36, I-19.
+func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
+	t.Parallel()
+	h, s := grantedHouse(t)
+	const mine = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
+	both := func(set string) []string {
+		return []string{`UPDATE withdrawals SET ` + set, `UPDATE dispatch_orders SET ` + set}
+	}
+	other := h.held()
+	h.approved(other.WithdrawalID, by(1))
+	free := h.request(h.want())
+	for name, c := range map[string]struct {
+		held bool
+		sql  []string
+	}{
+		"approved, another payee":           {true, both(`to_address = '` + mine + `'`)},
+		"approved, another amount":          {true, both(`amount = amount * 10`)},
+		"approved, another token":           {true, []string{`UPDATE dispatch_orders SET mint_id = 2, contract = ''`}},
+		"approved, a fee kept":              {true, []string{`UPDATE dispatch_orders SET amount = amount - 1, fee_deducted = 1, contract = ''`}},
+		"approved, another limit":           {true, []string{`UPDATE dispatch_orders SET fee_max = 7`}},
+		"approved, fewer had to":            {true, []string{`UPDATE dispatch_orders SET authority = jsonb_set(authority, '{required}', '0') - 'approvals'`}},
+		"approved, approvals gone":          {true, []string{`UPDATE dispatch_orders SET authority = authority - 'approvals'`}},
+		"approved, approver renamed":        {true, []string{`UPDATE dispatch_orders SET authority = jsonb_set(authority, '{approvals,0,by}', '"USER usr_9"')`}},
+		"approved, one counted twice":       {true, []string{`UPDATE dispatch_orders SET authority = jsonb_set(authority, '{approvals}', jsonb_build_array(authority->'approvals'->0, authority->'approvals'->0))`}},
+		"approved, another's grant":         {true, []string{`UPDATE dispatch_orders SET authority = (SELECT authority FROM dispatch_orders o WHERE o.order_id = '` + other.WithdrawalID + `')`}},
+		"approved, the grant of a free one": {true, []string{`UPDATE dispatch_orders SET authority = (SELECT authority FROM dispatch_orders o WHERE o.order_id = '` + free.WithdrawalID + `')`}},
+		"free, another payee":               {false, both(`to_address = '` + mine + `'`)},
+		"free, another amount":              {false, both(`amount = amount * 10`)},
+		"free, no grant":                    {false, []string{`UPDATE dispatch_orders SET authority = NULL`}},
+		"free, a grant of zeros":            {false, []string{`UPDATE dispatch_orders SET authority = '{"feeMode":"ORGANIZATION","round":0,"required":0,"mac":""}'`}},
+	} {
+		var w webhook.Withdrawal
+		if c.held {
+			h.set("approvalQuorum", "2")
+			w = h.held()
+			h.approved(w.WithdrawalID, by(1), by(2))
+			h.set("approvalQuorum", "1")
+		} else {
+			w = h.request(h.want())
+		}
+		good := h.intent(w.WithdrawalID)
+		for _, sql := range c.sql {
+			id := "withdrawal_id"
+			if strings.HasPrefix(sql, "UPDATE dispatch_orders") {
+				id = "order_id"
+			}
+			h.tamper(sql + ` WHERE ` + id + ` = '` + w.WithdrawalID + `'`)
+		}
+		_, err := s.Admit(t.Context(), h.intent(w.WithdrawalID))
+		if no := new(signer.Refusal); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
+			t.Errorf("%s: got %v, want it refused with %s", name, err, signer.RefusedGrant)
+		}
+		if _, err := s.Admit(t.Context(), good); err != nil {
+			t.Errorf("%s: as it was: got %v, want it admitted", name, err)
+		}
+	}
+
+	// A held one that is made to look as if nobody had to approve it.
+	held := h.held()
+	h.tamper(`UPDATE withdrawals SET status = 'PROCESSING', requires_approval = false, approval_reasons = '{}', approvals_required = 0 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
+	forged := h.intent(free.WithdrawalID)
+	forged.ID = held.WithdrawalID
+	_, err := s.Admit(t.Context(), forged)
+	if no := new(signer.Refusal); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
+		t.Errorf("flipped: got %v, want it refused", err)
+	}
+}
+
+// Between the screen and the button nothing can become another payment.
+// Rule WD-36, crash point A06.
+func TestWhatIsApprovedIsWhatWasShown(t *testing.T) {
+	t.Parallel()
+	h, _ := grantedHouse(t)
+	held := h.held()
+	seen, err := h.Shown(t.Context(), h.org, held.WithdrawalID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.tamper(`UPDATE withdrawals SET amount = amount * 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
+	_, err = h.ApproveSeen(t.Context(), h.org, held.WithdrawalID, by(1), seen)
+	refused(t, err, fault.ApprovalRefused)
+	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, by(1)) // who looks only now sees what nobody requested
+	refused(t, err, fault.ApprovalRefused)
+	h.tamper(`UPDATE withdrawals SET amount = amount / 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
+	if _, err := h.ApproveSeen(t.Context(), h.org, held.WithdrawalID, by(1), seen); err != nil {
+		t.Errorf("got %v, want it approved as it was requested", err)
+	}
+	unsigned := h.held()
+	h.tamper(`UPDATE withdrawals SET request_mac = NULL WHERE withdrawal_id = '` + unsigned.WithdrawalID + `'`)
+	_, err = h.Approve(t.Context(), h.org, unsigned.WithdrawalID, by(1))
+	refused(t, err, fault.ApprovalRefused)
+}
+
+// The database itself refuses a held payment that too few let go, whoever writes.
+// Rule WD-37.
+func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
+	t.Parallel()
+	h, _ := grantedHouse(t)
+	h.set("approvalQuorum", "2")
+	w := h.held()
+	h.approved(w.WithdrawalID, by(1))
+	treasury, err := h.book.Treasury(t.Context(), h.org, chain.EVM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := func(sql ...string) func(context.Context, pg.Tx) error {
+		return func(ctx context.Context, tx pg.Tx) error {
+			for _, s := range sql {
+				if _, err := tx.Exec(ctx, s, w.WithdrawalID); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	goes := func(ctx context.Context, tx pg.Tx) error {
+		r, err := find(ctx, tx, h.org, w.WithdrawalID)
+		if err != nil {
+			return err
+		}
+		m, err := mintOf(ctx, tx, r)
+		if err != nil {
+			return err
+		}
+		if err := become(ctx, tx, h.org, w.WithdrawalID, AwaitingApproval, Processing, "approved_at = $5", tx.Now); err != nil {
+			return err
+		}
+		return dispatch.Place(ctx, tx, h.Service.order(h.org, r, m, treasury, 0, nil))
+	}
+	const insert = `INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
+		SELECT org_id, withdrawal_id, `
+	for name, c := range map[string]struct {
+		fn         func(context.Context, pg.Tx) error
+		constraint string
+	}{
+		"one of two":         {goes, "withdrawals_approved_by_enough"},
+		"a lower quorum":     {exec(`UPDATE withdrawals SET approvals_required = 1 WHERE withdrawal_id = $1`), "withdrawals_quorum_kept"},
+		"an earlier round":   {exec(`UPDATE withdrawals SET approval_round = -1 WHERE withdrawal_id = $1`), "withdrawals_quorum_kept"},
+		"none needed":        {exec(`UPDATE withdrawals SET requires_approval = false WHERE withdrawal_id = $1`), "withdrawals_quorum_kept"},
+		"another request":    {exec(`UPDATE withdrawals SET request_mac = NULL WHERE withdrawal_id = $1`), "withdrawals_quorum_kept"},
+		"the same person":    {exec(insert + `0, 'USER', 'usr_1', now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`), "withdrawal_approvals_pkey"},
+		"another round":      {exec(insert + `1, 'USER', 'usr_2', now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`), "withdrawal_approvals_waited_for"},
+		"a program":          {exec(insert + `0, 'SYSTEM', 'scan', now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`), "withdrawal_approvals_by_people"},
+		"the organization's": {exec(insert + `0, 'API_KEY', org_id, now(), '', '' FROM withdrawals WHERE withdrawal_id = $1`), "withdrawal_approvals_not_by_maker"},
+	} {
+		if err := h.DB.InSystem(t.Context(), c.fn); !pg.Violates(err, c.constraint) {
+			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
+		}
+	}
+	for _, sql := range []string{`UPDATE withdrawal_approvals SET approver_id = 'usr_2'`, `DELETE FROM withdrawal_approvals`, `TRUNCATE withdrawal_approvals`} {
+		if _, err := pgtest.Owner(t, h.DB).Exec(t.Context(), sql); err == nil {
+			t.Errorf("%s: got no error, want it refused", sql)
+		}
+	}
+	if got := count(h.approved(w.WithdrawalID, by(2))); got != "PROCESSING 2 of 2" {
+		t.Errorf("got %s, want it to go with the second", got)
+	}
+}
+
+// Crash points A03 and A04 are races: all verbs and many people at once.
+// Rule WD-6.
+func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
+	t.Parallel()
+	h, s := grantedHouse(t)
+	h.set("approvalQuorum", "3")
+	for round := range 4 {
+		held := h.held()
+		verbs := 3
+		if round%2 == 0 {
+			verbs = 1 // approvals alone
+		}
+		ended := make([]string, 64)
+		crowd(len(ended), func(i int) {
+			var w webhook.Withdrawal
+			var err error
+			switch i % verbs {
+			case 0:
+				w, err = h.Approve(t.Context(), h.org, held.WithdrawalID, by(i/verbs%16)) // each of 16 people several times
+			case 1:
+				w, err = h.Remove(t.Context(), h.org, held.WithdrawalID, by(i), "")
+			case 2:
+				w, err = h.Cancel(t.Context(), h.org, held.WithdrawalID, audit.APIKey(h.org))
+			}
+			switch {
+			case err == nil && w.Status != string(AwaitingApproval):
+				ended[i] = w.Status
+			case err == nil:
+			case !fault.Is(err, fault.InvalidState):
+				t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
+			case fault.Of(err).Extra["currentStatus"] == nil:
+				t.Errorf("loser: got %v, want the state", fault.Of(err).Extra)
+			}
+		})
+		ended = slices.DeleteFunc(ended, func(s string) bool { return s == "" })
+		now, err := h.ByID(t.Context(), h.org, held.WithdrawalID)
+		if err != nil || len(ended) != 1 || ended[0] != now.Status {
+			t.Fatalf("winners: got %v and it is %s %v, want one", ended, now.Status, err)
+		}
+		if verbs == 1 && count(now) != "PROCESSING 3 of 3" {
+			t.Errorf("got %s, want exactly three to count", count(now))
+		}
+		if now.Status == string(Processing) {
+			if _, err := s.Admit(t.Context(), h.intent(held.WithdrawalID)); err != nil {
+				t.Errorf("the signer: got %v, want it admitted", err)
+			}
+		}
+	}
+	if n := h.DB.Counts().Deadlocks; n != 0 {
+		t.Errorf("deadlocks: got %v, want 0", n)
+	}
+}
+
+// Rule WD-38.
+func TestAFreezeStopsApprovalsAtOnce(t *testing.T) {
+	t.Parallel()
+	h, _ := grantedHouse(t)
+	w := h.held()
+	for name, c := range map[string]struct {
+		freeze freeze.Freeze
+		want   fault.Code
+	}{
+		"customer":     {freeze.Freeze{Scope: freeze.Customer, OrgID: h.org, CustomerID: alice}, fault.CustomerFrozen},
+		"organization": {freeze.Freeze{Scope: freeze.Organization, OrgID: h.org}, fault.OrganizationFrozen},
+		"chain":        {freeze.Freeze{Scope: freeze.Chain, Chain: chain.Ethereum}, fault.WithdrawalsSuspended},
+		"everything":   {freeze.Freeze{Scope: freeze.All}, fault.WithdrawalsSuspended},
+	} {
+		c.freeze.Source, c.freeze.Reason, c.freeze.By = freeze.ByOperator, "test", audit.Operator("ann")
+		h.system(func(ctx context.Context, tx pg.Tx) error { return freeze.Put(ctx, tx, c.freeze) })
+		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, by(1))
+		if !fault.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+		now, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
+		if err != nil || count(now) != "AWAITING_APPROVAL 0 of 1" {
+			t.Errorf("%s: got %s %v, want it to wait with no approval", name, count(now), err)
+		}
+		var told int
+		if err := pgtest.Owner(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'freeze.put' AND actor_id = 'ann'`).Scan(&told); err != nil || told == 0 {
+			t.Errorf("%s: got %d rows of the audit log %v, want the freeze there", name, told, err)
+		}
+		h.tamper(`UPDATE freezes SET lifted_at = now(), lifted_by = 'test' WHERE lifted_at IS NULL`)
+	}
+	if got := count(h.approved(w.WithdrawalID, by(1))); got != "PROCESSING 1 of 1" {
+		t.Errorf("got %s, want it to go once nothing is frozen", got)
+	}
+}
