@@ -144,9 +144,9 @@ type CustomerPage struct {
 
 // Decision: One decision about a withdrawal. Nobody can change it.
 type Decision struct {
-	// REQUESTED, APPROVED, APPROVAL_REFUSED (what was asked again spoke against it),
-	// RETURNED (the signer or the chain sent it back), REMOVED or CANCELLED. Acts are
-	// added without notice.
+	// REQUESTED, APPROVED, APPROVAL_ADDED (a person approves, and it needs more of them),
+	// APPROVAL_REFUSED (what was asked again spoke against it), RETURNED (the signer or
+	// the chain sent it back), REMOVED or CANCELLED. Acts are added without notice.
 	Act string `json:"act"`
 	// Who decided; null for a request that was made before this was kept.
 	Actor *Actor `json:"actor"`

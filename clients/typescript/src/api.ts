@@ -130,8 +130,9 @@ export interface CustomerPage {
 /** One decision about a withdrawal. Nobody can change it. */
 export interface Decision {
   /**
-   * REQUESTED, APPROVED, APPROVAL_REFUSED (what was asked again spoke against it), RETURNED (the
-   * signer or the chain sent it back), REMOVED or CANCELLED. Acts are added without notice.
+   * REQUESTED, APPROVED, APPROVAL_ADDED (a person approves, and it needs more of them),
+   * APPROVAL_REFUSED (what was asked again spoke against it), RETURNED (the signer or the chain sent
+   * it back), REMOVED or CANCELLED. Acts are added without notice.
    */
   act: string;
   /** Who decided; null for a request that was made before this was kept. */
