@@ -21,10 +21,13 @@ const (
 	BodyTooLarge           Code = "BODY_TOO_LARGE"
 	CustomerFrozen         Code = "CUSTOMER_FROZEN"
 	DepositsSuspended      Code = "DEPOSITS_SUSPENDED"
+	DepositNotFlagged      Code = "DEPOSIT_NOT_FLAGGED"
 	DestinationNotAllowed  Code = "DESTINATION_NOT_ALLOWED"
+	FeatureDisabled        Code = "FEATURE_DISABLED"
 	IdempotencyConflict    Code = "IDEMPOTENCY_CONFLICT"
 	IdempotencyKeyMismatch Code = "IDEMPOTENCY_KEY_MISMATCH"
 	InsufficientBalance    Code = "INSUFFICIENT_BALANCE"
+	InsufficientGas        Code = "INSUFFICIENT_GAS"
 	Internal               Code = "INTERNAL"
 	InvalidAddress         Code = "INVALID_ADDRESS"
 	InvalidAmount          Code = "INVALID_AMOUNT"
@@ -38,6 +41,9 @@ const (
 	OperatorOnly           Code = "OPERATOR_ONLY"
 	OrganizationFrozen     Code = "ORGANIZATION_FROZEN"
 	RateLimited            Code = "RATE_LIMITED"
+	RejectBlockedSanctions Code = "REJECT_BLOCKED_SANCTIONS"
+	ResolutionInProgress   Code = "RESOLUTION_IN_PROGRESS"
+	ResolutionStuck        Code = "RESOLUTION_STUCK"
 	SameAccount            Code = "SAME_ACCOUNT"
 	Unauthorized           Code = "UNAUTHORIZED"
 	Unavailable            Code = "UNAVAILABLE"
@@ -162,6 +168,12 @@ type Decision struct {
 	Status string `json:"status"`
 }
 
+// DecisionNote: What is kept with a decision.
+type DecisionNote struct {
+	// Why, in a sentence or two, for the record. It stands in resolution.
+	Note string `json:"note,omitzero"`
+}
+
 // Decisions: What was decided about a withdrawal, oldest first.
 type Decisions struct {
 	// The items, in order.
@@ -253,6 +265,15 @@ const (
 	DepositProductCustodial   = "CUSTODIAL"
 	DepositProductCheckout    = "CHECKOUT"
 	DepositProductBatchPayout = "BATCH_PAYOUT"
+)
+
+// The values of Deposit.ReturnAddressRisk.
+const (
+	DepositReturnAddressRiskNone           = "NONE"
+	DepositReturnAddressRiskMultipleInputs = "MULTIPLE_INPUTS"
+	DepositReturnAddressRiskContract       = "CONTRACT"
+	DepositReturnAddressRiskKnownExchange  = "KNOWN_EXCHANGE"
+	DepositReturnAddressRiskSwapSolver     = "SWAP_SOLVER"
 )
 
 // The values of Deposit.Status.
@@ -1226,6 +1247,24 @@ func (c *Client) UpdateCustomer(ctx context.Context, customerID string, body Cus
 	return out, err
 }
 
+// ApproveDeposit: Approve a flagged deposit. Credits what screening holds: it is your
+// customer's at once, and CUSTOMER_DEPOSIT_APPROVED is sent. No second
+// CUSTOMER_DEPOSIT is. Off until the operator of this service switches
+// flaggedDepositApiEnabled on for your organization. Of all decisions about a deposit
+// one comes about; the same one again is answered the same, every other 409 with
+// currentStatus. The body may be left out.
+//
+// POST /deposits/{depositId}/approve. It is repeated when no answer comes.
+func (c *Client) ApproveDeposit(ctx context.Context, depositID string, body DecisionNote, opts ...CallOption) (out Deposit, err error) {
+	depositIDPart, err := segment("depositId", depositID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/deposits/" + depositIDPart + "/approve", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
 // CreateDepositAddress: Get a deposit address. The address for a customer on the
 // mint's chain: the same one on every call, for every mint of that chain. The customer
 // is made on first use. What arrives is credited when its block is final, and told
@@ -1272,6 +1311,9 @@ type ListDepositsParams struct {
 	Product string
 	// Only in this status.
 	Status string
+	// Only what was, or was not, held by risk screening, resolved or not. With status
+	// CREDITED, REJECTED or REDIRECTED it is the history of what was decided.
+	IsFlagged *bool
 	// Only of this mint.
 	MintID int
 	// Only on this chain.
@@ -1305,6 +1347,7 @@ func (c *Client) ListDeposits(ctx context.Context, p ListDepositsParams, opts ..
 	q.text("customerId", p.CustomerID)
 	q.text("product", p.Product)
 	q.text("status", p.Status)
+	q.flag("isFlagged", p.IsFlagged)
 	q.number("mintId", int64(p.MintID))
 	q.text("chain", p.Chain)
 	q.text("txHash", p.TxHash)
@@ -1337,6 +1380,7 @@ func (c *Client) ListDepositsCSV(ctx context.Context, p ListDepositsParams, opts
 	q.text("customerId", p.CustomerID)
 	q.text("product", p.Product)
 	q.text("status", p.Status)
+	q.flag("isFlagged", p.IsFlagged)
 	q.number("mintId", int64(p.MintID))
 	q.text("chain", p.Chain)
 	q.text("txHash", p.TxHash)
@@ -1348,6 +1392,29 @@ func (c *Client) ListDepositsCSV(ctx context.Context, p ListDepositsParams, opts
 	q.text("cursor", p.Cursor)
 	k.query = url.Values(q)
 	return c.stream(ctx, k, opts)
+}
+
+// RejectDeposit: Reject a flagged deposit. Sends what screening holds back to the
+// address that it came from, a native coin less the network's fee. It is REJECTING
+// until the transfer is final; then it is REJECTED, resolution has the hash, and
+// CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach
+// the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after
+// that only the operator completes it. Look at returnAddressRisk and flagReason first.
+// Off until the operator of this service switches flaggedDepositApiEnabled on for your
+// organization. Of all decisions about a deposit one comes about; the same one again
+// is answered the same, every other 409 with currentStatus. The body may be left out.
+// To send it elsewhere is the operator's alone: POST /deposits/{depositId}/redirect is
+// 403 OPERATOR_ONLY.
+//
+// POST /deposits/{depositId}/reject. It is repeated when no answer comes.
+func (c *Client) RejectDeposit(ctx context.Context, depositID string, body DecisionNote, opts ...CallOption) (out Deposit, err error) {
+	depositIDPart, err := segment("depositId", depositID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/deposits/" + depositIDPart + "/reject", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
 }
 
 // CancelWithdrawal: Take a withdrawal back. Ends a withdrawal that is

@@ -114,6 +114,9 @@ type Deposit struct {
 	FlagReason         *FlagReason             `json:"flagReason"`
 	Resolution         *Resolution             `json:"resolution"`
 	ResolutionAttempts List[ResolutionAttempt] `json:"resolutionAttempts"`
+	// Present only for what is flagged: how safe it is to send it back to its sender.
+	// NONE, MULTIPLE_INPUTS, CONTRACT, KNOWN_EXCHANGE, SWAP_SOLVER.
+	ReturnAddressRisk *string `json:"returnAddressRisk,omitempty"`
 
 	Swap          *SwapSummary `json:"swap"` // the customer swap that this credit completes
 	DepositSwapID *string      `json:"depositSwapId"`
@@ -159,6 +162,9 @@ type FlagReason struct {
 	Entity     *string      `json:"entity"`
 	Categories List[string] `json:"categories"`
 	Provider   *string      `json:"provider"`
+	// Sanctioned says that the sender itself, and not somebody it dealt with, is on a
+	// list of sanctions. To send blocked property back may itself be forbidden.
+	Sanctioned bool `json:"sanctioned,omitempty"`
 }
 
 // Resolution is how a held deposit was decided, and the transfer that carried it out.

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/id"
@@ -51,6 +53,7 @@ type Config struct {
 	Chains      chain.Chains
 	Withdrawals *withdrawal.Service
 	Transfers   *transfer.Service
+	Flagged     *deposit.Resolutions // decides about flagged deposits
 	Wallets     withdrawal.Addresses
 	Prices      price.Source // nil: nothing has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.
@@ -110,7 +113,7 @@ func newAPI(face *surface, conf Config) *api {
 // routed is the surface's table of routes and its pages for people, and nothing beside.
 func (a *api) routed() http.Handler {
 	mux := chi.NewRouter()
-	for _, r := range a.face.routes {
+	for _, r := range slices.Concat(a.face.routes, a.face.closed) {
 		paths := []string{base + r.path}
 		if r.open {
 			paths = append(paths, r.path)

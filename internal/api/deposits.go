@@ -141,6 +141,7 @@ func (a *api) listDeposits(c *call) (answer, error) {
 		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
 		CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
 		TxHash: sameHash(c.query["txHash"]), Address: a.sameAddress(c.query["address"]),
+		IsFlagged: c.query.flag("isFlagged"),
 	}
 	if n := c.query.number("mintId"); n != nil {
 		f.MintID = *n

@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
@@ -139,6 +140,7 @@ func newHouse(t testing.TB, limits ...Limits) *house {
 		DB: db, Chains: chains, Wallets: h.book, Prices: prices,
 		Withdrawals: &withdrawal.Service{DB: db, Chains: chains, Wallets: h.book, Prices: prices},
 		Transfers:   transfer.New(db),
+		Flagged:     deposit.NewResolutions(db, chains, h.book, newLogger(h.logs)),
 		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset, Posts: h.posts},
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",
 		Log: newLogger(h.logs), Limits: append(limits, Limits{})[0],

@@ -32,6 +32,7 @@ type OperatorConfig struct {
 	DB          *pg.DB
 	Chains      chain.Chains
 	Withdrawals *withdrawal.Service
+	Flagged     *deposit.Resolutions // decides about flagged deposits
 	// From are the addresses that may call, by the peer of the connection; no
 	// header is read. An empty list lets nobody in.
 	From []netip.Prefix
@@ -55,7 +56,7 @@ func NewOperator(conf OperatorConfig) http.Handler {
 		panic("api: cursors need a key")
 	}
 	a := newAPI(&operators, Config{
-		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals,
+		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged,
 		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Log: conf.Log,
 	})
 	a.localRisk = conf.LocalRisk
@@ -233,7 +234,7 @@ func (a *api) listAllDeposits(c *call) (answer, error) {
 	f := deposit.Filter{
 		CustomerID: c.query["customerId"], Product: c.query["product"], Status: c.query["status"], Chain: c.query["chain"],
 		CreatedAfter: or(c.query.time("createdAfter")), CreatedBefore: or(c.query.time("createdBefore")),
-		TxHash: c.query["txHash"], Address: c.query["address"],
+		TxHash: c.query["txHash"], Address: c.query["address"], IsFlagged: c.query.flag("isFlagged"),
 	}
 	if n := c.query.number("mintId"); n != nil {
 		f.MintID = *n

@@ -14,13 +14,13 @@ import (
 // operators is what whoever runs the service calls: every route of theirs, and
 // the words that only their document has.
 var operators = surface{
-	title: "Coffer, for its operators", about: aboutOperators, page: "Coffer: the operator's interface", guide: docs.Operator, routes: allOf(operatorRoutes, localRiskRoutes), groups: operatorGroups,
+	title: "Coffer, for its operators", about: aboutOperators, page: "Coffer: the operator's interface", guide: docs.Operator, routes: allOf(operatorRoutes, operatorFlaggedRoutes, localRiskRoutes), groups: operatorGroups,
 	credential: "operatorKey", header: operatorHeader,
 	keeping: "A key of the operator, made with the command coffer operator key create. It reads every organization and decides what they may do: keep it where only the people and programs who run the service read it. It opens nothing of an organization's, and no organization's key opens anything here.",
 	admit:   (*api).authenticateOperator,
 	begin:   (*api).note,
 	faults:  []fault.Code{fault.IPNotAllowed},
-	notes:   together(operatorNotes, localRiskNotes), examples: together(operatorExamples, localRiskExamples),
+	notes:   together(operatorNotes, flaggedNotes, operatorFlaggedNotes, localRiskNotes), examples: together(operatorExamples, operatorFlaggedExamples, localRiskExamples),
 	repeat: "Look with a GET whether it did before you repeat it.",
 	problems: map[fault.Code]problemNote{
 		fault.InvalidRequest:   {fault.Invalid, "a field or parameter is missing or has no possible value", "name", "The field name is missing." + untouched + " Add it.", nil},
@@ -175,7 +175,7 @@ var operatorRoutes = []route{
 		summary: "List deposits of all organizations", text: "What arrived at the addresses of customers and of organizations, also what is not final yet.",
 		query: listParameters(organizationFilter, customerFilter,
 			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only of this product of organizations."},
-			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."},
+			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."}, flaggedFilter,
 			mintFilter, chainFilter, txHashFilter, addressFilter),
 		answers: []success{{http.StatusOK, "A page of deposits.", Page[OwnedDeposit]{}, page1(OwnedDeposit{exampleOrganizationID, exampleDeposit}), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},

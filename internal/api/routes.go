@@ -107,7 +107,7 @@ var routes = []route{
 		csv: true,
 		query: listParameters(customerFilter,
 			parameter{name: "product", kind: wordParameter, enum: transfer.Products, text: "Only to this product of yours."},
-			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."},
+			parameter{name: "status", kind: wordParameter, enum: depositStatuses, text: "Only in this status."}, flaggedFilter,
 			mintFilter, chainFilter, txHashFilter, addressFilter),
 		answers: []success{{http.StatusOK, "A page of deposits.", Page[webhook.Deposit]{}, page1(exampleDeposit), nil}},
 		faults:  []fault.Code{fault.InvalidCursor},

@@ -219,7 +219,11 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 	if err := a.openRisk(); err != nil {
 		return err
 	}
-	a.flags = deposit.NewResolutions(a.db, a.chains, a.book, a.log)
+	var options []deposit.ResolutionsOption
+	if a.conf.Risk.SanctionedReject == "BLOCK" {
+		options = append(options, deposit.KeepSanctioned)
+	}
+	a.flags = deposit.NewResolutions(a.db, a.chains, a.book, a.log, options...)
 	var grants *signer.GrantKey
 	if a.conf.has(RoleAPI) {
 		if grants, err = readGrantKey(a.conf.Keys.Approvals); err != nil {
@@ -433,6 +437,7 @@ func (a *App) wireAPI() error {
 	a.public = api.New(api.Config{
 		Limits: a.conf.API.Limits.rates(a.conf.Network), Proxies: proxies,
 		DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: keys,
+		Flagged:   a.flags,
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: posts},
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.Observe,
 	})
@@ -443,7 +448,7 @@ func (a *App) wireAPI() error {
 		}
 		a.operators = api.NewOperator(api.OperatorConfig{
 			FourEyes: a.conf.Operator.rule(),
-			DB:       a.db, Chains: a.chains, Withdrawals: a.withdraw, From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
+			DB:       a.db, Chains: a.chains, Withdrawals: a.withdraw, Flagged: a.flags, From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
 			Limits: a.conf.API.Limits.rates(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
 		})
 		if a.desk, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {

@@ -103,6 +103,7 @@ var mistakes = []mistake{
 	{"risk.providers", "no provider", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "nobody") }},
 	{"risk.quorum", "number of providers", func(c *Config) { c.Risk.Quorum = 7 }},
 	{"risk.unknown_severity", "HOLD or LOW", func(c *Config) { c.Risk.UnknownSeverity = "NONE" }},
+	{"risk.sanctioned_reject", "WARN or BLOCK", func(c *Config) { c.Risk.SanctionedReject = "block" }},
 	{"risk.sanctions_floor", "ON or OFF", func(c *Config) { c.Risk.SanctionsFloor = "on" }},
 	{"risk.chainalysis.key_file", "mode 0600", func(c *Config) { c.Risk.Providers = append(c.Risk.Providers, "chainalysis") }},
 	{"risk.elliptic.secret_file", "mode 0600", func(c *Config) {

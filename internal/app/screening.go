@@ -33,8 +33,10 @@ type Risk struct {
 	Quorum          int      `toml:"quorum,omitempty" comment:"how many have to answer; 0: all that know addresses of the chain"`
 	UnknownSeverity string   `toml:"unknown_severity,omitempty" comment:"what an address counts as that a provider does not know: HOLD or LOW"`
 	SanctionsFloor  string   `toml:"sanctions_floor,omitempty" comment:"ON: the lists among the providers are asked below an organization's threshold in dollars as well; OFF"`
-	Grace           Duration `toml:"grace,omitempty" comment:"how long a deposit waits for an answer before it is flagged"`
-	Keep            Duration `toml:"keep,omitempty" comment:"how long an answer is used again"`
+	// SanctionedReject is sanctionedRejectPolicy of the interface.
+	SanctionedReject string   `toml:"sanctioned_reject,omitempty" comment:"BLOCK: what came from an address on a list of sanctions is not sent back, only redirected; WARN: people are told"`
+	Grace            Duration `toml:"grace,omitempty" comment:"how long a deposit waits for an answer before it is flagged"`
+	Keep             Duration `toml:"keep,omitempty" comment:"how long an answer is used again"`
 
 	Chainalysis          RiskService  `toml:"chainalysis,omitempty"`
 	ChainalysisSanctions RiskService  `toml:"chainalysis_sanctions,omitempty"`
@@ -166,6 +168,9 @@ func (c Config) checkRisk(errs *faults) {
 	}
 	if !slices.Contains([]string{"", string(risk.UnknownHolds), string(risk.UnknownIsLow)}, r.UnknownSeverity) {
 		errs.bad("risk.unknown_severity", "is %q; set it to HOLD or LOW", r.UnknownSeverity)
+	}
+	if !slices.Contains([]string{"", "WARN", "BLOCK"}, r.SanctionedReject) {
+		errs.bad("risk.sanctioned_reject", "is %q; set it to WARN or BLOCK", r.SanctionedReject)
 	}
 	switch {
 	case !slices.Contains([]string{"", "OFF", "ON"}, r.SanctionsFloor):

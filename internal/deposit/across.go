@@ -2,11 +2,13 @@ package deposit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
@@ -57,4 +59,20 @@ func Across(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (p
 		out.Items = append(out.Items, Owned{at.OrgID, objects[at.ID]})
 	}
 	return out, nil
+}
+
+// OwnerOf is the organization that a deposit belongs to, in a transaction of the system.
+// Error: a NOT_FOUND fault when no organization has such a deposit.
+func OwnerOf(ctx context.Context, tx pg.Tx, depositID string) (org string, err error) {
+	err = pgx.ErrNoRows
+	if id.Is("dep", depositID) {
+		err = tx.QueryRow(ctx, `SELECT org_id FROM deposits WHERE deposit_id = $1 AND purpose <> 'TREASURY'`, depositID).Scan(&org)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", absent()
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask whose deposit %s is: %w", depositID, err)
+	}
+	return org, nil
 }

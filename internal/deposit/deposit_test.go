@@ -282,7 +282,7 @@ func TestADepositIsShownAtOnceAndCreditedWhenItsBlockIsFinal(t *testing.T) {
 		w.credited(t, usdc, 0, 0)
 		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
 			sums, err := deposit.Pending(ctx, tx, w.org, "alice")
-			if want := money.Units(2_500_000); len(sums) != 1 || sums[usdc] != want {
+			if want := money.Units(2_500_000); len(sums) != 1 || sums[usdc].Pending != want || !sums[usdc].Flagged.IsZero() {
 				t.Errorf("pending: got %v, want %v", sums, want)
 			}
 			return err

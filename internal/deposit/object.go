@@ -150,6 +150,7 @@ type Filter struct {
 	CreatedBefore time.Time // exclusive
 	TxHash        string
 	Address       string
+	IsFlagged     *bool // whether it was ever held by screening; nil: either
 }
 
 func (f Filter) query(org string) *page.Query {
@@ -170,6 +171,9 @@ func (f Filter) narrow(q *page.Query) *page.Query {
 	}
 	if f.TxHash != "" {
 		q.And(`tx_hash = ?`, f.TxHash).And(`chain = ANY (?)`, chain.Names) // found by (chain, tx_hash)
+	}
+	if f.IsFlagged != nil {
+		q.And(`is_flagged = ?`, *f.IsFlagged)
 	}
 	if !f.CreatedAfter.IsZero() {
 		q.And(`created_at > ?`, f.CreatedAfter)
@@ -235,20 +239,28 @@ func Each(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn fun
 	return nil
 }
 
+// Outside is what reached a customer and is in no balance.
+type Outside struct {
+	Pending money.Amount // seen, and not credited yet
+	Flagged money.Amount // held by screening, and not resolved, or on its way elsewhere
+}
+
 // Pending is what of each mint was seen for a customer and is not in the
-// balance yet: a sum, and be it zero, of every mint that has reached the customer.
-func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]money.Amount, error) {
+// balance: a row, and be it of zeros, of every mint that has reached the customer.
+func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]Outside, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT mint_id, coalesce(sum(amount) FILTER (WHERE status IN ('DETECTED', 'CONFIRMING', 'SCREENING')), 0) FROM deposits
+		SELECT mint_id, coalesce(sum(amount) FILTER (WHERE status IN ('DETECTED', 'CONFIRMING', 'SCREENING')), 0),
+			coalesce(sum(amount) FILTER (WHERE status IN ('FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')), 0)
+		FROM deposits
 		WHERE org_id = $1 AND customer_id = $2 AND status <> 'ORPHANED' AND mint_id IS NOT NULL
 		GROUP BY mint_id`, org, customerID)
 	if err != nil {
 		return nil, fmt.Errorf("sum up pending deposits: %w", err)
 	}
-	sums := map[int]money.Amount{}
+	sums := map[int]Outside{}
 	var mintID int
-	var sum money.Amount
-	_, err = pgx.ForEachRow(rows, []any{&mintID, &sum}, func() error {
+	var sum Outside
+	_, err = pgx.ForEachRow(rows, []any{&mintID, &sum.Pending, &sum.Flagged}, func() error {
 		sums[mintID] = sum
 		return nil
 	})
@@ -343,7 +355,7 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 		o.Reversal = &webhook.Reversal{ReversedAt: webhook.At(*s.reversedAt), TakenBack: s.takenBack.String(), Loss: lost.String()}
 	}
 	if f := s.flag; f != nil {
-		o.IsFlagged, o.RiskOfFunds, o.FlagReason = true, &f.risk, &webhook.FlagReason{}
+		o.IsFlagged, o.RiskOfFunds, o.FlagReason, o.ReturnAddressRisk = true, &f.risk, &webhook.FlagReason{}, &f.returnRisk
 		if err := json.Unmarshal(f.reason, o.FlagReason); err != nil {
 			return webhook.Deposit{}, fmt.Errorf("read why it was flagged: %w", err)
 		}

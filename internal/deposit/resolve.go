@@ -2,6 +2,7 @@ package deposit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,10 +41,13 @@ const (
 	LawEnforcement = "LAW_ENFORCEMENT"
 )
 
+// NoteRunesMax bounds a note about a decision, and the reference of a redirect.
+const NoteRunesMax = 500
+
 const (
-	stuckAfter   = time.Hour        // a transfer that is out for so long is for the operator to look at
-	stuckLooks   = 30 * time.Second // between two looks for such
-	noteRunesMax = 500
+	stuckAfter = time.Hour        // a transfer that is out for so long is for the operator to look at
+	stuckLooks = 30 * time.Second // between two looks for such
+	movesMax   = 4                // tries at a deposit that comes back into the queue meanwhile
 )
 
 // Decider is who decides about a flagged deposit.
@@ -63,7 +67,17 @@ type Resolutions struct {
 	chains  chain.Chains
 	wallets Prover
 	log     *slog.Logger
+	// keepSanctioned refuses to send back what came from an address on a list of sanctions.
+	keepSanctioned bool
 }
+
+// ResolutionsOption changes how flagged deposits are resolved.
+type ResolutionsOption func(*Resolutions)
+
+// KeepSanctioned refuses to reject what came from an address that is itself on a list
+// of sanctions, whoever asks: to send blocked property back may be forbidden. Redirect
+// is left.
+func KeepSanctioned(r *Resolutions) { r.keepSanctioned = true }
 
 var (
 	_ dispatch.Listener = (*Resolutions)(nil)
@@ -71,8 +85,12 @@ var (
 )
 
 // NewResolutions makes the feature.
-func NewResolutions(db *pg.DB, chains chain.Chains, wallets Prover, log *slog.Logger) *Resolutions {
-	return &Resolutions{db: db, chains: chains, wallets: wallets, log: log}
+func NewResolutions(db *pg.DB, chains chain.Chains, wallets Prover, log *slog.Logger, options ...ResolutionsOption) *Resolutions {
+	r := &Resolutions{db: db, chains: chains, wallets: wallets, log: log}
+	for _, change := range options {
+		change(r)
+	}
+	return r
 }
 
 // Run looks for transfers that are out for too long, until ctx ends; it returns nil.
@@ -154,7 +172,7 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, by Decider,
 // network's fee when it is a native coin. It is REJECTING until the transfer is final.
 // Rejecting it again answers the same. An attempt that cannot be made is kept and the
 // deposit stays in the queue. Errors: those of Approve, OPERATOR_ONLY, INSUFFICIENT_GAS,
-// UNAVAILABLE.
+// REJECT_BLOCKED_SANCTIONS with KeepSanctioned, DESTINATION_NOT_ALLOWED, UNAVAILABLE.
 func (r *Resolutions) Reject(ctx context.Context, depositID string, by Decider, note string) (webhook.Deposit, error) {
 	return r.send(ctx, depositID, resolution{decision: rejected, note: note, by: by})
 }
@@ -178,7 +196,7 @@ func (r *Resolutions) Redirect(ctx context.Context, depositID string, by Decider
 			"The reason of a redirect is %s or %s. Nothing was decided, and the deposit is still flagged.", ComplianceHold, LawEnforcement).On("reason")
 	case to.Reference == "" || !plain(to.Reference):
 		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest,
-			"A redirect names the case or order that it follows, in at most %d characters of text. Nothing was decided, and the deposit is still flagged.", noteRunesMax).On("reference")
+			"A redirect names the case or order that it follows, in at most %d characters of text. Nothing was decided, and the deposit is still flagged.", NoteRunesMax).On("reference")
 	}
 	return r.send(ctx, depositID, resolution{decision: redirected, note: to.Note, reason: to.Reason, reference: to.Reference, to: chain.Address(to.To), by: by})
 }
@@ -241,8 +259,24 @@ type resolution struct {
 	sent, kept              money.Amount
 }
 
-// send decides that a flagged deposit leaves, and orders the transfer.
-func (r *Resolutions) send(ctx context.Context, depositID string, res resolution) (webhook.Deposit, error) {
+// errMoved says that a deposit came back into the queue between the look at it and its
+// lock.
+var errMoved = errors.New("the deposit is in the queue again")
+
+// send decides that a flagged deposit leaves. What was looked up for a deposit that was
+// not in the queue is not enough for one that came back meanwhile: it is looked up again.
+func (r *Resolutions) send(ctx context.Context, depositID string, res resolution) (shown webhook.Deposit, err error) {
+	for range movesMax {
+		if shown, err = r.sendOnce(ctx, depositID, res); !errors.Is(err, errMoved) {
+			return shown, err
+		}
+	}
+	return shown, fault.New(fault.Unavailable, fault.CodeUnavailable,
+		"This deposit changes all the time. Nothing was decided here, and no money moved by this call; ask again in a while.")
+}
+
+// sendOnce decides that a flagged deposit leaves, and orders the transfer.
+func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolution) (webhook.Deposit, error) {
 	var shown webhook.Deposit
 	was, err := r.find(ctx, depositID, res.by, res.note)
 	if err != nil {
@@ -255,6 +289,11 @@ func (r *Resolutions) send(ctx context.Context, depositID string, res resolution
 	if res.decision == rejected && was.status == Flagged {
 		if was.flag.returnTo == "" || was.flag.returnRisk == "MULTIPLE_INPUTS" && !res.by.operator() {
 			return shown, operatorOnly("This deposit has no single sender, so nobody can say to whom it goes back.")
+		}
+		if r.keepSanctioned {
+			if err := blocked(was); err != nil {
+				return shown, err
+			}
 		}
 		res.to = chain.Address(was.flag.returnTo)
 	}
@@ -286,11 +325,18 @@ func (r *Resolutions) send(ctx context.Context, depositID string, res resolution
 		if err != nil || again {
 			return r.show(ctx, tx, d, &shown, err)
 		}
+		if was.status != Flagged {
+			return errMoved
+		}
 		if _, ours, err := ourAddress(ctx, tx, d, res.to); err != nil {
 			return err
 		} else if ours {
-			return fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
+			refused := fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
 				"%s is an address of this service. Nothing was decided, and the deposit is still flagged.", res.to)
+			if res.decision == redirected {
+				refused = refused.On("toAddress")
+			}
+			return refused
 		}
 		res.id = id.New("res", tx.Now)
 		return r.begin(ctx, tx, d, res, &shown)
@@ -299,6 +345,19 @@ func (r *Resolutions) send(ctx context.Context, depositID string, res resolution
 		return webhook.Deposit{}, r.raced(ctx, depositID, res.by, res.decision, &shown, err)
 	}
 	return shown, nil
+}
+
+// blocked refuses to send back what came from an address on a list of sanctions.
+func blocked(d row) error {
+	var reason webhook.FlagReason
+	if err := json.Unmarshal(d.flag.reason, &reason); err != nil {
+		return fmt.Errorf("read why deposit %s was flagged: %w", d.id, err)
+	}
+	if !reason.Sanctioned {
+		return nil
+	}
+	return notThere(d.status, fault.RejectBlockedSanctions,
+		"Its sender is on a list of sanctions, and this installation sends nothing back there. Nothing was decided, and the deposit is still flagged. The operator of the service can redirect it.")
 }
 
 // begin writes a resolution down and orders its transfer. The deposit is locked.
@@ -338,11 +397,10 @@ func (r *Resolutions) begin(ctx context.Context, tx pg.Tx, d row, res resolution
 // find reads what is to be decided about, before anything is locked or asked.
 func (r *Resolutions) find(ctx context.Context, depositID string, by Decider, note string) (d row, err error) {
 	if !plain(note) {
-		return d, fault.New(fault.Invalid, fault.InvalidRequest, "A note has at most %d characters of text. Nothing was decided.", noteRunesMax).On("note")
+		return d, fault.New(fault.Invalid, fault.InvalidRequest, "A note has at most %d characters of text. Nothing was decided.", NoteRunesMax).On("note")
 	}
-	absent := fault.New(fault.NotFound, fault.CodeNotFound, "There is no deposit with this id. Nothing was decided and no money moved. GET /deposits?status=FLAGGED lists those that wait for a decision.")
 	if !id.Is("dep", depositID) {
-		return d, absent
+		return d, absent()
 	}
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND ($2 = '' OR org_id = $2) AND purpose <> 'TREASURY'`, depositID, by.OrgID)
@@ -353,7 +411,7 @@ func (r *Resolutions) find(ctx context.Context, depositID string, by Decider, no
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return d, absent
+		return d, absent()
 	}
 	if err != nil {
 		return d, fmt.Errorf("read deposit %s: %w", depositID, err)
@@ -362,6 +420,10 @@ func (r *Resolutions) find(ctx context.Context, depositID string, by Decider, no
 		return d, notThere(d.status, fault.DepositNotFlagged, "This deposit is %s and was never flagged, so there is nothing to decide. Nothing was changed.", d.status)
 	}
 	return d, nil
+}
+
+func absent() *fault.Fault {
+	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no deposit with this id. Nothing was decided and no money moved. GET /deposits?status=FLAGGED lists those that wait for a decision.")
 }
 
 // sound refuses a decision while the chain or the token is in question. It comes
@@ -379,7 +441,7 @@ func (r *Resolutions) sound(ctx context.Context, tx pg.Tx, d row) error {
 		return err
 	}
 	if broken || d.chainStatus == reorged || !sound[*d.mintID] {
-		return fault.New(fault.Unavailable, fault.DepositsSuspended,
+		return fault.New(fault.Unprocessable, fault.DepositsSuspended,
 			"The chain or the token of this deposit is in question at the moment, and a person looks at it. Nothing was decided, and the deposit is still flagged; decide when it is released.")
 	}
 	return nil
@@ -506,7 +568,7 @@ func (r *Resolutions) payee(ch chain.Chain, to string, d row) (chain.Address, er
 		return "", fault.New(fault.Invalid, fault.InvalidAddress, "toAddress is no address of %s: %s. Nothing was decided.", d.chain, err).On("toAddress")
 	}
 	if ch.Grammar.Burns(a) || a == d.contract || a == d.address {
-		return "", fault.New(fault.Unprocessable, fault.DestinationNotAllowed, "What goes to %s is lost or stays where it is. Nothing was decided, and the deposit is still flagged.", a)
+		return "", fault.New(fault.Unprocessable, fault.DestinationNotAllowed, "What goes to %s is lost or stays where it is. Nothing was decided, and the deposit is still flagged.", a).On("toAddress")
 	}
 	return a, nil
 }
@@ -522,7 +584,7 @@ func ourAddress(ctx context.Context, tx pg.Tx, d row, a chain.Address) (wallet.W
 
 // plain tells whether a text of a person's is short and printable.
 func plain(s string) bool {
-	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > noteRunesMax {
+	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > NoteRunesMax {
 		return false
 	}
 	for _, c := range s {

@@ -117,7 +117,7 @@ func flagOf(r row, rec risk.DepositRecord, now time.Time) *flag {
 	if v := rec.Decision.Verdict; v != nil && rec.Decision.Reason == risk.ReasonAbove {
 		severity := string(v.Severity)
 		reason.Score, reason.Severity, reason.Entity, reason.Provider = v.Score, &severity, null(v.Entity), &v.Provider
-		reason.Categories = v.Categories
+		reason.Categories, reason.Sanctioned = v.Categories, sanctioned(*v)
 		for _, c := range v.Categories {
 			if strings.Contains(strings.ToLower(c), "exchange") {
 				f.returnRisk = "KNOWN_EXCHANGE"
@@ -129,6 +129,17 @@ func flagOf(r row, rec risk.DepositRecord, now time.Time) *flag {
 	}
 	f.reason = encoded(reason)
 	return f
+}
+
+// sanctioned tells whether an address itself is on a list of sanctions, by the word of
+// any of those who were asked.
+func sanctioned(v risk.Verdict) bool {
+	if slices.ContainsFunc(v.Of, sanctioned) {
+		return true
+	}
+	return v.Direct && v.Severity.Above(risk.None) && slices.ContainsFunc(v.Categories, func(c string) bool {
+		return strings.Contains(strings.ToLower(c), "sanction")
+	})
 }
 
 // prepare makes the case of each deposit and decides those that nobody has to be asked

@@ -60,6 +60,7 @@ const (
 	DepositNotFlagged      Code = "DEPOSIT_NOT_FLAGGED"
 	ResolutionInProgress   Code = "RESOLUTION_IN_PROGRESS"
 	ResolutionStuckCode    Code = "RESOLUTION_STUCK"
+	RejectBlockedSanctions Code = "REJECT_BLOCKED_SANCTIONS"
 	InsufficientGas        Code = "INSUFFICIENT_GAS"
 	InsufficientBalance    Code = "INSUFFICIENT_BALANCE"
 	DestinationNotAllowed  Code = "DESTINATION_NOT_ALLOWED"

@@ -704,13 +704,10 @@ func set(ctx context.Context, tx pg.Tx, by audit.Actor, org, name string, value 
 // Later are the settings that are kept and shown, and that this version does not act
 // on yet, each with what is missing.
 var Later = map[string]string{
-	"screeningSeverityThreshold": "risk screening of deposits",
-	"screeningUsdThreshold":      "risk screening of deposits",
-	"twoFactorUsdThreshold":      "the organizations' own withdrawals",
-	"customerSwapsEnabled":       "swaps",
-	"organizationSwapsEnabled":   "swaps",
-	"swappableMintIds":           "swaps",
-	"swapFeeBps":                 "swaps",
-	"autoRestoreFailedSwaps":     "swaps",
-	"flaggedDepositApiEnabled":   "risk screening of deposits",
+	"twoFactorUsdThreshold":    "the organizations' own withdrawals",
+	"customerSwapsEnabled":     "swaps",
+	"organizationSwapsEnabled": "swaps",
+	"swappableMintIds":         "swaps",
+	"swapFeeBps":               "swaps",
+	"autoRestoreFailedSwaps":   "swaps",
 }

@@ -26,7 +26,7 @@ type Balance struct {
 	Available       money.Amount // may be spent
 	PendingWithdraw money.Amount // held for withdrawals that have not ended
 	PendingDeposit  money.Amount // seen and not credited yet; nothing of it is certain
-	Held            money.Amount // arrived and flagged
+	Held            money.Amount // flagged, and not resolved or not gone yet; in no total
 	Total           money.Amount // Available and PendingWithdraw
 }
 
@@ -70,12 +70,12 @@ func Balances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Balance,
 	if err != nil {
 		return nil, err
 	}
-	for mintID, sum := range pending {
+	for mintID, of := range pending {
 		b, err := row(mintID)
 		if err != nil {
 			return nil, err
 		}
-		b.PendingDeposit = sum
+		b.PendingDeposit, b.Held = of.Pending, of.Flagged
 	}
 
 	all := make([]Balance, 0, len(rows))

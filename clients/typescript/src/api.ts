@@ -8,10 +8,13 @@ export type Code =
   | "BODY_TOO_LARGE"
   | "CUSTOMER_FROZEN"
   | "DEPOSITS_SUSPENDED"
+  | "DEPOSIT_NOT_FLAGGED"
   | "DESTINATION_NOT_ALLOWED"
+  | "FEATURE_DISABLED"
   | "IDEMPOTENCY_CONFLICT"
   | "IDEMPOTENCY_KEY_MISMATCH"
   | "INSUFFICIENT_BALANCE"
+  | "INSUFFICIENT_GAS"
   | "INTERNAL"
   | "INVALID_ADDRESS"
   | "INVALID_AMOUNT"
@@ -25,6 +28,9 @@ export type Code =
   | "OPERATOR_ONLY"
   | "ORGANIZATION_FROZEN"
   | "RATE_LIMITED"
+  | "REJECT_BLOCKED_SANCTIONS"
+  | "RESOLUTION_IN_PROGRESS"
+  | "RESOLUTION_STUCK"
   | "SAME_ACCOUNT"
   | "UNAUTHORIZED"
   | "UNAVAILABLE"
@@ -147,6 +153,12 @@ export interface Decision {
   note: string | null;
   /** What the withdrawal became by it. */
   status: string;
+}
+
+/** What is kept with a decision. */
+export interface DecisionNote {
+  /** Why, in a sentence or two, for the record. It stands in resolution. */
+  note?: string | null;
 }
 
 /** What was decided about a withdrawal, oldest first. */
@@ -276,6 +288,12 @@ export interface Deposit {
   resolution: Resolution | null;
   /** Attempts that failed before anything reached the chain. */
   resolutionAttempts: ResolutionAttempt[];
+  /**
+   * Only of a flagged deposit: what speaks against sending it back to where it came from. With
+   * MULTIPLE_INPUTS there is no one sender, and only the operator rejects it. The others are for
+   * whoever decides to weigh.
+   */
+  returnAddressRisk?: "NONE" | "MULTIPLE_INPUTS" | "CONTRACT" | "KNOWN_EXCHANGE" | "SWAP_SOLVER" | null;
   /**
    * How the credit was taken back. Present only for what is REVERSED: the chain's finality itself
    * broke, and the transfer is not on it any more.
@@ -627,6 +645,11 @@ export interface FlagReason {
   entity: string | null;
   /** Who was asked. */
   provider: string | null;
+  /**
+   * Present and true when the sender itself is on a list of sanctions. To send blocked property back
+   * may be forbidden where you are: ask before you reject.
+   */
+  sanctioned?: boolean;
   /** The provider's own number. */
   score: number | null;
   /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
@@ -1374,6 +1397,11 @@ export interface ListDepositsParams {
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | undefined;
   /** Only in this status. */
   status?: "DETECTED" | "CONFIRMING" | "SCREENING" | "CREDITED" | "FLAGGED" | "APPROVING" | "REJECTING" | "REDIRECTING" | "RESOLUTION_STUCK" | "REJECTED" | "REDIRECTED" | "ORPHANED" | "UNSUPPORTED" | "BELOW_MINIMUM" | "REVERSED" | undefined;
+  /**
+   * Only what was, or was not, held by risk screening, resolved or not. With status CREDITED,
+   * REJECTED or REDIRECTED it is the history of what was decided.
+   */
+  isFlagged?: boolean | undefined;
   /** Only of this mint. */
   mintId?: number | undefined;
   /** Only on this chain. */
@@ -1622,6 +1650,19 @@ export class Coffer {
   }
 
   /**
+   * Approve a flagged deposit. Credits what screening holds: it is your customer's at once, and
+   * CUSTOMER_DEPOSIT_APPROVED is sent. No second CUSTOMER_DEPOSIT is. Off until the operator of this
+   * service switches flaggedDepositApiEnabled on for your organization. Of all decisions about a
+   * deposit one comes about; the same one again is answered the same, every other 409 with
+   * currentStatus. The body may be left out.
+   *
+   * POST /deposits/{depositId}/approve. It is repeated when no answer comes.
+   */
+  approveDeposit(depositId: string, body: DecisionNote = {}, options: CallOptions = {}): Promise<Deposit> {
+    return this.#connection.call<Deposit>({ method: "POST", path: `/deposits/${segment("depositId", depositId)}/approve`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
    * Get a deposit address. The address for a customer on the mint's chain: the same one on every
    * call, for every mint of that chain. The customer is made on first use. What arrives is credited
    * when its block is final, and told with CUSTOMER_DEPOSIT.
@@ -1662,7 +1703,7 @@ export class Coffer {
    * GET /deposits. It is repeated when no answer comes.
    */
   listDeposits(params: ListDepositsParams = {}, options: CallOptions = {}): Promise<DepositPage> {
-    return this.#connection.call<DepositPage>({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.call<DepositPage>({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, status: params.status, isFlagged: params.isFlagged, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /** Every item of listDeposits, page after page. */
@@ -1675,7 +1716,24 @@ export class Coffer {
    * while reading means that the table is not complete.
    */
   listDepositsCSV(params: ListDepositsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    return this.#connection.stream({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.stream({ method: "GET", path: `/deposits`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, status: params.status, isFlagged: params.isFlagged, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Reject a flagged deposit. Sends what screening holds back to the address that it came from, a
+   * native coin less the network's fee. It is REJECTING until the transfer is final; then it is
+   * REJECTED, resolution has the hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails
+   * before anything could reach the chain is kept in resolutionAttempts, and the deposit is FLAGGED
+   * again; after that only the operator completes it. Look at returnAddressRisk and flagReason
+   * first. Off until the operator of this service switches flaggedDepositApiEnabled on for your
+   * organization. Of all decisions about a deposit one comes about; the same one again is answered
+   * the same, every other 409 with currentStatus. The body may be left out. To send it elsewhere is
+   * the operator's alone: POST /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.
+   *
+   * POST /deposits/{depositId}/reject. It is repeated when no answer comes.
+   */
+  rejectDeposit(depositId: string, body: DecisionNote = {}, options: CallOptions = {}): Promise<Deposit> {
+    return this.#connection.call<Deposit>({ method: "POST", path: `/deposits/${segment("depositId", depositId)}/reject`, repeat: "ALWAYS", body }, options);
   }
 
   /**

@@ -1,0 +1,257 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// DecisionNote is the body of a decision about a flagged deposit, which may be left
+// out.
+type DecisionNote struct {
+	Note *string `json:"note,omitempty"`
+}
+
+// Redirection is the body of POST /deposits/{depositId}/redirect.
+type Redirection struct {
+	ToAddress string  `json:"toAddress"`
+	Reason    string  `json:"reason"`
+	Reference string  `json:"reference"`
+	Note      *string `json:"note,omitempty"`
+}
+
+var redirectReasons = []string{deposit.ComplianceHold, deposit.LawEnforcement}
+
+// decision is one of the verbs on a flagged deposit that take a note.
+type decision func(r *deposit.Resolutions, ctx context.Context, depositID string, by deposit.Decider, note string) (webhook.Deposit, error)
+
+// decide has an organization's key decide about a flagged deposit, where the operator
+// has switched that on.
+func decide(how decision, status int) func(*api, *call) (answer, error) {
+	return func(a *api, c *call) (answer, error) {
+		var settings org.Settings
+		err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
+			settings, err = org.SettingsOf(ctx, tx, c.org)
+			return err
+		})
+		if err != nil {
+			return answer{}, err
+		}
+		if !settings.FlaggedDepositAPIEnabled {
+			return answer{}, fault.New(fault.Forbidden, fault.FeatureDisabled,
+				"Your organization's key may not decide about flagged deposits: flaggedDepositApiEnabled is off."+untouched+" People of your organization decide, or ask the operator of this service to switch it on.")
+		}
+		var body DecisionNote
+		if err := decode(c.body, &body); err != nil {
+			return answer{}, err
+		}
+		decided, err := how(a.conf.Flagged, c.Context(), c.param("depositId"), deposit.Decider{Actor: audit.APIKey(c.org), OrgID: c.org}, text(body.Note))
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{status: status, body: decided}, nil
+	}
+}
+
+// operatorAlone refuses an organization what only the operator decides.
+func (a *api) operatorAlone(*call) (answer, error) {
+	return answer{}, fault.New(fault.Forbidden, fault.OperatorOnly,
+		"Only the operator of this service sends a flagged deposit elsewhere, or completes one that is stuck."+untouched+" Ask the operator of this service.")
+}
+
+// decider is the operator who calls.
+func (c *call) decider() deposit.Decider {
+	return deposit.Decider{Actor: c.who.Actor(), Name: c.who.Name}
+}
+
+// decideAsOperator has an operator decide about a flagged deposit.
+func decideAsOperator(how decision, status int) func(*api, *call) (answer, error) {
+	return func(a *api, c *call) (answer, error) {
+		var body DecisionNote
+		if err := decode(c.body, &body); err != nil {
+			return answer{}, err
+		}
+		return a.owned(c, status, func() (webhook.Deposit, error) {
+			return how(a.conf.Flagged, c.Context(), c.param("depositId"), c.decider(), text(body.Note))
+		})
+	}
+}
+
+func (a *api) redirectDeposit(c *call) (answer, error) {
+	var body Redirection
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	return a.owned(c, http.StatusAccepted, func() (webhook.Deposit, error) {
+		return a.conf.Flagged.Redirect(c.Context(), c.param("depositId"), c.decider(), deposit.Redirection{
+			To: body.ToAddress, Reason: body.Reason, Reference: body.Reference, Note: text(body.Note),
+		})
+	})
+}
+
+// owned answers with what a decision made of a deposit. Whose it is, is read first: it
+// never changes, and after the decision nothing is left that could fail.
+func (a *api) owned(c *call, status int, decided func() (webhook.Deposit, error)) (answer, error) {
+	var owner string
+	err := a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		owner, err = deposit.OwnerOf(ctx, tx, c.param("depositId"))
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	d, err := decided()
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: status, body: OwnedDeposit{owner, d}}, nil
+}
+
+var flaggedFilter = parameter{name: "isFlagged", kind: flagParameter, text: "Only what was, or was not, held by risk screening, resolved or not. With status CREDITED, REJECTED or REDIRECTED it is the history of what was decided."}
+
+// Refusals that a decision about a flagged deposit can meet.
+var (
+	approvalFaults = []fault.Code{fault.CodeNotFound, fault.DepositNotFlagged, fault.ResolutionInProgress, fault.ResolutionStuckCode, fault.DepositsSuspended}
+	returnFaults   = append([]fault.Code{fault.RejectBlockedSanctions, fault.InsufficientGas, fault.DestinationNotAllowed}, approvalFaults...)
+	redirectFaults = append([]fault.Code{fault.InvalidAddress, fault.InsufficientGas, fault.DestinationNotAllowed}, approvalFaults...)
+)
+
+const decidedOnce = " Of all decisions about a deposit one comes about; the same one again is answered the same, every other 409 with currentStatus."
+
+var flaggedRoutes = []route{
+	{
+		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", group: "Deposits",
+		summary: "Approve a flagged deposit",
+		text:    "Credits what screening holds: it is your customer's at once, and CUSTOMER_DEPOSIT_APPROVED is sent. No second CUSTOMER_DEPOSIT is. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnce + " The body may be left out.",
+		body:    DecisionNote{}, optional: true, again: true,
+		answers: []success{{http.StatusOK, "The deposit. It is CREDITED.", webhook.Deposit{}, exampleApprovedDeposit, nil}},
+		faults:  append([]fault.Code{fault.FeatureDisabled}, approvalFaults...),
+		handle:  decide((*deposit.Resolutions).Approve, http.StatusOK),
+	},
+	{
+		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", group: "Deposits",
+		summary: "Reject a flagged deposit",
+		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee. It is REJECTING until the transfer is final; then it is REJECTED, resolution has the hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after that only the operator completes it. Look at returnAddressRisk and flagReason first. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnce + " The body may be left out. To send it elsewhere is the operator's alone: POST /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.",
+		body:    DecisionNote{}, optional: true, again: true,
+		answers: []success{{http.StatusAccepted, "The deposit. It is REJECTING.", webhook.Deposit{}, exampleRejecting, nil}},
+		faults:  append([]fault.Code{fault.FeatureDisabled, fault.OperatorOnly}, returnFaults...),
+		handle:  decide((*deposit.Resolutions).Reject, http.StatusAccepted),
+	},
+}
+
+// closedRoutes are an organization's attempts at what is the operator's.
+var closedRoutes = []route{
+	{method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", handle: (*api).operatorAlone},
+	{method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", handle: (*api).operatorAlone},
+}
+
+var operatorFlaggedRoutes = []route{
+	{
+		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", group: "Money",
+		summary: "Approve a flagged deposit",
+		text:    "Credits what screening holds to the customer, and tells the organization with CUSTOMER_DEPOSIT_APPROVED." + decidedOnce + " The body may be left out.",
+		body:    DecisionNote{}, optional: true, again: true,
+		answers: []success{{http.StatusOK, "The deposit. It is CREDITED.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleApprovedDeposit}, nil}},
+		faults:  approvalFaults,
+		handle:  decideAsOperator((*deposit.Resolutions).Approve, http.StatusOK),
+	},
+	{
+		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", group: "Money",
+		summary: "Reject a flagged deposit",
+		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee, and tells the organization with CUSTOMER_DEPOSIT_REJECTED once the transfer is final. With sanctioned_reject = \"BLOCK\" in the configuration, what came from an address on a list of sanctions is 409 REJECT_BLOCKED_SANCTIONS." + decidedOnce + " The body may be left out.",
+		body:    DecisionNote{}, optional: true, again: true,
+		answers: []success{{http.StatusAccepted, "The deposit. It is REJECTING.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleRejecting}, nil}},
+		faults:  append([]fault.Code{fault.OperatorOnly}, returnFaults...),
+		handle:  decideAsOperator((*deposit.Resolutions).Reject, http.StatusAccepted),
+	},
+	{
+		method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", group: "Money",
+		summary: "Send a flagged deposit elsewhere",
+		text:    "Sends what screening holds to another address, under a hold of compliance or by order of law enforcement, with the reference of the case. It is REDIRECTING until the transfer is final; then it is REDIRECTED, resolution has the hash, and the organization is told with CUSTOMER_DEPOSIT_REDIRECTED." + decidedOnce,
+		body:    Redirection{}, again: true,
+		answers: []success{{http.StatusAccepted, "The deposit. It is REDIRECTING.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleRedirecting}, nil}},
+		faults:  redirectFaults,
+		handle:  (*api).redirectDeposit,
+	},
+	{
+		method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", group: "Money",
+		summary: "Complete a resolution that is stuck",
+		text:    "Has a transfer sent again, to the same address, of which the chain has proven that it failed. While what is out may still become final it is 409 RESOLUTION_IN_PROGRESS: nothing may be sent twice. A resolution that is done is answered as it is. The body may be left out.",
+		body:    DecisionNote{}, optional: true, again: true,
+		answers: []success{{http.StatusAccepted, "The deposit. It is REJECTING or REDIRECTING again, or done.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleRedirecting}, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.DepositNotFlagged, fault.InvalidState, fault.ResolutionInProgress},
+		handle:  decideAsOperator((*deposit.Resolutions).Complete, http.StatusAccepted),
+	},
+}
+
+var (
+	exampleFlagged = func() webhook.Deposit {
+		d := exampleDeposit
+		d.Status, d.IsFlagged, d.RiskOfFunds, d.CreditedAt, d.ReturnAddressRisk = "FLAGGED", true, pointer("SEVERE"), nil, pointer("NONE")
+		d.Screening = webhook.Screening{Status: "FLAGGED", Provider: pointer("TRM"), Severity: pointer("SEVERE"), Score: pointer(98), ScreenedAt: &exampleAt}
+		d.FlagReason = &webhook.FlagReason{
+			Code: "SEVERITY_ABOVE_THRESHOLD", Score: pointer(98), Severity: pointer("SEVERE"), Entity: pointer("a mixer"),
+			Categories: webhook.List[string]{"MIXING"}, Provider: pointer("TRM"),
+		}
+		return d
+	}()
+	exampleApprovedDeposit = func() webhook.Deposit {
+		d := exampleFlagged
+		d.Status, d.CreditedAt = "CREDITED", &exampleAt
+		d.Resolution = &webhook.Resolution{
+			Decision: "APPROVED", Note: pointer("The source of funds is known."), DecidedAt: exampleAt,
+			DecidedBy: webhook.Actor{Type: "API_KEY", ID: exampleOrganizationID},
+		}
+		return d
+	}()
+	exampleRejecting = func() webhook.Deposit {
+		d := exampleFlagged
+		d.Status = "REJECTING"
+		d.Resolution = &webhook.Resolution{
+			Decision: "REJECTED", DecidedAt: exampleAt, DecidedBy: webhook.Actor{Type: "API_KEY", ID: exampleOrganizationID},
+			ToAddress: pointer(exampleDestination), Amount: pointer("5000000"),
+		}
+		return d
+	}()
+	exampleRedirecting = func() webhook.Deposit {
+		d := exampleFlagged
+		d.Status = "REDIRECTING"
+		d.Resolution = &webhook.Resolution{
+			Decision: "REDIRECTED", Reason: pointer("LAW_ENFORCEMENT"), Reference: pointer("case 77"), DecidedAt: exampleAt,
+			DecidedBy: webhook.Actor{Type: "OPERATOR", ID: "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", Name: pointer("Ann")},
+			ToAddress: pointer(exampleHolder), Amount: pointer("5000000"),
+		}
+		return d
+	}()
+)
+
+var flaggedExamples = map[string]any{
+	"approveDeposit": DecisionNote{Note: pointer("The source of funds is known.")},
+	"rejectDeposit":  DecisionNote{Note: pointer("Not one of our customers' wallets.")},
+}
+
+var flaggedNotes = map[string]note{
+	"DecisionNote.":     {text: "What is kept with a decision."},
+	"DecisionNote.note": {text: "Why, in a sentence or two, for the record. It stands in resolution.", bounds: map[string]any{"maxLength": deposit.NoteRunesMax}},
+}
+
+var operatorFlaggedNotes = map[string]note{
+	"Redirection.":          {text: "Where a flagged deposit goes, and why."},
+	"Redirection.toAddress": {text: "An address on the deposit's chain, and none of this service's.", example: exampleHolder},
+	"Redirection.reason":    {text: "Why it goes there.", enum: redirectReasons},
+	"Redirection.reference": {text: "Of the case or the order that it follows.", bounds: map[string]any{"minLength": 1, "maxLength": deposit.NoteRunesMax}, example: "case 77"},
+	"Redirection.note":      {text: "For the record.", bounds: map[string]any{"maxLength": deposit.NoteRunesMax}},
+}
+
+var operatorFlaggedExamples = map[string]any{
+	"approveDeposit":  flaggedExamples["approveDeposit"],
+	"rejectDeposit":   flaggedExamples["rejectDeposit"],
+	"redirectDeposit": Redirection{ToAddress: exampleHolder, Reason: deposit.LawEnforcement, Reference: "case 77"},
+	"completeDeposit": DecisionNote{Note: pointer("Its token was paused, and is not any more.")},
+}

@@ -1,0 +1,406 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/scan"
+)
+
+// sanctions says of everybody that they are on a list.
+type sanctions struct{}
+
+func (sanctions) Name() string           { return "SANCTIONS" }
+func (sanctions) Covers(chain.Name) bool { return true }
+func (sanctions) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
+	score := 98
+	return risk.Verdict{
+		Provider: "SANCTIONS", Severity: risk.Severe, Known: true, Score: &score, Entity: "OFAC SDN: a bank", Categories: []string{"SANCTIONS"}, Direct: true, At: time.Now(),
+	}, nil
+}
+
+// queue is an office whose first organization has deposits that are held.
+type queue struct {
+	*office
+	payer chain.Address
+	held  []string // of bob's, of one dollar each
+}
+
+func newQueue(t *testing.T, n int, options ...deposit.ResolutionsOption) *queue {
+	t.Helper()
+	q := &queue{office: newOffice(t), payer: chain.Address(stranger)}
+	q.conf.Flagged = deposit.NewResolutions(q.db, q.conf.Chains, q.book, newLogger(q.logs), options...)
+	q.restart()
+	q.desk = q.opened(t, here, Limits{})
+	address := chain.Address(q.want(q.call(q.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob"}), 200).text("address"))
+	q.setting(q.one, "screeningSeverityThreshold", "HIGH")
+	q.setting(q.one, "screeningUsdThreshold", "0.5")
+	c := sim.New(sim.Config{Behind: 3})
+	c.Mint(q.payer, usdcAddress, money.Units(1_000_000_000))
+	desk := deposit.New(q.db, q.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
+		risk.Policy{Providers: sanctions{}, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, newLogger(q.logs))
+	start := uint64(0)
+	walker := scan.New(q.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(q.logs))
+	for range n {
+		c.Pay(q.payer, address, usdcAddress, 1_000_000)
+		c.Mine(1)
+	}
+	c.MineEmpty(5)
+	for moved := true; moved; {
+		var err error
+		if moved, err = walker.Final(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := desk.Credit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range q.want(q.call(q.one, "GET", "/deposits?status=FLAGGED&order=asc", nil), 200).list() {
+		q.held = append(q.held, d["depositId"].(string))
+	}
+	if len(q.held) != n {
+		t.Fatalf("got %d flagged, want %d", len(q.held), n)
+	}
+	return q
+}
+
+func (q *queue) setting(who tenant, name string, value any) {
+	q.t.Helper()
+	q.desk.want(q.desk.call(q.ann, "PATCH", "/organizations/"+who.id+"/settings", map[string]any{name: value}), 200)
+}
+
+// decided is everything that a decision about a deposit writes.
+func (q *queue) decided() string {
+	q.t.Helper()
+	var text string
+	err := pgtest.Owner(q.t, q.db).QueryRow(q.t.Context(), `
+		SELECT format('deposits %s, resolutions %s, orders %s, transfers %s, events %s, audit %s',
+			(SELECT string_agg(deposit_id || status, ',' ORDER BY deposit_id) FROM deposits), (SELECT count(*) FROM deposit_resolutions),
+			(SELECT count(*) FROM dispatch_orders), (SELECT count(*) FROM ledger_transfers), (SELECT count(*) FROM events),
+			(SELECT count(*) FROM audit_log WHERE action <> 'operator.called'))`).Scan(&text)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return text
+}
+
+func (q *queue) refusedWith(name string, r reply, status int, code, current string) {
+	q.t.Helper()
+	q.refused(name, r, status, code, "")
+	if r.text("currentStatus") != current {
+		q.t.Errorf("%s: got currentStatus %q, want %q", name, r.text("currentStatus"), current)
+	}
+}
+
+// Rules DEP-28, DEP-29, DEP-30, DEP-33.
+func TestAnOrganizationDecidesAboutFlaggedDepositsWhereThatIsSwitchedOn(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, 3)
+	first, second, third := q.held[0], q.held[1], q.held[2]
+	before := q.decided()
+	for _, verb := range []string{"approve", "reject"} {
+		for _, id := range []string{first, "dep_none", "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"} {
+			q.refused(verb+" while it is off", q.call(q.one, "POST", "/deposits/"+id+"/"+verb, map[string]any{}), 403, "FEATURE_DISABLED", "")
+		}
+		q.refused("before the body is read", q.call(q.one, "POST", "/deposits/"+first+"/"+verb, `{"x":1}`), 403, "FEATURE_DISABLED", "")
+	}
+	if got := q.decided(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+	q.setting(q.one, "flaggedDepositApiEnabled", true)
+
+	shown := q.want(q.call(q.one, "GET", "/deposits/"+first, nil), 200)
+	reason, _ := shown.body["flagReason"].(map[string]any)
+	if shown.body["isFlagged"] != true || shown.text("riskOfFunds") != "SEVERE" || shown.text("returnAddressRisk") != "NONE" || reason["sanctioned"] != true ||
+		reason["entity"] != "OFAC SDN: a bank" || shown.body["resolution"] != nil || shown.body["creditedAt"] != nil {
+		t.Errorf("got %s, want it flagged with its reason", shown.raw)
+	}
+	balance := func() map[string]any {
+		return q.want(q.call(q.one, "GET", "/customers/bob/balances", nil), 200).list()[0]
+	}
+	if b := balance(); b["held"] != "3000000" || b["available"] != "0" || b["total"] != "0" || b["pendingDeposit"] != "0" {
+		t.Errorf("got %v, want all of it held and outside the total", b)
+	}
+
+	approved := q.want(q.call(q.one, "POST", "/deposits/"+first+"/approve", map[string]any{"note": "known"}), 200)
+	resolution, _ := approved.body["resolution"].(map[string]any)
+	by, _ := resolution["decidedBy"].(map[string]any)
+	if approved.text("status") != "CREDITED" || approved.body["isFlagged"] != true || resolution["decision"] != "APPROVED" || resolution["note"] != "known" ||
+		by["type"] != "API_KEY" || by["id"] != q.one.id {
+		t.Errorf("got %s, want it credited by the key", approved.raw)
+	}
+	if b := balance(); b["held"] != "2000000" || b["available"] != "1000000" || b["total"] != "1000000" {
+		t.Errorf("got %v, want one of them available", b)
+	}
+	again := q.want(q.call(q.one, "POST", "/deposits/"+first+"/approve", nil), 200)
+	if again.text("status") != "CREDITED" {
+		t.Errorf("again: got %s, want the same", again.raw)
+	}
+	q.refusedWith("rejected afterwards", q.call(q.one, "POST", "/deposits/"+first+"/reject", nil), 409, "DEPOSIT_NOT_FLAGGED", "CREDITED")
+
+	rejected := q.want(q.call(q.one, "POST", "/deposits/"+second+"/reject", nil), 202)
+	resolution, _ = rejected.body["resolution"].(map[string]any)
+	if rejected.text("status") != "REJECTING" || resolution["toAddress"] != string(q.payer) || resolution["amount"] != "1000000" || resolution["txHash"] != nil {
+		t.Errorf("got %s, want it on its way back", rejected.raw)
+	}
+	q.want(q.call(q.one, "POST", "/deposits/"+second+"/reject", map[string]any{"note": "again"}), 202)
+	q.refusedWith("approved afterwards", q.call(q.one, "POST", "/deposits/"+second+"/approve", nil), 409, "RESOLUTION_IN_PROGRESS", "REJECTING")
+	if b := balance(); b["held"] != "2000000" {
+		t.Errorf("got %v, want what is on its way held until it is gone", b)
+	}
+	for query, want := range map[string]int{"isFlagged=true": 3, "isFlagged=false": 1, "isFlagged=true&status=CREDITED": 1, "status=FLAGGED": 1, "status=REJECTING": 1, "status=RESOLUTION_STUCK": 0, "status=REDIRECTED": 0} {
+		if got := q.want(q.call(q.one, "GET", "/deposits?"+query, nil), 200).list(); len(got) != want {
+			t.Errorf("%s: got %d, want %d", query, len(got), want)
+		}
+		if got := q.desk.want(q.desk.call(q.ann, "GET", "/deposits?"+query, nil), 200).list(); len(got) != want {
+			t.Errorf("the operator's %s: got %d, want %d", query, len(got), want)
+		}
+		if got := q.cells(q.one, "/deposits?"+query); len(got) != want {
+			t.Errorf("%s as a table: got %d, want %d", query, len(got), want)
+		}
+	}
+	q.refused("isFlagged=1", q.call(q.one, "GET", "/deposits?isFlagged=1", nil), 400, "INVALID_REQUEST", "isFlagged")
+	q.desk.refused("isFlagged=yes", q.desk.call(q.ann, "GET", "/deposits?isFlagged=yes", nil), 400, "INVALID_REQUEST", "isFlagged")
+
+	h := q.house
+	h.sequenced()
+	types := map[string]int{}
+	for _, e := range h.want(h.call(q.one, "GET", "/events", nil), 200).list() {
+		if data, _ := e["data"].(map[string]any); data["depositId"] == first || data["depositId"] == third {
+			types[e["type"].(string)]++
+		}
+	}
+	if fmt.Sprint(types) != "map[CUSTOMER_DEPOSIT:2 CUSTOMER_DEPOSIT_APPROVED:1]" {
+		t.Errorf("events: got %v, want one when it was flagged and one when it was approved", types)
+	}
+}
+
+// Rules DEP-31, DEP-33.
+func TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, 1)
+	id := q.held[0]
+	target := map[string]any{"toAddress": "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", "reason": "LAW_ENFORCEMENT", "reference": "case 77"}
+	before := q.decided()
+	for _, on := range []bool{false, true} {
+		q.setting(q.one, "flaggedDepositApiEnabled", on)
+		before = q.decided()
+		for _, who := range []tenant{q.one, q.two} {
+			for _, at := range []string{id, "dep_none", "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"} {
+				for _, body := range []any{target, map[string]any{}, `{"x":`, nil} {
+					q.refused("redirect", q.call(who, "POST", "/deposits/"+at+"/redirect", body), 403, "OPERATOR_ONLY", "")
+					q.refused("complete", q.call(who, "POST", "/deposits/"+at+"/complete", body), 403, "OPERATOR_ONLY", "")
+				}
+			}
+		}
+		if got := q.decided(); got != before {
+			t.Errorf("rows: got %v, want %v", got, before)
+		}
+	}
+	q.refused("without a key", q.call(tenant{}, "POST", "/deposits/"+id+"/redirect", target), 401, "UNAUTHORIZED", "")
+	q.refused("an operator's key at the organizations' listener", q.call(q.ann, "POST", "/deposits/"+id+"/redirect", target), 401, "UNAUTHORIZED", "")
+	for _, verb := range []string{"approve", "reject", "redirect", "complete"} {
+		q.desk.refused("an organization's key at the operators' listener", q.desk.call(q.one, "POST", "/deposits/"+id+"/"+verb, target), 401, "UNAUTHORIZED", "")
+	}
+
+	gone := q.desk.want(q.desk.call(q.ann, "POST", "/deposits/"+id+"/redirect", target), 202)
+	resolution, _ := gone.body["resolution"].(map[string]any)
+	by, _ := resolution["decidedBy"].(map[string]any)
+	if gone.text("status") != "REDIRECTING" || gone.text("organizationId") != q.one.id || resolution["reason"] != "LAW_ENFORCEMENT" || resolution["reference"] != "case 77" ||
+		resolution["toAddress"] != target["toAddress"] || by["type"] != "OPERATOR" || by["id"] != q.key.ID || by["name"] != "ann" {
+		t.Errorf("got %s, want it on its way elsewhere", gone.raw)
+	}
+	q.desk.want(q.desk.call(q.ann, "POST", "/deposits/"+id+"/redirect", target), 202)
+	for _, verb := range []string{"approve", "reject"} {
+		q.refusedWith("afterwards", q.call(q.one, "POST", "/deposits/"+id+"/"+verb, nil), 409, "RESOLUTION_IN_PROGRESS", "REDIRECTING")
+		r := q.desk.call(q.ann, "POST", "/deposits/"+id+"/"+verb, nil)
+		q.desk.refused("afterwards", r, 409, "RESOLUTION_IN_PROGRESS", "")
+	}
+	r := q.desk.call(q.ann, "POST", "/deposits/"+id+"/complete", nil)
+	if q.desk.refused("complete what is not stuck", r, 409, "INVALID_STATE", ""); r.text("currentStatus") != "REDIRECTING" {
+		t.Errorf("got %s, want the status beside it", r.raw)
+	}
+	// A deposit that is stuck is nobody's but the operator's.
+	if _, err := pgtest.Owner(t, q.db).Exec(t.Context(), `
+		WITH r AS (UPDATE deposit_resolutions SET status = 'STUCK') UPDATE deposits SET status = 'RESOLUTION_STUCK' WHERE is_flagged`); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"approve", "reject"} {
+		q.refusedWith("stuck", q.call(q.one, "POST", "/deposits/"+id+"/"+verb, nil), 409, "RESOLUTION_STUCK", "RESOLUTION_STUCK")
+	}
+	q.desk.refused("complete what may still become final", q.desk.call(q.ann, "POST", "/deposits/"+id+"/complete", nil), 409, "RESOLUTION_IN_PROGRESS", "")
+}
+
+// Rule DEP-33.
+func TestAFlaggedDepositOfAnotherIsNotThere(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, 1)
+	for _, who := range []tenant{q.one, q.two} {
+		q.setting(who, "flaggedDepositApiEnabled", true)
+	}
+	before := q.decided()
+	const absent = "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+	for _, verb := range []string{"approve", "reject"} {
+		foreign, none := q.call(q.two, "POST", "/deposits/"+q.held[0]+"/"+verb, nil), q.call(q.two, "POST", "/deposits/"+absent+"/"+verb, nil)
+		q.refused("another's", foreign, 404, "NOT_FOUND", "")
+		strip := func(r reply) string { return strings.ReplaceAll(string(r.raw), r.text("requestId"), "") }
+		if strip(foreign) != strip(none) {
+			t.Errorf("%s: got %s, want %s", verb, foreign.raw, none.raw)
+		}
+		for _, odd := range []string{"dep_none", "%00", "%FF", "'--", "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", strings.Repeat("a", 3000)} {
+			q.refused(odd, q.call(q.one, "POST", "/deposits/"+odd+"/"+verb, nil), 404, "NOT_FOUND", "")
+		}
+	}
+	for _, verb := range []string{"approve", "reject", "complete"} {
+		q.desk.refused("absent", q.desk.call(q.ann, "POST", "/deposits/"+absent+"/"+verb, nil), 404, "NOT_FOUND", "")
+		q.desk.refused("no id", q.desk.call(q.ann, "POST", "/deposits/%00/"+verb, nil), 404, "NOT_FOUND", "")
+	}
+	if got := q.decided(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+}
+
+// Rules REQ-1, REQ-2, DEP-33.
+func TestHostileDecisionsAboutFlaggedDepositsDecideNothing(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, 1)
+	q.setting(q.one, "flaggedDepositApiEnabled", true)
+	path := "/deposits/" + q.held[0]
+	before := q.decided()
+	for _, c := range []struct{ name, body, code, param string }{
+		{"unknown field", `{"note":"x","notes":"y"}`, "UNKNOWN_FIELD", "notes"},
+		{"another's decision", `{"orgId":"org_1"}`, "UNKNOWN_FIELD", "orgId"},
+		{"a destination", `{"toAddress":"` + stranger + `"}`, "UNKNOWN_FIELD", "toAddress"},
+		{"note that is a number", `{"note":1}`, "INVALID_REQUEST", "note"},
+		{"note that is a list", `{"note":[]}`, "INVALID_REQUEST", "note"},
+		{"note of a zero byte", `{"note":"\u0000"}`, "INVALID_REQUEST", "note"},
+		{"note with an escape", `{"note":"\u001b[2J"}`, "INVALID_REQUEST", "note"},
+		{"note of 501 characters", `{"note":"` + strings.Repeat("ä", 501) + `"}`, "INVALID_REQUEST", "note"},
+		{"note twice", `{"note":"a","note":"b"}`, "INVALID_JSON", "note"},
+		{"list", `[]`, "INVALID_REQUEST", ""},
+		{"null", `null`, "INVALID_REQUEST", ""},
+		{"half", `{`, "INVALID_JSON", ""},
+	} {
+		for _, verb := range []string{"approve", "reject"} {
+			q.refused(verb+", "+c.name, q.call(q.one, "POST", path+"/"+verb, c.body), 400, c.code, c.param)
+		}
+		for _, verb := range []string{"approve", "reject", "complete"} {
+			q.desk.refused("operator, "+verb+", "+c.name, q.desk.call(q.ann, "POST", path+"/"+verb, c.body), 400, c.code, c.param)
+		}
+	}
+	const good = `"toAddress":"0x71C7656EC7ab88b098defB751B7401B5f6d8976F","reason":"COMPLIANCE_HOLD","reference":"case 1"`
+	own := q.want(q.call(q.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": alice}), 200).text("address")
+	for _, c := range []struct {
+		name, body  string
+		status      int
+		code, param string
+	}{
+		{"nothing", `{}`, 400, "INVALID_REQUEST", "toAddress"},
+		{"no body", ``, 400, "INVALID_JSON", ""},
+		{"no reason", `{"toAddress":"` + stranger + `","reference":"case 1"}`, 400, "INVALID_REQUEST", "reason"},
+		{"no reference", `{"toAddress":"` + stranger + `","reason":"COMPLIANCE_HOLD"}`, 400, "INVALID_REQUEST", "reference"},
+		{"reference of nothing", `{"toAddress":"` + stranger + `","reason":"COMPLIANCE_HOLD","reference":""}`, 400, "INVALID_REQUEST", "reference"},
+		{"reference of a zero byte", `{"toAddress":"` + stranger + `","reason":"COMPLIANCE_HOLD","reference":"\u0000"}`, 400, "INVALID_REQUEST", "reference"},
+		{"reason in other case", `{"toAddress":"` + stranger + `","reason":"compliance_hold","reference":"case 1"}`, 400, "INVALID_REQUEST", "reason"},
+		{"another reason", `{"toAddress":"` + stranger + `","reason":"BECAUSE","reference":"case 1"}`, 400, "INVALID_REQUEST", "reason"},
+		{"amount", `{` + good + `,"amount":"1"}`, 400, "UNKNOWN_FIELD", "amount"},
+		{"note of a number", `{` + good + `,"note":7}`, 400, "INVALID_REQUEST", "note"},
+		{"address of nothing", `{"toAddress":"","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 400, "INVALID_ADDRESS", "toAddress"},
+		{"address with a wrong checksum", `{"toAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 400, "INVALID_ADDRESS", "toAddress"},
+		{"name", `{"toAddress":"vitalik.eth","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 400, "INVALID_ADDRESS", "toAddress"},
+		{"nobody's", `{"toAddress":"0x0000000000000000000000000000000000000000","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 422, "DESTINATION_NOT_ALLOWED", "toAddress"},
+		{"the token", `{"toAddress":"` + string(usdcAddress) + `","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 422, "DESTINATION_NOT_ALLOWED", "toAddress"},
+		{"ours", `{"toAddress":"` + own + `","reason":"COMPLIANCE_HOLD","reference":"case 1"}`, 422, "DESTINATION_NOT_ALLOWED", "toAddress"},
+	} {
+		q.desk.refused("redirect, "+c.name, q.desk.call(q.ann, "POST", path+"/redirect", c.body), c.status, c.code, c.param)
+	}
+	for _, verb := range []string{"approve", "reject"} {
+		q.refused("text", q.call(q.one, "POST", path+"/"+verb, `{}`, "Content-Type", "text/plain"), 415, "UNSUPPORTED_MEDIA_TYPE", "")
+		q.refused("query", q.call(q.one, "POST", path+"/"+verb+"?force=true", `{}`), 400, "UNKNOWN_FIELD", "force")
+	}
+	if got := q.decided(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+	q.refusedWith("never flagged", q.call(q.one, "POST", "/deposits/"+q.never()+"/approve", nil), 409, "DEPOSIT_NOT_FLAGGED", "UNSUPPORTED")
+}
+
+// never is a deposit of bob's that nobody ever held.
+func (q *queue) never() string {
+	q.t.Helper()
+	const id = "dep_01J9ZW3M8Q4S5T6V7W8X9YZABD"
+	_, err := pgtest.Owner(q.t, q.db).Exec(q.t.Context(), `
+		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, chain, contract, address, from_address, amount, tx_hash, kind, position, log_index,
+			height, block_hash, proof_id, status, chain_status, reason, screening, created_at, confirmed_at)
+		SELECT $1, org_id, wallet_id, purpose, customer_id, chain, '0x01', address, from_address, amount, '0x02', kind, position, log_index,
+			height, block_hash, proof_id, 'UNSUPPORTED', chain_status, 'UNKNOWN_TOKEN', '{"status":"NOT_CONFIGURED"}', created_at, confirmed_at FROM deposits WHERE deposit_id = $2`, id, q.held[0])
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return id
+}
+
+// Rule DEP-34.
+func TestWhatASanctionedAddressSentIsNotSentBackWhereThatIsBlocked(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, 2, deposit.KeepSanctioned)
+	q.setting(q.one, "flaggedDepositApiEnabled", true)
+	before := q.decided()
+	q.refusedWith("the organization", q.call(q.one, "POST", "/deposits/"+q.held[0]+"/reject", nil), 409, "REJECT_BLOCKED_SANCTIONS", "FLAGGED")
+	q.desk.refused("the operator", q.desk.call(q.ann, "POST", "/deposits/"+q.held[0]+"/reject", nil), 409, "REJECT_BLOCKED_SANCTIONS", "")
+	if got := q.decided(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+	q.desk.want(q.desk.call(q.ann, "POST", "/deposits/"+q.held[0]+"/redirect", map[string]any{"toAddress": "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", "reason": "COMPLIANCE_HOLD", "reference": "case 1"}), 202)
+}
+
+// Rule DEP-30.
+func TestOfDecisionsThroughBothInterfacesOneComesAbout(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, 1)
+	q.setting(q.one, "flaggedDepositApiEnabled", true)
+	path := "/deposits/" + q.held[0]
+	var mu sync.Mutex
+	won := map[string]int{}
+	crowd(16, func(i int) {
+		verb, want := "approve", 200
+		if i%2 == 1 {
+			verb, want = "reject", 202
+		}
+		var got reply
+		if i%4 < 2 {
+			got = q.call(q.one, "POST", path+"/"+verb, nil)
+		} else {
+			got = q.desk.call(q.ann, "POST", path+"/"+verb, nil)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case got.status == want:
+			won[verb]++
+		case got.status != 409:
+			t.Errorf("%s: got %v %s, want %v or 409", verb, got.status, got.raw, want)
+		}
+	})
+	if len(won) != 1 {
+		t.Errorf("got %v, want one decision that comes about", won)
+	}
+	server := httptest.NewServer(New(q.conf)) // another process answers the same
+	t.Cleanup(server.Close)
+	other := *q.house
+	other.server = server
+	if got := other.want(other.call(q.one, "GET", path, nil), 200); got.body["resolution"] == nil {
+		t.Errorf("got %s, want it decided", got.raw)
+	}
+}
