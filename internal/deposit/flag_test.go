@@ -287,3 +287,74 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 		t.Errorf("again: got %v, %v, want REJECTING", d.Status, err)
 	}
 }
+
+// Rule DEP-30: what was looked up while another attempt was under way is not enough
+// for a deposit that is back in the queue when its turn comes.
+func TestARejectThatWaitsForAnAttemptThatComesBackIsWhole(t *testing.T) {
+	t.Parallel()
+	w, o := thresholds(t)
+	id := w.flagged(t, o, 500)
+	r := w.resolutions()
+	if _, err := r.Reject(t.Context(), id, operator(), ""); err != nil {
+		t.Fatalf("Reject: %v", err)
+	}
+	second := make(chan error, 1)
+	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		var o dispatch.Order
+		err := tx.QueryRow(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`).
+			Scan(&o.ID, &o.OrgID, &o.WalletID, &o.MintID, &o.Amount)
+		if err != nil {
+			return err
+		}
+		if err := r.Refused(ctx, tx, o, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"}); err != nil {
+			return err
+		}
+		go func() {
+			_, err := r.Reject(t.Context(), id, operator(), "again")
+			second <- err
+		}()
+		// It has read REJECTING, and waits for this transaction.
+		deadline := time.Now().Add(30 * time.Second)
+		for waits := 0; waits == 0; {
+			waits = w.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'SELECT deposit_id%'`)
+			if time.Now().After(deadline) {
+				t.Fatal("the second decision never waited")
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("Refused: %v", err)
+	}
+	if err := <-second; err != nil {
+		t.Fatalf("the second decision: got %v, want it made", err)
+	}
+	got := w.list(t, deposit.Filter{Status: "REJECTING"})
+	if len(got) != 1 || got[0].Resolution == nil || *got[0].Resolution.ToAddress != string(payer) || len(got[0].ResolutionAttempts) != 1 {
+		t.Errorf("got %+v, want it on its way to the sender, with the attempt before", got)
+	}
+}
+
+// Rule DEP-34.
+func TestOnlyWhoIsOnAListItselfIsSanctioned(t *testing.T) {
+	t.Parallel()
+	listed := risk.Verdict{Provider: "LIST", Severity: risk.Severe, Known: true, Categories: []string{"Sanctions"}, Direct: true}
+	dealt, mixer, clean := listed, listed, listed
+	dealt.Direct, mixer.Categories, clean.Severity = false, []string{"MIXING"}, risk.None
+	for name, c := range map[string]struct {
+		v    risk.Verdict
+		want bool
+	}{
+		"on a list":              {listed, true},
+		"dealt with one":         {dealt, false},
+		"something else":         {mixer, false},
+		"clean":                  {clean, false},
+		"one of several":         {risk.Verdict{Severity: risk.Severe, Known: true, Categories: []string{"SANCTIONS"}, Of: []risk.Verdict{dealt, listed}}, true},
+		"none of several":        {risk.Verdict{Severity: risk.Severe, Known: true, Of: []risk.Verdict{dealt, mixer}}, false},
+		"nobody said what it is": {risk.Verdict{Severity: risk.Severe, Direct: true}, false},
+	} {
+		if got := deposit.Sanctioned(c.v); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}

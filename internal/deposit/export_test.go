@@ -1,0 +1,4 @@
+package deposit
+
+// Sanctioned is for tests.
+var Sanctioned = sanctioned
