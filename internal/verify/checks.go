@@ -525,10 +525,13 @@ var checks = []Check{
 	{ID: "I-36-deposit", Promise: "every credit to a customer or product was told once, as such, and nothing was told that was not credited", sql: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('was told of by %s and is not credited so', e.type) ELSE format('was told of by %s %s times', d.purpose, coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id, purpose FROM deposits WHERE status IN ('CREDITED', 'REVERSED') AND purpose <> 'TREASURY') d
+		FROM (SELECT org_id, deposit_id, purpose,
+				-- What is flagged is told then; an organization's is told by the same type again when it is approved.
+				CASE WHEN is_flagged AND purpose = 'ORGANIZATION_DEPOSIT' AND status IN ('CREDITED', 'REVERSED') THEN 2 ELSE 1 END AS times
+			FROM deposits WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND purpose <> 'TREASURY') d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events WHERE type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.purpose
-		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1
+		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM d.times
 		UNION ALL
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('its reversal was told of by %s and it is not reversed so', e.type)
@@ -538,6 +541,17 @@ var checks = []Check{
 			WHERE type IN ('CUSTOMER_DEPOSIT_REVERSED', 'ORGANIZATION_DEPOSIT_REVERSED') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.type
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM 1`},
+
+	{ID: "I-31", Promise: "between its flag and its resolution nothing is told of a deposit, and the resolution is told once, as what it was", sql: `
+		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
+			format('is %s; was told of by %s', coalesce(d.status, 'not resolved so'), coalesce(e.types, 'nothing'))
+		FROM (SELECT org_id, deposit_id, status, CASE status WHEN 'REJECTED' THEN 'CUSTOMER_DEPOSIT_REJECTED' WHEN 'REDIRECTED' THEN 'CUSTOMER_DEPOSIT_REDIRECTED'
+				ELSE 'CUSTOMER_DEPOSIT_APPROVED' END AS types
+			FROM deposits WHERE is_flagged AND status IN ('CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') AND purpose = 'CUSTOMER_DEPOSIT') d
+		FULL JOIN (SELECT org_id, resource_id, string_agg(type, ' ') AS types FROM events
+			WHERE type IN ('CUSTOMER_DEPOSIT_APPROVED', 'CUSTOMER_DEPOSIT_REJECTED', 'CUSTOMER_DEPOSIT_REDIRECTED') GROUP BY 1, 2) e
+			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id
+		WHERE e.types IS DISTINCT FROM d.types`},
 
 	{ID: "I-36-seen", Promise: "what was told before it was final was told once, first, and of a customer's deposit", sql: `
 		SELECT e.org_id, 'deposit ' || e.resource_id, format('was told of as seen %s times, at place %s', e.times, e.place)
@@ -604,8 +618,14 @@ var checks = []Check{
 
 	{ID: "I-40", Promise: "every change of state has its row in the audit log", sql: `
 		WITH due (org_id, resource_id, action) AS (
-			SELECT org_id, deposit_id, 'deposit.' || CASE status WHEN 'SCREENING' THEN 'finalized' WHEN 'CONFIRMING' THEN 'seen' ELSE lower(status) END
+			SELECT org_id, deposit_id, 'deposit.' || CASE WHEN status = 'SCREENING' THEN 'finalized' WHEN status = 'CONFIRMING' THEN 'seen'
+				WHEN status = 'CREDITED' AND is_flagged THEN 'approved' ELSE lower(status) END
 			FROM deposits
+			UNION ALL SELECT org_id, deposit_id, 'deposit.flagged' FROM deposits WHERE is_flagged
+			UNION ALL SELECT org_id, deposit_id, 'deposit.' || CASE WHEN status = 'DONE' THEN lower(decision)
+					WHEN status = 'STUCK' OR failure = 'REVERTED' THEN 'resolution_stuck' WHEN status = 'FAILED' THEN 'resolution_failed'
+					WHEN decision = 'REJECTED' THEN 'rejecting' ELSE 'redirecting' END
+				FROM deposit_resolutions
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.' || CASE status WHEN 'BLOCKED' THEN 'blocked' ELSE 'requested' END FROM withdrawals
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.approved' FROM withdrawals WHERE approved_at IS NOT NULL
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.broadcast' FROM withdrawals WHERE broadcast_at IS NOT NULL

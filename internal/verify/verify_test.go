@@ -205,6 +205,14 @@ var tamperings = []struct {
 	{"I-36-deposit", "an organization's deposit told as a customer's", []string{`UPDATE events SET type = 'CUSTOMER_DEPOSIT' WHERE resource_id = 'dep_own'`}},
 	{"I-36-deposit", "an organization's deposit that nobody heard of", []string{`DELETE FROM events WHERE resource_id = 'dep_own'`}},
 	{"I-36-deposit", "an organization's reversal told of what stands", []string{`UPDATE events SET type = 'ORGANIZATION_DEPOSIT_REVERSED' WHERE type = 'CUSTOMER_DEPOSIT_REVERSED'`}},
+	{"I-31", "a deposit that was never flagged told as approved", []string{`UPDATE events SET type = 'CUSTOMER_DEPOSIT_APPROVED' WHERE type = 'CUSTOMER_DEPOSIT_REVERSED'`}},
+	{"I-36-deposit", "a flag that nobody heard of", []string{
+		`UPDATE deposits SET is_flagged = true, flagged_at = now(), risk_of_funds = 'HIGH', flag_reason = '{}' WHERE deposit_id = 'dep_token'`,
+		`DELETE FROM events WHERE resource_id = 'dep_token'`,
+	}},
+	{"I-40", "a flag without its row", []string{
+		`UPDATE deposits SET is_flagged = true, flagged_at = now(), risk_of_funds = 'HIGH', flag_reason = '{}' WHERE deposit_id = 'dep_token'`,
+	}},
 	{"I-36-seen", "a deposit told as seen after its credit", []string{`UPDATE events SET type = 'CUSTOMER_DEPOSIT_SEEN' WHERE type = 'CUSTOMER_DEPOSIT_REVERSED'`}},
 	{"I-36-seen", "an organization's deposit told as seen", []string{`UPDATE events SET type = 'CUSTOMER_DEPOSIT_SEEN' WHERE resource_id = 'dep_own'`}},
 	{"I-36-deposit", "a reversal that was not told", []string{`DELETE FROM events WHERE type = 'CUSTOMER_DEPOSIT_REVERSED'`}},
