@@ -149,6 +149,7 @@ var places = []place{
 	{"internal/trial/browser", foundations, testOnly},
 	{"internal/trial/works", world, testOnly},
 	{"internal/trial/forks", watch, testOnly | mayKeys | mayRand},
+	{"internal/trial/flags", watch, testOnly | mayKeys},
 	{"internal/trial/race", world, testOnly},
 	{"internal/trial/tokens", world, testOnly},
 	{"internal/trial/soak", world, testOnly | mayKeys},
