@@ -118,16 +118,76 @@ func (r *Resolutions) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, w
 }
 
 // Restored implements dispatch.Restorer. A resolution that the database knows goes on.
-// One that only the journal knows cannot be made again: which deposit it was for, and
-// who decided, is nowhere else.
+// One that only the journal knows is that of the flagged deposit whose money it sends: of
+// two that are alike in wallet, mint, amount and sender it is the same to everybody which.
+// It is a redirect unless it went back to the sender. One for which no deposit is flagged
+// cannot be made again: the backup is older than the flag, and what was sent away would be
+// found on the chain once more and could be credited.
 func (r *Resolutions) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored) ([]ledger.Posting, error) {
 	for _, o := range orders {
-		if o.New {
-			return nil, fmt.Errorf("the signer's journal has the return %s of a flagged deposit, which this database does not know: "+
-				"restore a backup that is younger than it, or ask the makers of Coffer", o.ID)
+		if !o.New {
+			continue
+		}
+		rows, err := tx.Query(ctx, `
+			SELECT `+columns+` FROM deposits WHERE org_id = $1 AND chain = $2 AND wallet_id = $3 AND mint_id = $4 AND status = 'FLAGGED'
+				AND chain_status = 'FINALIZED' AND (amount = $5 OR amount > $5 AND contract = '')
+			ORDER BY (return_to = $6) DESC, amount, deposit_id LIMIT 1 FOR UPDATE`, o.OrgID, o.Chain, o.WalletID, o.MintID, o.Amount, o.To)
+		if err != nil {
+			return nil, fmt.Errorf("look for the deposit of return %s: %w", o.ID, err)
+		}
+		d, err := pgx.CollectExactlyOneRow(rows, scanned)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil, fmt.Errorf("the signer's journal has the return %s of a flagged deposit (%v of mint %d to %s), and this database has no such deposit that is flagged: "+
+				"restore a backup that is younger than the flag; see docs/runbooks/restore.md", o.ID, o.Amount, o.MintID, o.To)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look for the deposit of return %s: %w", o.ID, err)
+		}
+		if err := restoreResolution(ctx, tx, d, o); err != nil {
+			return nil, fmt.Errorf("restore resolution %s: %w", o.ID, err)
 		}
 	}
 	return nil, nil
+}
+
+// restoreResolution writes down that a deposit leaves by an order of the journal. Nothing
+// of it is reserved yet: it stays held until dispatch does that.
+func restoreResolution(ctx context.Context, tx pg.Tx, d row, o dispatch.Restored) error {
+	is, decision := d, rejected
+	is.status = Rejecting
+	if string(o.To) != d.flag.returnTo {
+		is.status, decision = Redirecting, redirected
+	}
+	kept, err := d.amount.Sub(o.Amount)
+	if err != nil {
+		return err
+	}
+	status, verb := "OPEN", action[is.status]
+	if !o.Signed { // it pays nobody, and the deposit waits for another decision
+		status, verb = "FAILED", "resolution_failed"
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, reason, reference, note, decided_at,
+			decided_by_kind, decided_by, chain, wallet_id, mint_id, to_address, sent, fee_kept, ended_at, failure, failure_message)
+		VALUES ($1, $2, $3, $4, $5, CASE WHEN $4 = 'REDIRECTED' THEN $6 END, CASE WHEN $4 = 'REDIRECTED' THEN $1 END,
+			'restored from the signer''s journal, which does not say who decided it', $7, 'OPERATOR', 'restore', $8, $9, $10, $11, $12, $13,
+			CASE WHEN $5 = 'FAILED' THEN $14::timestamptz END, CASE WHEN $5 = 'FAILED' THEN 'RESTORED' END,
+			CASE WHEN $5 = 'FAILED' THEN 'the journal has no signature of it: nothing has left' END)`,
+		o.ID, d.orgID, d.id, decision, status, ComplianceHold, o.CreatedAt, d.chain, d.walletID, *d.mintID, string(o.To), o.Amount, kept, tx.Now)
+	if err != nil {
+		return err
+	}
+	if o.Signed {
+		if err := become(ctx, tx, change{d, is}); err != nil {
+			return err
+		}
+	} else {
+		is = d
+	}
+	return record(ctx, tx, []audit.Entry{{
+		OrgID: d.orgID, Actor: actor, Action: "deposit." + verb, ResourceKind: resourceKind, ResourceID: d.id,
+		Detail: map[string]string{"resolution": o.ID, "toAddress": string(o.To), "amount": o.Amount.String(), "note": "restored from the signer's journal"},
+	}})
 }
 
 // Stick leaves to the operator what has been out for too long, and says how many.

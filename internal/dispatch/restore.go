@@ -195,7 +195,7 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 	case Queued:
 		if (r.Purpose == signer.Sweep || r.Purpose == signer.Return) && !r.New {
 			// They reserve when they are placed.
-			if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: r.WalletID, OrgID: r.OrgID, MintID: r.MintID, Part: wallet.Reserved, Minus: r.Amount}); err != nil {
+			if err := wallet.Move(ctx, tx, claims(r.Order, native, money.Zero, false)...); err != nil {
 				return err
 			}
 		}
@@ -313,8 +313,13 @@ func claims(o Order, native int, gas money.Amount, take bool) []wallet.Movement 
 	}
 	moves := []wallet.Movement{at(native, wallet.GasReserved, gas)}
 	switch o.Purpose {
-	case signer.Payment, signer.Sweep, signer.Return:
+	case signer.Payment, signer.Sweep:
 		moves = append(moves, at(o.MintID, wallet.Reserved, o.Amount))
+	case signer.Return:
+		// What is flagged is held while it is not reserved, or a sweep would take it.
+		held := at(o.MintID, wallet.Held, o.Amount)
+		held.Plus, held.Minus = held.Minus, held.Plus
+		moves = append(moves, at(o.MintID, wallet.Reserved, o.Amount), held)
 	case signer.Gas:
 		moves = append(moves, at(native, wallet.GasReserved, o.Amount))
 	}

@@ -280,7 +280,7 @@ var checks = []Check{
 			format('%s held, %s flagged', coalesce(f.held, 0), coalesce(d.amount, 0))
 		FROM (SELECT * FROM address_funds WHERE held <> 0) f
 		FULL JOIN (
-			SELECT d.wallet_id, d.mint_id, d.org_id, sum(CASE WHEN d.status IN ('REJECTING', 'REDIRECTING') OR d.status = 'RESOLUTION_STUCK' AND o.status <> 'FAILED'
+			SELECT d.wallet_id, d.mint_id, d.org_id, sum(CASE WHEN (d.status IN ('REJECTING', 'REDIRECTING') OR d.status = 'RESOLUTION_STUCK' AND o.status <> 'FAILED') AND NOT o.funds_pending
 				THEN r.fee_kept ELSE d.amount END) AS amount
 			FROM deposits d
 			LEFT JOIN deposit_resolutions r ON r.deposit_id = d.deposit_id AND r.status <> 'FAILED'
