@@ -91,9 +91,9 @@ type house struct {
 	org      string
 	treasury wallet.Wallet
 	token    common.Address
+	plan     works.Plan
 	steps    []works.Step
 	oracle   *oracle.Chain
-	asked    map[string]bool // the resolutions that the test has asked for
 
 	mu  sync.Mutex
 	now time.Time
@@ -118,7 +118,7 @@ func (h *house) must(err error) {
 // limit is the signer's, of the token; nil: none.
 func open(t *testing.T, limit *local.Limit) *house {
 	t.Helper()
-	h := &house{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), asked: map[string]bool{}}
+	h := &house{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	h.says = map[chain.Address]risk.Severity{}
 	h.node = anviltest.Start(t, anvil.Config{Manual: true, SlotsInEpoch: finality / 2})
 	code, err := h.node.Deploy(h.ctx, evmtoken.FiatToken)
@@ -156,11 +156,12 @@ func open(t *testing.T, limit *local.Limit) *house {
 		policy.Chains[signertest.Chain] = p
 	}
 	sign, attest := signertest.Open(t, policy, h.clock)
-	h.Works = works.Wire(works.Plan{
+	h.plan = works.Plan{
 		DB: h.db, Chain: ch, Signer: sign, Attest: attest,
 		Prices:  price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("3000"), usdc: money.MustParseUSD("1")}, Clock: h.clock},
 		Screens: risk.Policy{Providers: &h.opinions, UnknownAs: risk.UnknownHolds, Grace: risk.GraceDefault},
-	})
+	}
+	h.Works = works.Wire(h.plan)
 	h.steps = h.Steps(nil)
 	h.oracle = oracle.Open(h.node.URL)
 	h.must(mirror.Import(h.ctx, h.db, sign, h.Book))

@@ -1,0 +1,77 @@
+package flags
+
+import (
+	"math/big"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/trial/works"
+)
+
+// Rules DEP-28 and DEP-32, from a backup that lacks the return or has it unsigned: it is
+// brought to its end with the bytes that were signed, nothing of it is swept meanwhile,
+// and the sender receives it once.
+func TestAReturnInTheJournalOutlivesTheDatabase(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name           string
+		decided, mined bool // before the backup; before it is restored
+	}{
+		{"backup before the decision", false, false},
+		{"backup before the decision, the return is final", false, true},
+		{"backup after the decision", true, false},
+		{"backup after the decision, the return is final", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := open(t, nil)
+			bad := h.stranger(risk.Severe)
+			id := h.flagged(bad, usdc, "ann", 700*dollars)
+			reject := func() {
+				_, err := h.Flags.Reject(h.ctx, id, h.organization(), "")
+				h.must(err)
+			}
+			if c.decided {
+				reject()
+			}
+			backup := pgtest.Copy(t, pgtest.Of(t, h.db))
+			if !c.decided {
+				reject()
+			}
+			h.out(id)
+			if c.mined {
+				h.until(id, "REJECTED")
+			}
+
+			h.db = pgtest.Open(t, backup, h.clock)
+			h.plan.DB = h.db
+			h.Works = works.Wire(h.plan)
+			h.steps = h.Steps(nil)
+			_, err := mirror.Restore(h.ctx, h.db, h.plan.Signer, h.Book, app.Restorer(h.Pay, audit.Operator("op")), false)
+			h.must(err)
+			if d := h.deposit(id); d.Status != "REJECTING" {
+				t.Fatalf("got %s, want REJECTING", d.Status)
+			}
+			h.told(id, "CUSTOMER_DEPOSIT")
+			_, err = h.Sweeper.All(h.ctx)
+			h.must(err)
+			if n := h.number(`SELECT count(*) FROM sweeps`); n != 0 {
+				t.Errorf("got %d sweeps of what is flagged, want none", n)
+			}
+			d := h.until(id, "REJECTED")
+			h.settle()
+			got := h.oracle.Received(lower(h.token), lower(address(bad)))
+			if len(got) != 2 || got[1].Amount.Cmp(big.NewInt(700*dollars)) != 0 || d.Resolution == nil || *d.Resolution.TxHash != got[1].Tx {
+				t.Errorf("the sender received %+v, want all of it once", got)
+			}
+			if f := h.funds("ann", usdc); !f.Held.IsZero() || !f.Reserved.IsZero() || !f.Spendable().IsZero() {
+				t.Errorf("got %+v, want nothing left", f)
+			}
+			h.wantHolds(usdc, h.customer("ann"), 0)
+		})
+	}
+}
