@@ -26,6 +26,7 @@ type commands struct {
 	Signer      signerCmd   `cmd:"" help:"Run the signer as a process of its own, at a unix socket."`
 	Local       local       `cmd:"" help:"Run everything on this machine with real local chains, take the tour, or use the faucet."`
 	Withdrawals withdrawals `cmd:"" help:"Decide about withdrawals that wait for a person."`
+	Deposits    depositsCmd `cmd:"" help:"Show the deposits that screening holds, and decide about them."`
 	Settings    settingsCmd `cmd:"" help:"Show and change an organization's settings."`
 	Changes     changesCmd  `cmd:"" help:"Show, approve and withdraw what loosens a control and waits for a second operator."`
 	Dispatch    dispatchCmd `cmd:"" help:"Show what is on its way out, raise its fee, cancel it, resolve what is stuck."`

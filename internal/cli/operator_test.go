@@ -55,6 +55,7 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 			},
 		})
 	})
+	flaggedDeposits(t, w)
 	anEmptyTreasury(t, w)
 }
 
@@ -124,7 +125,7 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 		head, err := eth.HeaderByNumber(t.Context(), nil)
 		return err == nil && head.BaseFee.Cmp(base) == 0
 	})
-	var paid struct{ WithdrawalID, Status string }
+	var paid struct{ WithdrawalID, Status, Error string }
 	if got := call("POST", "/withdraw", map[string]any{"mintId": 1, "customerId": "c", "amount": "100000000", "toAddress": "0x1111111111111111111111111111111111111111"}, &paid); got != 202 || paid.Status != "PROCESSING" {
 		t.Fatalf("got %v %+v, want it on its way", got, paid)
 	}
