@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -83,6 +84,7 @@ func (r *Resolutions) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e d
 	if is.status == Redirected {
 		of = event.CustomerDepositRedirected
 	}
+	crash.Point("F07")
 	if err := r.tell(ctx, tx, is, of); err != nil {
 		return nil, err
 	}
@@ -114,6 +116,7 @@ func (r *Resolutions) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, w
 	}
 	e := carriedOut(is, o.ID, "")
 	e.Action = "deposit.resolution_failed"
+	crash.Point("F06")
 	return record(ctx, tx, []audit.Entry{e})
 }
 

@@ -84,7 +84,7 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 	for _, family := range []struct {
 		letter      string
 		first, last int
-	}{{"W", 1, 30}, {"A", 1, 6}, {"D", 1, 14}, {"S", 1, 10}, {"K", 1, 8}, {"O", 5, 8}, {"T", 1, 2}} {
+	}{{"W", 1, 30}, {"A", 1, 6}, {"D", 1, 14}, {"F", 1, 12}, {"S", 1, 10}, {"K", 1, 8}, {"O", 5, 8}, {"T", 1, 2}} {
 		for n := family.first; n <= family.last; n++ {
 			name := family.letter + string(rune('0'+n/10)) + string(rune('0'+n%10))
 			if !played[name] {

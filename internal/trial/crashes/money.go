@@ -218,6 +218,10 @@ func (s *stage) settled(ctx context.Context) error {
 		}
 		claims = append(claims, c)
 	}
+	for _, c := range s.sentAway {
+		claims = append(claims, c)
+		left.Sub(left, c.Amount)
+	}
 	var errs []error
 	for _, w := range s.oracle.Judge(claims, ours) {
 		errs = append(errs, errors.New("oracle: "+w))

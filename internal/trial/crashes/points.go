@@ -81,6 +81,9 @@ var points = []point{
 	{name: "D13", what: "included again in another block, before commit", play: includedAgain},
 	{name: "D14", what: "a block that cannot be decoded", at: outside, play: undecodable, faults: hard},
 
+	{name: "F06", what: "a return that its payee refuses, before the deposit is in the queue again", play: refusedReturn},
+	{name: "F07", what: "a return that is final, before its event and the commit", play: returned},
+
 	{name: "T01", what: "transfers written together, before commit", play: moved1},
 	{name: "T02", what: "commit of transfers: answer lost", commit: true, play: moved1},
 
@@ -121,8 +124,6 @@ var unplayed = []struct{ name, why string }{
 	{"S07", "a deposit that is flagged while its address is swept is held by the row that both lock: no step of its own"},
 	{"F01", "not played yet"},
 	{"F02", "not played yet"},
-	{"F06", "not played yet"},
-	{"F07", "not played yet"},
 	{"F03", "what brings the gas for a return is a top-up like any other: S02 and S03"},
 	{"F04", "the signer knows one way for all that leaves: W11"},
 	{"F05", "one way for all that leaves: W15 to W18"},

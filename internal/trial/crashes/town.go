@@ -68,9 +68,11 @@ type town struct {
 
 	usdc      localworld.Mint
 	claims    []*payment
-	given     *big.Int // USDC that the rich customer has transferred to others
-	deposited *big.Int // USDC that was sent to addresses of ours
-	cells     int      // played here
+	sentAway  []oracle.Claim // flagged deposits that went to somebody
+	given     *big.Int       // USDC that the rich customer has transferred to others
+	deposited *big.Int       // USDC that was sent to addresses of ours
+	cells     int            // played here
+	strangers int            // addresses that were made up here
 }
 
 // newTown starts everything and makes one customer rich.
@@ -114,7 +116,7 @@ func newTown(ctx context.Context, program string) (t *town, err error) {
 	}
 	var hook struct{ EndpointID, Secret string }
 	every := []webhook.Type{
-		webhook.CustomerDeposit, webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdraw,
+		webhook.CustomerDeposit, webhook.CustomerDepositApproved, webhook.CustomerDepositRejected, webhook.CustomerDepositRedirected, webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdraw,
 		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
 		webhook.TransferCompleted,
 	}
@@ -188,7 +190,7 @@ func (t *town) writeConfigs() error {
 	second.Database.MaxConns = 10
 	first := second
 	var err error
-	for _, listen := range []*string{&second.API.Listen, &second.Ops.Listen} {
+	for _, listen := range []*string{&second.API.Listen, &second.Ops.Listen, &second.Operator.Listen} {
 		if *listen, err = freePort(); err != nil {
 			return err
 		}
