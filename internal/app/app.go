@@ -404,7 +404,7 @@ func (a *App) wireWorkers() error {
 	jobs.Every(a.jobs, retireEvery, endChanges{}, func(ctx context.Context) error { return foureyes.Expire(ctx, a.db) })
 	jobs.Every(a.jobs, retireEvery, retireWebhooks{}, func(ctx context.Context) error { return delivery.Retire(ctx, a.db, a.log) })
 	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run}, loop{"jobs", a.jobs.Run})
-	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{DB: a.db, Signer: a.signer, Key: a.attest, Log: a.log}
+	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{DB: a.db, Signer: a.signer, Key: a.attest, Every: time.Duration(a.conf.Paces.Anchor), Log: a.log}
 	a.loops = append(a.loops, loop{"audit", sealer.Run}, loop{"anchors", anchorer.Run})
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/cofferpay/coffer/internal/api"
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -331,6 +332,7 @@ type Paces struct {
 	Verify   Duration `toml:"verify"`
 	Resend   Duration `toml:"resend" comment:"before bytes that are in no block are sent again"`
 	Bump     Duration `toml:"bump" comment:"before the oldest unmined transaction gets a higher fee"`
+	Anchor   Duration `toml:"anchor" comment:"between two anchors of the audit log, which the signer signs"`
 }
 
 // Log configures the log on standard error.
@@ -374,7 +376,7 @@ func Defaults() Config {
 		Paces: Paces{
 			Scan: Duration(time.Second), Dispatch: Duration(time.Second), Sweep: Duration(10 * time.Second),
 			Verify: Duration(5 * time.Minute),
-			Resend: Duration(15 * time.Second), Bump: Duration(time.Minute),
+			Resend: Duration(15 * time.Second), Bump: Duration(time.Minute), Anchor: Duration(audit.AnchorEvery),
 		},
 		Log: Log{Level: "info"},
 	}

@@ -282,7 +282,7 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 	second := app.Duration(time.Second)
 	conf.Paces = app.Paces{
 		Scan: second / 5, Dispatch: second / 5, Sweep: second / 2, Verify: 30 * second,
-		Resend: 5 * second, Bump: 15 * second,
+		Resend: 5 * second, Bump: 15 * second, Anchor: 60 * second,
 	}
 	if err := conf.Check(); err != nil {
 		return conf, fmt.Errorf("the local world's own configuration: %w", err)

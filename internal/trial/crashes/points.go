@@ -104,6 +104,8 @@ var points = []point{
 	{name: "K08", what: "stopped with a claim for longer than its lease", play: overslept, faults: []Fault{Stop}},
 
 	{name: "O06", what: "audit row written, before commit", play: payment1},
+	{name: "O09", what: "rows of the audit log sealed: answer lost", commit: true, play: deposit1},
+	{name: "O10", what: "chain anchored by the signer, answer not acted upon", play: deposit1},
 }
 
 // via names the point of the source that a point is played at, where that is another.

@@ -180,7 +180,7 @@ func (t *town) file(name string) string { return filepath.Join(t.dir, name+".tom
 // services have its socket; the first service has the wires.
 func (t *town) writeConfigs() error {
 	t.conf.Paces = app.Paces{
-		Scan: tenth, Dispatch: tenth, Sweep: 3 * tenth, Verify: 50 * tenth, Resend: 10 * tenth, Bump: 20 * tenth,
+		Scan: tenth, Dispatch: tenth, Sweep: 3 * tenth, Verify: 50 * tenth, Resend: 10 * tenth, Bump: 20 * tenth, Anchor: 20 * tenth,
 	}
 	if err := app.WriteConfig(t.file("signer"), t.conf); err != nil {
 		return err
