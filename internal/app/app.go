@@ -219,17 +219,17 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 	if err := a.openRisk(); err != nil {
 		return err
 	}
-	var options []deposit.ResolutionsOption
-	if a.conf.Risk.SanctionedReject == "BLOCK" {
-		options = append(options, deposit.KeepSanctioned)
-	}
-	a.flags = deposit.NewResolutions(a.db, a.chains, a.book, a.log, options...)
 	var grants *signer.GrantKey
 	if a.conf.has(RoleAPI) {
 		if grants, err = readGrantKey(a.conf.Keys.Approvals); err != nil {
 			return err
 		}
 	}
+	options := []deposit.ResolutionsOption{deposit.Granted(grants)}
+	if a.conf.Risk.SanctionedReject == "BLOCK" {
+		options = append(options, deposit.KeepSanctioned)
+	}
+	a.flags = deposit.NewResolutions(a.db, a.chains, a.book, a.log, options...)
 	a.withdraw = &withdrawal.Service{
 		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
 		Risk: a.screens, Grants: grants,

@@ -69,10 +69,17 @@ type Resolutions struct {
 	log     *slog.Logger
 	// keepSanctioned refuses to send back what came from an address on a list of sanctions.
 	keepSanctioned bool
+	grants         *signer.GrantKey // nil: none, as in tests of other things
 }
 
 // ResolutionsOption changes how flagged deposits are resolved.
 type ResolutionsOption func(*Resolutions)
+
+// Granted binds what was decided to the words of the transfer, for the signer: who
+// writes the database alone sends nothing anywhere.
+func Granted(k *signer.GrantKey) ResolutionsOption {
+	return func(r *Resolutions) { r.grants = k }
+}
 
 // KeepSanctioned refuses to reject what came from an address that is itself on a list
 // of sanctions, whoever asks: to send blocked property back may be forbidden. Redirect
@@ -383,6 +390,9 @@ func (r *Resolutions) begin(ctx context.Context, tx pg.Tx, d row, res resolution
 	// Nobody's freeze of a customer keeps what is not the customer's here.
 	if err := dispatch.Place(ctx, tx, dispatch.Order{
 		ID: res.id, OrgID: d.orgID, Purpose: signer.Return, Chain: d.chain, WalletID: d.walletID, To: res.to, MintID: *d.mintID, Contract: d.contract, Amount: res.sent,
+		Grant: r.grants.Grant(signer.Terms{
+			OrgID: d.orgID, WithdrawalID: res.id, Chain: d.chain, MintID: *d.mintID, Contract: d.contract, To: res.to, Amount: res.sent,
+		}, money.Zero, 0, 0, nil),
 	}); err != nil {
 		return err
 	}

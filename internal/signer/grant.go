@@ -12,7 +12,16 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// Terms are the words of a payment as it was requested: what people approve.
+// word is how a refusal names what was asked for.
+func (p Purpose) word() string {
+	if p == Return {
+		return "return"
+	}
+	return "payment"
+}
+
+// Terms are the words of a payment as it was requested: what people approve. Those of a
+// return are its resolution's.
 type Terms struct {
 	OrgID        string
 	WithdrawalID string
@@ -135,11 +144,11 @@ func (k *GrantKey) of(t Terms, deducted money.Amount, g *Grant) []byte {
 // Check refuses a payment that nobody who has the key let go with just these words, or
 // that lacks approvals. nil: it may be made.
 func (k *GrantKey) Check(i Intent) *Refusal {
-	if k == nil || i.Purpose != Payment {
+	if k == nil || i.Purpose != Payment && i.Purpose != Return {
 		return nil
 	}
 	no := func(format string, args ...any) *Refusal {
-		return &Refusal{Code: RefusedGrant, Message: fmt.Sprintf("payment %s "+format, append([]any{i.ID}, args...)...)}
+		return &Refusal{Code: RefusedGrant, Message: fmt.Sprintf("%s %s "+format, append([]any{i.Purpose.word(), i.ID}, args...)...)}
 	}
 	g := i.Grant
 	if g == nil {
