@@ -266,7 +266,7 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 	}
 	if w.opts.SignerProcess {
 		own := app.Defaults()
-		own.Keys.Attest, own.Signer = conf.Keys.Attest, conf.Signer
+		own.Keys.Attest, own.Keys.Approvals, own.Signer = conf.Keys.Attest, conf.Keys.Approvals, conf.Signer
 		if err := app.WriteConfig(w.signerFile(), own); err != nil {
 			return conf, err
 		}

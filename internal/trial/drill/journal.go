@@ -103,7 +103,7 @@ func (h *house) socket() string { return filepath.Join(h.dir, "signer.sock") }
 // that the database has, and for each of them in a slot that is not its own.
 func (h *house) signedAgain(ctx context.Context) (err error) {
 	own := app.Defaults()
-	own.Keys.Attest, own.Signer = h.conf.Keys.Attest, h.conf.Signer
+	own.Keys.Attest, own.Keys.Approvals, own.Signer = h.conf.Keys.Attest, h.conf.Keys.Approvals, h.conf.Signer
 	file := filepath.Join(h.dir, "signer.toml")
 	if err := app.WriteConfig(file, own); err != nil {
 		return err
