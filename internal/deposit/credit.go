@@ -28,7 +28,7 @@ import (
 
 const (
 	batchMax    = 500             // deposits credited in one transaction
-	priceAgeMax = 5 * time.Minute // older prices are not shown
+	priceAgeMax = 5 * time.Minute // older prices decide nothing and are not shown
 )
 
 // candidate is a deposit that waits for its credit, and what it leans on.
@@ -59,13 +59,14 @@ type holder struct {
 // credited stays where it is and is logged; it holds up no other.
 func (d *Desk) Credit(ctx context.Context) (ended int, err error) {
 	asked := 0
+	var spoilt error // by single deposits
 	for after := ""; ; {
 		page, settings, err := d.waiting(ctx, after)
 		if err != nil {
-			return ended, err
+			return ended, errors.Join(spoilt, err)
 		}
 		if len(page) == 0 {
-			return ended, nil
+			return ended, spoilt
 		}
 		crash.Point("D04")
 		after = page[len(page)-1].id
@@ -80,9 +81,9 @@ func (d *Desk) Credit(ctx context.Context) (ended int, err error) {
 		}
 		decided, asks := d.prepare(ctx, sound, settings)
 		n, err := d.parts(ctx, decided)
-		ended += n
-		if err != nil {
-			return ended, err
+		ended, spoilt = ended+n, errors.Join(spoilt, err)
+		if errors.Is(err, pg.ErrCommitUnknown) || ctx.Err() != nil {
+			return ended, spoilt
 		}
 		for len(asks) > 0 && asked < askedInTurn {
 			now := asks[:min(askedAtOnce, len(asks))]
@@ -90,13 +91,14 @@ func (d *Desk) Credit(ctx context.Context) (ended int, err error) {
 			asked += len(now)
 			d.ask(ctx, now)
 			crash.Point("D05")
-			if n, err = d.answered(ctx, now); err != nil {
-				return ended + n, err
+			n, err := d.answered(ctx, now)
+			ended, spoilt = ended+n, errors.Join(spoilt, err)
+			if errors.Is(err, pg.ErrCommitUnknown) || ctx.Err() != nil {
+				return ended, spoilt
 			}
-			ended += n
 		}
 		if len(page) < batchMax {
-			return ended, nil
+			return ended, spoilt
 		}
 	}
 }
@@ -343,14 +345,13 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 			if !ok || !sound[m.ID] || broken[was.chain] || !same(was, c.row) || c.record != nil && !valid[was.orgID] {
 				continue
 			}
-			is := was
-			now := tx.Now
-			is.screening, is.usd = c.screening, c.usd
-			if c.record != nil && c.record.Decision.Outcome == risk.Flag {
-				is.status, is.flag = Flagged, flagOf(is, *c.record, now)
+			is, ok := c.decided(was, tx.Now)
+			switch {
+			case !ok:
+				continue
+			case is.status == Flagged:
 				all.hold(is)
-			} else {
-				is.status, is.creditedAt = Credited, &now
+			default:
 				all.add(is, m.Kind == mint.Native)
 			}
 			changes = append(changes, change{was, is})
@@ -380,6 +381,22 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		crash.Point("D08")
 	}
 	return credited, nil
+}
+
+// decided is what a deposit becomes by what was decided about it; ok is false for
+// every decision that does not say in as many words that it is credited or flagged.
+func (c candidate) decided(was row, now time.Time) (is row, ok bool) {
+	is = was
+	is.screening, is.usd = c.screening, c.usd
+	switch {
+	case c.record == nil && !was.screenable(), c.record != nil && c.record.Decision.Outcome == risk.Credit:
+		is.status, is.creditedAt = Credited, &now
+	case c.record != nil && c.record.Decision.Outcome == risk.Flag:
+		is.status, is.flag = Flagged, flagOf(is, *c.record, now)
+	default:
+		return was, false
+	}
+	return is, true
 }
 
 // credits are deposits that become credited in one transaction.
@@ -448,7 +465,7 @@ func (c credits) write(ctx context.Context, tx pg.Tx, dust []wallet.Movement, en
 
 // same tells whether a deposit is still the one that was checked.
 func same(a, b row) bool {
-	return a.amount == b.amount && a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID && a.product == b.product &&
+	return a.amount == b.amount && a.from == b.from && a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID && a.product == b.product &&
 		a.blockHash == b.blockHash && *a.proofID == *b.proofID && *a.mintID == *b.mintID
 }
 

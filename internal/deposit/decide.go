@@ -117,8 +117,7 @@ func (r decided) credit(is *row, f scan.Found, now time.Time) bool {
 	is.screening = notConfigured
 	if is.screenable() {
 		c := candidate{row: *is, settings: settings}
-		open := caseOf(*is, f.Mint.Symbol, f.Mint.Decimals, settings, price, now)
-		open.UnknownAs, open.SanctionsFloor, open.Grace = r.desk.screens.UnknownAs, r.desk.screens.SanctionsFloor, r.desk.screens.Grace
+		open := r.desk.caseOf(*is, f.Mint.Symbol, f.Mint.Decimals, settings, price, now)
 		c.decide(risk.DepositRecord{Case: open, Decision: risk.DecideDeposit(open)})
 		if c.record.Decision.Outcome != risk.Credit {
 			return false

@@ -157,6 +157,12 @@ func TestAFlaggedDepositInQuestionIsDecidedWhenItIsProvenAgain(t *testing.T) {
 		t.Errorf("got %s, %s, want FLAGGED, REORGED", d.Status, d.ChainStatus)
 	}
 	undecided("in question")
+	for _, status := range []string{"CREDITED", "REJECTING"} {
+		_, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE deposits SET status = $1, credited_at = CASE $1 WHEN 'CREDITED' THEN now() END WHERE deposit_id = $2`, status, id)
+		if !pg.Violates(err, "deposits_decided_when_final") {
+			t.Errorf("%s in question: got %v, want the table to refuse it", status, err)
+		}
+	}
 	w.final(t)
 	w.settle(t)
 	if d := w.the(t); d.DepositID != id || d.Status != "FLAGGED" || d.ChainStatus != "FINALIZED" {

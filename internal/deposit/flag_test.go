@@ -137,6 +137,30 @@ func TestADepositIsCreditedOnlyWhenItsScreeningLetsItPass(t *testing.T) {
 	}
 }
 
+// What cannot be booked keeps neither those that are asked about from being asked about,
+// nor those from their credit.
+func TestADepositThatCannotBeBookedKeepsNobodyFromBeingScreened(t *testing.T) {
+	t.Parallel()
+	w, _ := thresholds(t)
+	_, err := pgtest.Owner(t, w.db).Exec(t.Context(), `
+		CREATE FUNCTION break_event() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN RAISE EXCEPTION 'broken'; END $$;
+		CREATE TRIGGER break_event BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.customer_id = 'bob') EXECUTE FUNCTION break_event()`)
+	if err != nil {
+		t.Fatalf("break the events of one customer: %v", err)
+	}
+	w.c.Pay(payer, bob, usdcAt, 100)   // nobody is asked about it
+	w.c.Pay(payer, alice, usdcAt, 500) // somebody is
+	w.c.Mine(4)
+	w.waiting(t)
+	if n, err := w.desk.Credit(t.Context()); n != 1 || err == nil {
+		t.Errorf("got %d credited, %v, want alice's and an error", n, err)
+	}
+	if got := w.balance(t, ledger.Customer, "alice", usdc); got != money.Units(500) {
+		t.Errorf("alice: got %v, want 500", got)
+	}
+}
+
 // Rule DEP-28.
 func TestAFlaggedDepositIsHeldAndToldOnce(t *testing.T) {
 	t.Parallel()

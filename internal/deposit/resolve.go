@@ -217,10 +217,14 @@ func (r *Resolutions) Complete(ctx context.Context, depositID string, by Decider
 	if !by.operator() {
 		return shown, operatorOnly("Only the operator of the service completes a resolution that is stuck.")
 	}
-	if _, err := r.find(ctx, depositID, by, note); err != nil {
+	was, err := r.find(ctx, depositID, by, note)
+	if err != nil {
 		return shown, err
 	}
-	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := r.sound(ctx, tx, was); err != nil {
+			return err
+		}
 		var old, ended string
 		err := tx.QueryRow(ctx, `
 			SELECT r.resolution_id, o.status FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
@@ -235,6 +239,8 @@ func (r *Resolutions) Complete(ctx context.Context, depositID string, by Decider
 		switch {
 		case d.status == Rejected || d.status == Redirected:
 			return r.show(ctx, tx, d, &shown, nil)
+		case d.chainStatus == reorged:
+			return inQuestion()
 		case d.status != ResolutionStuck || old == "":
 			return notThere(d.status, fault.InvalidState, "Only a deposit that is RESOLUTION_STUCK is completed, and this one is %s. Nothing was changed.", d.status)
 		case ended != string(dispatch.Failed):
@@ -450,11 +456,15 @@ func (r *Resolutions) sound(ctx context.Context, tx pg.Tx, d row) error {
 	if err != nil {
 		return err
 	}
-	if broken || d.chainStatus == reorged || !sound[*d.mintID] {
-		return fault.New(fault.Unprocessable, fault.DepositsSuspended,
-			"The chain or the token of this deposit is in question at the moment, and a person looks at it. Nothing was decided, and the deposit is still flagged; decide when it is released.")
+	if broken || !sound[*d.mintID] {
+		return inQuestion()
 	}
 	return nil
+}
+
+func inQuestion() *fault.Fault {
+	return fault.New(fault.Unprocessable, fault.DepositsSuspended,
+		"The chain or the token of this deposit is in question at the moment, and a person looks at it. Nothing was decided, and the deposit is still flagged; decide when it is released.")
 }
 
 func locked(ctx context.Context, tx pg.Tx, depositID string) (row, error) {
@@ -484,6 +494,9 @@ func (r *Resolutions) lock(ctx context.Context, tx pg.Tx, depositID, decision st
 	}
 	switch d.status {
 	case Flagged:
+		if d.chainStatus == reorged { // asked under its lock: a break may have come since it was found
+			return d, false, inQuestion()
+		}
 		return d, false, nil
 	case Rejecting, Redirecting:
 		return d, false, notThere(d.status, fault.ResolutionInProgress,

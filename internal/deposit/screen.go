@@ -77,12 +77,13 @@ func (d *Desk) price(ctx context.Context, asked map[int]priced, mintID int) pric
 }
 
 // caseOf is what is known of a deposit before anybody was asked about its sender.
-func caseOf(r row, symbol string, decimals int, s org.Settings, p priced, now time.Time) risk.DepositCase {
+func (d *Desk) caseOf(r row, symbol string, decimals int, s org.Settings, p priced, now time.Time) risk.DepositCase {
 	c := risk.DepositCase{
 		Subject: risk.Subject{
 			Chain: r.chain, Address: r.from, MintID: *r.mintID, Symbol: symbol, Amount: r.amount, Tx: r.tx, Direction: risk.Incoming,
 		},
 		Decimals: decimals, Flagged: r.flag != nil, USDThreshold: s.ScreeningUSDThreshold,
+		UnknownAs: d.screens.UnknownAs, SanctionsFloor: d.screens.SanctionsFloor, Grace: d.screens.Grace,
 		Price: p.quote, PriceMissing: p.missing, Now: now.UTC(), Since: now.UTC(),
 	}
 	if s.ScreeningSeverityThreshold != "" {
@@ -154,8 +155,7 @@ func (d *Desk) prepare(ctx context.Context, page []candidate, settings map[strin
 			decided = append(decided, c)
 			continue
 		}
-		open := caseOf(c.row, c.symbol, c.decimals, settings[c.orgID], p, d.db.Clock()())
-		open.UnknownAs, open.SanctionsFloor, open.Grace = d.screens.UnknownAs, d.screens.SanctionsFloor, d.screens.Grace
+		open := d.caseOf(c.row, c.symbol, c.decimals, settings[c.orgID], p, d.db.Clock()())
 		c.settings = settings[c.orgID]
 		c.decide(risk.DepositRecord{Case: open, Decision: risk.DecideDeposit(open)})
 		if outcome := c.record.Decision.Outcome; outcome == risk.Ask || outcome == risk.AskLists {

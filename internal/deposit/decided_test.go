@@ -1,0 +1,37 @@
+package deposit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// Rule RISK-4: only a decision that says so in as many words credits anything.
+func TestOnlyADecisionToCreditCredits(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	customers, treasury := row{status: Screening, purpose: wallet.CustomerDeposit}, row{status: Screening, purpose: wallet.Treasury}
+	for _, c := range []struct {
+		name   string
+		was    row
+		record *risk.DepositRecord
+		want   Status
+	}{
+		{"credit", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Credit}}, Credited},
+		{"flag", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Flag}}, Flagged},
+		{"ask", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Ask}}, ""},
+		{"ask the lists", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.AskLists}}, ""},
+		{"wait", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Wait}}, ""},
+		{"leave", customers, &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Leave}}, ""},
+		{"nothing", customers, &risk.DepositRecord{}, ""},
+		{"no decision", customers, nil, ""},
+		{"a treasury's, about which nobody decides", treasury, nil, Credited},
+	} {
+		is, ok := candidate{record: c.record}.decided(c.was, now)
+		if ok != (c.want != "") || ok && is.status != c.want {
+			t.Errorf("%s: got %v %s, want %q", c.name, ok, is.status, c.want)
+		}
+	}
+}
