@@ -20,6 +20,15 @@ import (
 // account that has plenty of everything, as anybody does from a wallet of their
 // own, and returns when the chain has taken the transaction.
 func (i Info) Faucet(ctx context.Context, m Mint, to common.Address, amount *big.Int) (common.Hash, error) {
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(i.Chains[m.Chain].FaucetKey, "0x"))
+	if err != nil {
+		return common.Hash{}, fmt.Errorf("read the faucet's key: %w", err)
+	}
+	return i.Pay(ctx, key, m, to, amount)
+}
+
+// Pay is Faucet from an account of the caller's, which has what it takes.
+func (i Info) Pay(ctx context.Context, key *ecdsa.PrivateKey, m Mint, to common.Address, amount *big.Int) (common.Hash, error) {
 	endpoint, ok := i.Chains[m.Chain]
 	if !ok {
 		return common.Hash{}, fmt.Errorf("this world has no chain %s", m.Chain)
@@ -29,10 +38,6 @@ func (i Info) Faucet(ctx context.Context, m Mint, to common.Address, amount *big
 		return common.Hash{}, fmt.Errorf("reach the chain: %w", err)
 	}
 	defer eth.Close()
-	key, err := crypto.HexToECDSA(strings.TrimPrefix(endpoint.FaucetKey, "0x"))
-	if err != nil {
-		return common.Hash{}, fmt.Errorf("read the faucet's key: %w", err)
-	}
 	tx, err := pay(ctx, eth, key, m, to, amount)
 	if err != nil {
 		return common.Hash{}, err

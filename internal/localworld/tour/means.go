@@ -38,6 +38,8 @@ type refusal struct {
 	Status  int    `json:"-"`
 	Code    string `json:"code"`
 	Message string `json:"error"`
+
+	WithdrawalID string `json:"withdrawalId"` // of a 451: the record that is kept
 }
 
 func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Message) }
@@ -52,6 +54,14 @@ func (a *api) post(ctx context.Context, path string, body, into any) error {
 		return err
 	}
 	return a.do(ctx, http.MethodPost, path, b, into)
+}
+
+func (a *api) send(ctx context.Context, method, path string, body any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return a.do(ctx, method, path, b, nil)
 }
 
 func (a *api) do(ctx context.Context, method, path string, body []byte, into any) error {

@@ -1,6 +1,6 @@
 // Package tour plays the story of the service against a running local world,
-// with nothing but what an integrator has: the REST API, the chain's own RPC
-// and a webhook receiver. Every step prints what really happened, and the first
+// with nothing but what an integrator and the operator have: the two interfaces,
+// the chain's own RPC and a webhook receiver. Every step prints what really happened, and the first
 // one that does not hold ends the tour with an error.
 package tour
 
@@ -49,18 +49,20 @@ type story struct {
 	steps    int
 	usdc     localworld.Mint
 	ether    localworld.Mint
+	operator *api
 }
 
 // Play tells the story from the first address to the last check.
 func Play(ctx context.Context, o Options) error {
 	s := &story{Options: o, api: newAPI(o.Info.BaseURL, "x-api-key", o.Info.APIKey), customer: "user_" + random(4)}
+	s.operator = newAPI(o.Info.OperatorURL+"/v1", "x-operator-key", o.Info.Operator.APIKey)
 	started := time.Now()
 	if err := s.open(ctx); err != nil {
 		return err
 	}
 	defer s.eth.Close()
 	defer s.receiver.close()
-	for _, chapter := range []func(context.Context) error{s.listen, s.deposit, s.native, s.withdraw, s.approve, s.remove, s.refuse, s.order, s.check} {
+	for _, chapter := range []func(context.Context) error{s.listen, s.deposit, s.native, s.withdraw, s.approve, s.remove, s.refuse, s.screened, s.order, s.check} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Out, "\n  x  %v\n", err)
 			return err
@@ -376,7 +378,7 @@ func (s *story) order(ctx context.Context) error {
 				return false, fmt.Errorf("the feed has %d events and no number %d", n, i+1)
 			}
 		}
-		return s.receiver.has(feed.Data, webhook.CustomerDeposit, webhook.CustomerWithdraw, webhook.CustomerWithdrawAwaitingApproval), nil
+		return s.receiver.has(feed.Data, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw, webhook.CustomerWithdrawAwaitingApproval), nil
 	})
 	if err != nil {
 		return err
@@ -406,8 +408,7 @@ func (s *story) check(ctx context.Context) error {
 			Block       struct{ Height int64 }
 		} `json:"data"`
 	}
-	operator := newAPI(s.Info.OperatorURL+"/v1", "x-operator-key", s.Info.Operator.APIKey)
-	if err := operator.get(ctx, "/reserves", &reserves); err != nil {
+	if err := s.operator.get(ctx, "/reserves", &reserves); err != nil {
 		return fmt.Errorf("ask the operator's interface for the reserves: %w", err)
 	}
 	seen := false
