@@ -24,11 +24,33 @@ func (i Info) Faucet(ctx context.Context, m Mint, to common.Address, amount *big
 	if err != nil {
 		return common.Hash{}, fmt.Errorf("read the faucet's key: %w", err)
 	}
-	return i.Pay(ctx, key, m, to, amount)
+	return i.pay(ctx, key, m, to, amount)
 }
 
-// Pay is Faucet from an account of the caller's, which has what it takes.
-func (i Info) Pay(ctx context.Context, key *ecdsa.PrivateKey, m Mint, to common.Address, amount *big.Int) (common.Hash, error) {
+// Stranger is an account on a local chain that this installation knows nothing of.
+type Stranger struct{ key *ecdsa.PrivateKey }
+
+// NewStranger makes one that has nothing.
+func NewStranger() (Stranger, error) {
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		return Stranger{}, fmt.Errorf("make an account: %w", err)
+	}
+	return Stranger{key}, nil
+}
+
+// Address is the account's.
+func (s Stranger) Address() common.Address { return crypto.PubkeyToAddress(s.key.PublicKey) }
+
+// String hides the key.
+func (s Stranger) String() string { return s.Address().Hex() }
+
+// PayFrom is Faucet from a stranger's account, which has what it takes.
+func (i Info) PayFrom(ctx context.Context, s Stranger, m Mint, to common.Address, amount *big.Int) (common.Hash, error) {
+	return i.pay(ctx, s.key, m, to, amount)
+}
+
+func (i Info) pay(ctx context.Context, key *ecdsa.PrivateKey, m Mint, to common.Address, amount *big.Int) (common.Hash, error) {
 	endpoint, ok := i.Chains[m.Chain]
 	if !ok {
 		return common.Hash{}, fmt.Errorf("this world has no chain %s", m.Chain)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
 
+	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -63,11 +63,11 @@ func (s *story) unlist(ctx context.Context, a common.Address, err *error) {
 // flag has a clean deposit and a thief's come at the same time, and sends the thief's
 // back.
 func (s *story) flag(ctx context.Context) (err error) {
-	thief, err := crypto.GenerateKey()
+	thief, err := localworld.NewStranger()
 	if err != nil {
 		return err
 	}
-	from := crypto.PubkeyToAddress(thief.PublicKey)
+	from := thief.Address()
 	if err := s.list(ctx, from); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *story) flag(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	stolenHash, err := s.Info.Pay(ctx, thief, s.usdc, common.HexToAddress(address), stolen)
+	stolenHash, err := s.Info.PayFrom(ctx, thief, s.usdc, common.HexToAddress(address), stolen)
 	if err != nil {
 		return fmt.Errorf("pay from the thief's account: %w", err)
 	}
