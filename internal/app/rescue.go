@@ -75,6 +75,7 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 		return nil, err
 	}
 	own.Journal += rescueJournal
+	own.Rescue = true
 	if _, err := os.Stat(own.Journal); errors.Is(err, fs.ErrNotExist) {
 		if err := local.Create(own, seed); err != nil {
 			return nil, err

@@ -428,7 +428,7 @@ func bounded(s string) string {
 // payee cannot be paid.
 func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 	switch r.Code {
-	case signer.PolicyLimit:
+	case signer.PolicyLimit, signer.CoolingOff:
 		d.log.Warn("the signer's policy refuses an order", "order", o.ID, "why", r.Message)
 	case FeeRefused:
 		d.log.Info("an order goes back because of its fee", "order", o.ID, "why", r.Message)

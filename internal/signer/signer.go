@@ -72,6 +72,9 @@ type Intent struct {
 	Holds *Holds `json:"holds,omitempty"`
 	// FeeDeducted is what the customer paid of the network fee, beside Amount.
 	FeeDeducted money.Amount `json:"feeDeducted,omitzero"`
+	// WhitelistedID names the endorsement that lets an organization pay out its own money
+	// to an address: a payment has it or a CustomerID, and only a payment has it.
+	WhitelistedID string `json:"whitelistedId,omitempty"`
 	// Grant says why a payment may be made. It is looked at when the intent is admitted,
 	// and is no part of what is remembered.
 	Grant *Grant `json:"grant,omitempty"`
@@ -153,16 +156,26 @@ func (e Entry) Follow(prev Head) (Record, error) {
 	if err := json.Unmarshal(e.Body, &r); err != nil {
 		return r, fmt.Errorf("read the body of entry %d: %w", e.Seq, err)
 	}
+	bodies := 0
+	for _, there := range []bool{r.Issue != nil, r.Admit != nil, r.Sign != nil, r.Endorse != nil, r.Revoke != nil} {
+		if there {
+			bodies++
+		}
+	}
 	whole := false
 	switch r.Kind {
 	case RecordGenesis:
-		whole = e.Seq == 1 && r.Issue == nil && r.Admit == nil && r.Sign == nil
+		whole = e.Seq == 1 && bodies == 0
 	case RecordIssue:
-		whole = r.Issue != nil && r.Admit == nil && r.Sign == nil
+		whole = r.Issue != nil && bodies == 1
 	case RecordAdmit:
-		whole = r.Admit != nil && r.Issue == nil && r.Sign == nil
+		whole = r.Admit != nil && bodies == 1
 	case RecordSign:
-		whole = r.Sign != nil && r.Issue == nil && r.Admit == nil
+		whole = r.Sign != nil && bodies == 1
+	case RecordEndorse:
+		whole = r.Endorse != nil && bodies == 1
+	case RecordRevoke:
+		whole = r.Revoke != nil && bodies == 1
 	}
 	if !whole || (e.Seq == 1) != (r.Kind == RecordGenesis) {
 		return r, fmt.Errorf("entry %d has a body that is no %s record", e.Seq, r.Kind)
@@ -182,16 +195,20 @@ const (
 	RecordIssue   RecordKind = "ISSUE"
 	RecordAdmit   RecordKind = "ADMIT"
 	RecordSign    RecordKind = "SIGN"
+	RecordEndorse RecordKind = "ENDORSE"
+	RecordRevoke  RecordKind = "REVOKE"
 )
 
 // Record is the body of an entry; one member is set by Kind.
 type Record struct {
-	Kind   RecordKind  `json:"kind"`
-	At     string      `json:"at"` // RFC 3339; never before the record above it
-	Issue  *IssueBody  `json:"issue,omitempty"`
-	Admit  *Intent     `json:"admit,omitempty"`
-	Sign   *SignBody   `json:"sign,omitempty"`
-	Adopts *AdoptsBody `json:"adopts,omitempty"` // on a GENESIS that continues a lost journal
+	Kind    RecordKind   `json:"kind"`
+	At      string       `json:"at"` // RFC 3339; never before the record above it
+	Issue   *IssueBody   `json:"issue,omitempty"`
+	Admit   *Intent      `json:"admit,omitempty"`
+	Sign    *SignBody    `json:"sign,omitempty"`
+	Endorse *EndorseBody `json:"endorse,omitempty"`
+	Revoke  *Revocation  `json:"revoke,omitempty"`
+	Adopts  *AdoptsBody  `json:"adopts,omitempty"` // on a GENESIS that continues a lost journal
 	// AttestKey is on every GENESIS: hex ed25519 public key of the seed that this
 	// journal belongs to, so that no other seed ever continues it.
 	AttestKey string `json:"attestKey,omitempty"`
@@ -219,6 +236,9 @@ type AdoptsBody struct {
 	JournalID string `json:"journalId"`
 	Seq       uint64 `json:"seq"`
 	Hash      string `json:"hash"`
+	// At is when, by the clock of then: a revocation that the copy had lost would be
+	// forgotten, so every endorsement cools off anew from here.
+	At string `json:"at,omitempty"`
 }
 
 // Head is where a journal stands.
@@ -242,6 +262,8 @@ const (
 	// FeeLimit is that a wallet has signed for all the fees that it may spend in a
 	// day. It says nothing about the payment: whoever asks waits and asks again.
 	FeeLimit = "FEE_LIMIT"
+	// CoolingOff is that a whitelisted address may not be paid yet.
+	CoolingOff = "COOLING_OFF"
 )
 
 // The other codes.
@@ -256,6 +278,9 @@ const (
 	RefusedFee           = "FEE"            // a fee above the cap of the policy
 	RefusedHeld          = "HELD"           // a sweep that would leave less than what is flagged
 	RefusedGrant         = "GRANT"          // a payment that was not let go with just these words, or by too few
+	// RefusedWhitelist is an organization's payment to an address that the journal has not
+	// endorsed for it, or not any more; or an endorsement that contradicts the journal.
+	RefusedWhitelist = "WHITELIST"
 	// RefusedKey is a payment with the idempotency key of another one in the journal.
 	// A database that knew the other one would not have made it: it is older than the
 	// journal.
@@ -285,6 +310,14 @@ type Signer interface {
 	// The first payload that pays has to be within the policy as it is then; the
 	// limits that count more than one payment were taken by Admit.
 	Sign(ctx context.Context, r SignRequest) (Signed, error)
+	// Endorse remembers that an organization may be paid out to an address, from a time
+	// on that is never before the one that the policy wants, and signs that. The same
+	// words again have the same answer; the same id with other words is refused, and so
+	// is an id that was revoked.
+	Endorse(ctx context.Context, e Endorsement) (Endorsed, error)
+	// Revoke takes an endorsement back for ever, also one that was never made: its id is
+	// endorsed no more. Again it gives the same entry.
+	Revoke(ctx context.Context, r Revocation) (Entry, error)
 	// Entries are the journal's entries after a sequence number, in order.
 	Entries(ctx context.Context, after uint64, limit int) ([]Entry, error)
 	// Head is where the journal stands.
@@ -300,6 +333,10 @@ type Signer interface {
 // ErrProof says that an address is not the one that the signer attested: a row was
 // changed, or belongs to another signer. Somebody has to look at once.
 var ErrProof = errors.New("the address of a wallet is not the one that the signer attested")
+
+// ErrEndorsement says the same of a whitelisted address: its row is not what the signer
+// endorsed.
+var ErrEndorsement = errors.New("the whitelisted address is not the one that the signer endorsed")
 
 // attestVersion is signed with every address, so that another layout of the
 // words can never be mistaken for this one.

@@ -124,6 +124,9 @@ func (k AttestKey) Prove(w signer.WalletRef, path string, a chain.Address) []byt
 // Anchor signs where the audit log stands.
 func (k AttestKey) Anchor(a signer.Anchor) []byte { return ed25519.Sign(k.k(), a.Signed()) }
 
+// Endorse signs an endorsement.
+func (k AttestKey) Endorse(e signer.EndorseBody) []byte { return ed25519.Sign(k.k(), e.Signed()) }
+
 // Format prints *** whatever the verb.
 func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 

@@ -81,7 +81,7 @@ func Adopt(conf Config, seed keys.Seed, copied []signer.Entry, nonces []ChainNon
 	at := records[0].at
 	err = write(at, signer.Record{
 		Kind: signer.RecordGenesis, AttestKey: publicHex(seed),
-		Adopts: &signer.AdoptsBody{JournalID: last.JournalID, Seq: last.Seq, Hash: last.Hash},
+		Adopts: &signer.AdoptsBody{JournalID: last.JournalID, Seq: last.Seq, Hash: last.Hash, At: stamp(conf.now())},
 	})
 	if err != nil {
 		return err
@@ -170,6 +170,18 @@ func (s *Signer) recheck(r signer.Record) error {
 		}
 		if no != nil && no.Code != signer.PolicyLimit {
 			return no
+		}
+		if r.Admit.Purpose == signer.Payment && r.Admit.CustomerID == "" {
+			// It was copied before it could be paid, so the copy has it before this.
+			if _, no := s.endorsement(*r.Admit); no != nil {
+				return no
+			}
+		}
+	case r.Endorse != nil:
+		return s.recheckEndorsement(*r.Endorse)
+	case r.Revoke != nil:
+		if !word(r.Revoke.OrgID) || !word(r.Revoke.ID) {
+			return refuse(signer.RefusedMalformed, "a revocation of nothing")
 		}
 	case r.Sign != nil:
 		i := s.index.intents[r.Sign.IntentID]

@@ -15,6 +15,7 @@ import (
 // what a restart knows is what was known before.
 type index struct {
 	genesis signer.Record
+	adopted time.Time // zero for a journal that continues none
 	wallets map[signer.WalletRef]issued
 	owners  map[owned]signer.WalletRef
 	intents map[string]*intent
@@ -22,6 +23,21 @@ type index struct {
 	keys    map[key]string  // the id of the payment that has it
 	limits  limits
 	fees    fees
+
+	endorsed map[string]endorsed // by the id of the endorsement
+	revoked  map[string]revoked
+}
+
+type endorsed struct {
+	signer.EndorseBody
+	seq  uint64
+	at   time.Time // by the journal
+	from time.Time // UsableFrom
+}
+
+type revoked struct {
+	org string
+	seq uint64
 }
 
 type issued struct {
@@ -73,6 +89,9 @@ func newIndex() *index {
 		keys:    map[key]string{},
 		limits:  limits{},
 		fees:    fees{},
+
+		endorsed: map[string]endorsed{},
+		revoked:  map[string]revoked{},
 	}
 }
 
@@ -82,6 +101,12 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 	switch r.Kind {
 	case signer.RecordGenesis:
 		x.genesis = r
+		if r.Adopts != nil && r.Adopts.At != "" {
+			var err error
+			if x.adopted, err = time.Parse(time.RFC3339Nano, r.Adopts.At); err != nil {
+				return fmt.Errorf("it was adopted at no time: %w", err)
+			}
+		}
 	case signer.RecordIssue:
 		w := owned{r.Issue.Family, r.Issue.Address}
 		if _, twice := x.wallets[r.Issue.WalletRef]; twice {
@@ -131,6 +156,23 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		body := *r.Sign
 		body.Payload = nil
 		i.signs[body.Digest], i.seqs[body.Digest] = body, seq
+	case signer.RecordEndorse:
+		if _, twice := x.endorsed[r.Endorse.ID]; twice {
+			return fmt.Errorf("address %s was endorsed before", r.Endorse.ID)
+		}
+		if _, gone := x.revoked[r.Endorse.ID]; gone {
+			return fmt.Errorf("address %s was revoked before it was endorsed", r.Endorse.ID)
+		}
+		from, err := time.Parse(time.RFC3339Nano, r.Endorse.UsableFrom)
+		if err != nil {
+			return fmt.Errorf("address %s is endorsed from no time on: %w", r.Endorse.ID, err)
+		}
+		x.endorsed[r.Endorse.ID] = endorsed{*r.Endorse, seq, at, from}
+	case signer.RecordRevoke:
+		if _, twice := x.revoked[r.Revoke.ID]; twice {
+			return fmt.Errorf("address %s was revoked before", r.Revoke.ID)
+		}
+		x.revoked[r.Revoke.ID] = revoked{r.Revoke.OrgID, seq}
 	default:
 		return fmt.Errorf("%q is no kind of record", r.Kind)
 	}

@@ -104,7 +104,7 @@ func shut(t testing.TB, s *local.Signer) {
 func payment(id string, units uint64) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
-		Contract: signertest.Limited, Amount: money.Units(units), MintID: 2,
+		Contract: signertest.Limited, Amount: money.Units(units), CustomerID: "alice", MintID: 2,
 	}
 }
 
@@ -532,6 +532,23 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 			"admit": func(r *rapid.T) {
 				i := payment(id.Draw(r, "id"), rapid.Uint64Range(60, 110).Draw(r, "units"))
 				_, err := s.Admit(t.Context(), i)
+				mayRefuse(r, err)
+			},
+			"own": func(r *rapid.T) {
+				i := payment(id.Draw(r, "id"), 60)
+				i.CustomerID, i.WhitelistedID = "", rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted")
+				_, err := s.Admit(t.Context(), i)
+				mayRefuse(r, err)
+			},
+			"endorse": func(r *rapid.T) {
+				_, err := s.Endorse(t.Context(), signer.Endorsement{
+					OrgID: org, ID: rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted"), Chain: signertest.Chain, Address: signertest.Stranger,
+					LabelHash: signer.LabelHash("x"), NotBefore: signer.Moment(in.conf.Clock()),
+				})
+				mayRefuse(r, err)
+			},
+			"revoke": func(r *rapid.T) {
+				_, err := s.Revoke(t.Context(), signer.Revocation{OrgID: org, ID: rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted")})
 				mayRefuse(r, err)
 			},
 			"sign": func(r *rapid.T) {

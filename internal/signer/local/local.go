@@ -47,6 +47,10 @@ type Config struct {
 	// Grants checks who let payments go; nil asks nobody, as tests of other things do.
 	Grants *signer.GrantKey
 	Clock  func() time.Time // nil means time.Now
+	// Rescue lets payments pass that name neither a customer nor an endorsement: whoever
+	// brings money to safety from a seed of which nothing else is left has neither. A
+	// service never sets it.
+	Rescue bool
 }
 
 func (c Config) now() time.Time {
@@ -164,7 +168,11 @@ func (s *Signer) issue(w signer.WalletRef, key keys.WalletKey) (uint64, error) {
 
 // append gives a record its place in the journal and in the index. s.mu is held.
 func (s *Signer) append(r signer.Record) (uint64, error) {
-	at := s.journal.now(s.conf.now())
+	return s.appendAt(s.journal.now(s.conf.now()), r)
+}
+
+// appendAt is append with the time that was looked at for the rules.
+func (s *Signer) appendAt(at time.Time, r signer.Record) (uint64, error) {
 	seq, err := s.journal.append(at, r)
 	if err != nil {
 		return 0, err
@@ -244,8 +252,11 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 	} else if no != nil {
 		return 0, no
 	}
-	// Without fees left it would get a slot that nothing could be signed in.
 	now := s.journal.now(s.conf.now())
+	if no := s.whitelisted(i, now); no != nil {
+		return 0, no
+	}
+	// Without fees left it would get a slot that nothing could be signed in.
 	if no := s.index.fees.allow(policy, account{from.address, i.Chain}, money.Units(1), now); no != nil {
 		return 0, no
 	}
@@ -396,6 +407,9 @@ func (s *Signer) check(i *intent, from chain.Address, r signer.SignRequest) erro
 		if no := policy.within(i.Intent); no != nil {
 			return no
 		}
+		if _, gone := s.index.revoked[i.WhitelistedID]; gone {
+			return refuse(signer.PolicyLimit, "address %s, which payment %s goes to, was taken from the whitelist since it was admitted", i.WhitelistedID, i.ID)
+		}
 	}
 	fee, err := feesOf(tx).Max()
 	if err != nil || policy.FeeMax.Less(fee) {
@@ -540,6 +554,10 @@ func checkIntent(i signer.Intent) *signer.Refusal {
 		return refuse(signer.RefusedDestination, "to: %s is the token's own contract", i.To)
 	case i.Amount.IsZero():
 		return refuse(signer.RefusedMalformed, "amount: nothing cannot be paid")
+	case i.WhitelistedID != "" && (i.Purpose != signer.Payment || i.CustomerID != ""):
+		return refuse(signer.RefusedMalformed, "whitelistedId: a payment of an organization has one, and nothing else")
+	case !short(i.WhitelistedID):
+		return refuse(signer.RefusedMalformed, "whitelistedId: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
 	case !short(i.CustomerID) || !short(i.IdempotencyKeyHash):
 		return refuse(signer.RefusedMalformed, "customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
 	}

@@ -21,6 +21,27 @@ const window = 24 * time.Hour
 // Policy is what the signer allows, whoever asks. What it does not name is refused.
 type Policy struct {
 	Chains map[chain.Name]ChainPolicy `json:"chains"`
+	// WhitelistCoolingOff is how long after its endorsement a whitelisted address may not
+	// be paid, such as "24h" or "0s". Absent, it is a day. It is the signer's own: who
+	// has the server cannot be quicker.
+	WhitelistCoolingOff string `json:"whitelistCoolingOff,omitempty"`
+}
+
+const (
+	coolingOffDefault = 24 * time.Hour
+	coolingOffMax     = 30 * 24 * time.Hour
+)
+
+// coolingOff is WhitelistCoolingOff of a policy that was checked.
+func (p Policy) coolingOff() time.Duration {
+	if p.WhitelistCoolingOff == "" {
+		return coolingOffDefault
+	}
+	d, err := time.ParseDuration(p.WhitelistCoolingOff)
+	if err != nil {
+		return coolingOffMax
+	}
+	return d
 }
 
 // ChainPolicy is the policy of one chain.
@@ -72,6 +93,9 @@ func ParsePolicy(b []byte) (Policy, error) {
 func (p Policy) Check() error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf("signer policy: "+format, args...)) }
+	if d, err := time.ParseDuration(p.WhitelistCoolingOff); p.WhitelistCoolingOff != "" && (err != nil || d < 0 || d > coolingOffMax) {
+		complain("whitelistCoolingOff: got %q, want a duration from 0s to %s, such as 24h", p.WhitelistCoolingOff, coolingOffMax)
+	}
 	if len(p.Chains) == 0 {
 		complain("chains: name at least one")
 	}

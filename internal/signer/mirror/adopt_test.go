@@ -23,7 +23,7 @@ import (
 func limited(id string, units uint64) signer.Intent {
 	return signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
-		Contract: signertest.Limited, Amount: money.Units(units), IdempotencyKeyHash: signertest.KeyHash(id),
+		Contract: signertest.Limited, Amount: money.Units(units), CustomerID: "alice", IdempotencyKeyHash: signertest.KeyHash(id),
 	}
 }
 

@@ -84,7 +84,7 @@ func (h *house) admit(t *testing.T, id string, units uint64) signer.Entry {
 	signertest.Issue(t, h.s, signertest.Treasury(org))
 	e, err := h.s.Admit(t.Context(), signer.Intent{
 		ID: id, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
-		Contract: signertest.Token, Amount: money.Units(units),
+		Contract: signertest.Token, Amount: money.Units(units), CustomerID: "alice",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -346,7 +346,7 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 	}
 	next, err := h.s.Admit(t.Context(), signer.Intent{
 		ID: "wd_3", Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger,
-		Contract: signertest.Token, Amount: money.Units(1),
+		Contract: signertest.Token, Amount: money.Units(1), CustomerID: "alice",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -204,7 +204,7 @@ func gather(ctx context.Context, s signer.Signer, at, head signer.Head) (beyond,
 				}
 				i := place(r.Sign.IntentID)
 				i.Signed = append(i.Signed, Signature{SignBody: *r.Sign, At: b.last, Raw: signed.Raw})
-			case signer.RecordGenesis:
+			case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke:
 			}
 		}
 	}

@@ -57,6 +57,8 @@ var (
 	head    = call{"/head"}
 	anchor  = call{"/anchor"}
 	anchors = call{"/anchors"}
+	endorse = call{"/endorse"}
+	revoke  = call{"/revoke"}
 )
 
 type entriesRequest struct {
@@ -151,6 +153,8 @@ func handler(s signer.Signer) http.Handler {
 		return s.Entries(ctx, r.After, r.Limit)
 	})
 	serve(mux, anchor, s.Anchor)
+	serve(mux, endorse, s.Endorse)
+	serve(mux, revoke, s.Revoke)
 	serve(mux, anchors, func(ctx context.Context, r entriesRequest) ([]signer.Anchor, error) {
 		if r.Limit <= 0 || r.Limit > entriesMax {
 			r.Limit = entriesMax
@@ -277,6 +281,25 @@ func (c *Client) Head(ctx context.Context) (out signer.Head, err error) {
 		return signer.Head{}, fmt.Errorf("ask the signer on %s: it answered without a journal", c.path)
 	}
 	return out, nil
+}
+
+// Endorse asks for an endorsement.
+func (c *Client) Endorse(ctx context.Context, e signer.Endorsement) (out signer.Endorsed, err error) {
+	if err := c.ask(ctx, endorse, e, &out); err != nil {
+		return signer.Endorsed{}, err
+	}
+	if !out.Same(e) || out.UsableFrom == "" || len(out.Proof) == 0 {
+		return signer.Endorsed{}, fmt.Errorf("ask the signer on %s: it answered for another address", c.path)
+	}
+	return out, whole(c.path, out.Entry)
+}
+
+// Revoke asks to take an endorsement back.
+func (c *Client) Revoke(ctx context.Context, r signer.Revocation) (out signer.Entry, err error) {
+	if err := c.ask(ctx, revoke, r, &out); err != nil {
+		return signer.Entry{}, err
+	}
+	return out, whole(c.path, out)
 }
 
 // Anchor asks for an anchor of the audit log.

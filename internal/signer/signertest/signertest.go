@@ -40,7 +40,7 @@ var (
 
 // Policy is the policy that the suite expects.
 func Policy() local.Policy {
-	return local.Policy{Chains: map[chain.Name]local.ChainPolicy{Chain: {
+	return local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{Chain: {
 		SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax,
 		Assets: map[chain.Address]local.Limit{
 			"":      {Unlimited: true},
@@ -60,7 +60,7 @@ func Open(t testing.TB, policy local.Policy, clock func() time.Time) (*local.Sig
 // Asking is New that asks who let payments go.
 func Asking(t testing.TB, grants *signer.GrantKey) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
-	return open(t, local.Config{Grants: grants, Policy: local.Policy{Chains: map[chain.Name]local.ChainPolicy{
+	return open(t, local.Config{Grants: grants, Policy: local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
 		Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
 	}}})
 }
@@ -90,7 +90,7 @@ func open(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicKey) {
 // New is Open without any limits on Chain.
 func New(t testing.TB) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
-	return Open(t, local.Policy{Chains: map[chain.Name]local.ChainPolicy{
+	return Open(t, local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
 		Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
 	}}, nil)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
@@ -36,6 +37,8 @@ func Run(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.PublicKey
 		"a refusal leaves the journal as it was":         refusalsAreNotJournaled,
 		"the journal is a chain that can be read again":  chainsEntries,
 		"anchors go forward and are kept":                keepsAnchors,
+		"an organization is paid where it was endorsed":  paysEndorsed,
+		"an endorsement is made once and proven":         endorsesOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -650,4 +653,176 @@ func keepsAnchors(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 	if after := head(t, s); after != before {
 		t.Errorf("journal: got %+v, want %+v: anchors are beside it", after, before)
 	}
+}
+
+// endorsement is an admissible endorsement of Stranger.
+func endorsement(id string) signer.Endorsement {
+	return signer.Endorsement{
+		OrgID: org, ID: id, Chain: Chain, Address: Stranger,
+		LabelHash: signer.LabelHash("our exchange"), NotBefore: signer.Moment(time.Now().Add(-time.Hour)),
+	}
+}
+
+// Endorse has a signer remember an address for an organization, to be paid at once.
+func Endorse(t testing.TB, s signer.Signer, org, id string, to chain.Address) signer.Endorsed {
+	t.Helper()
+	e := endorsement(id)
+	e.OrgID, e.Address = org, to
+	done, err := s.Endorse(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+func endorsesOnce(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
+	_, holds := issued(t, s)
+	e := endorsement("wla_1")
+	first, err := s.Endorse(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Check(public); err != nil || !first.Same(e) || first.UsableFrom < e.NotBefore {
+		t.Errorf("got %+v %v, want the words of %+v with a proof", first, err, e)
+	}
+	before := head(t, s)
+	again, err := s.Endorse(t.Context(), e)
+	if err != nil || !reflect.DeepEqual(again, first) {
+		t.Errorf("again: got %+v %v, want %+v", again, err, first)
+	}
+	for name, change := range map[string]func(*signer.EndorseBody){
+		"organization": func(b *signer.EndorseBody) { b.OrgID = other },
+		"id":           func(b *signer.EndorseBody) { b.ID = "wla_2" },
+		"chain":        func(b *signer.EndorseBody) { b.Chain = chain.Base },
+		"address":      func(b *signer.EndorseBody) { b.Address = Token },
+		"label":        func(b *signer.EndorseBody) { b.LabelHash = signer.LabelHash("x") },
+		"not before":   func(b *signer.EndorseBody) { b.NotBefore = signer.Moment(time.Now()) },
+		"usable from":  func(b *signer.EndorseBody) { b.UsableFrom = "2020-01-01T00:00:00Z" },
+	} {
+		b := first.EndorseBody
+		change(&b)
+		if err := b.Check(public); !errors.Is(err, signer.ErrEndorsement) {
+			t.Errorf("another %s under the same proof: got %v, want %v", name, err, signer.ErrEndorsement)
+		}
+		if name != "id" && name != "usable from" && name != "chain" {
+			_, err := s.Endorse(t.Context(), b.Endorsement)
+			refused(t, "the same id with another "+name, err, signer.RefusedWhitelist)
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*signer.Endorsement)
+		code   string
+	}{
+		"no organization":    {func(e *signer.Endorsement) { e.OrgID = "" }, signer.RefusedMalformed},
+		"a long id":          {func(e *signer.Endorsement) { e.ID = strings.Repeat("w", 129) }, signer.RefusedMalformed},
+		"an unknown chain":   {func(e *signer.Endorsement) { e.Chain = "MOON" }, signer.RefusedMalformed},
+		"another chain":      {func(e *signer.Endorsement) { e.Chain = chain.Base }, signer.RefusedNotConfigured},
+		"a lower-case payee": {func(e *signer.Endorsement) { e.Address = chain.Address(strings.ToLower(string(Stranger))) }, signer.RefusedMalformed},
+		"no payee":           {func(e *signer.Endorsement) { e.Address = "" }, signer.RefusedMalformed},
+		"an own address":     {func(e *signer.Endorsement) { e.Address = holds }, signer.RefusedDestination},
+		"no hash":            {func(e *signer.Endorsement) { e.LabelHash = "our exchange" }, signer.RefusedMalformed},
+		"no time":            {func(e *signer.Endorsement) { e.NotBefore = "" }, signer.RefusedMalformed},
+		"a nanosecond":       {func(e *signer.Endorsement) { e.NotBefore = "2026-01-01T00:00:00.000000001Z" }, signer.RefusedMalformed},
+		"another zone":       {func(e *signer.Endorsement) { e.NotBefore = "2026-01-01T00:00:00+01:00" }, signer.RefusedMalformed},
+	} {
+		bad := endorsement("wla_3")
+		c.change(&bad)
+		_, err := s.Endorse(t.Context(), bad)
+		refused(t, "endorse "+name, err, c.code)
+	}
+	if after := head(t, s); after != before {
+		t.Errorf("journal: got %+v, want %+v: nothing was remembered", after, before)
+	}
+
+	// What is revoked stays so, also before it was ever endorsed.
+	for _, id := range []string{"wla_1", "wla_9"} {
+		r := signer.Revocation{OrgID: org, ID: id}
+		_, err := s.Revoke(t.Context(), signer.Revocation{OrgID: other, ID: id})
+		if id == "wla_1" {
+			refused(t, "revoked by another organization", err, signer.RefusedWhitelist)
+		} else if err != nil {
+			t.Fatal(err)
+		} else {
+			r.OrgID = other
+		}
+		done, err := s.Revoke(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := s.Revoke(t.Context(), r)
+		if err != nil || again.Hash != done.Hash {
+			t.Errorf("revoked again: got %+v %v, want %+v", again, err, done)
+		}
+		e := endorsement(id)
+		e.OrgID = r.OrgID
+		_, err = s.Endorse(t.Context(), e)
+		refused(t, "endorse what was revoked", err, signer.RefusedWhitelist)
+	}
+	_, err = s.Revoke(t.Context(), signer.Revocation{OrgID: org})
+	refused(t, "revoke nothing", err, signer.RefusedMalformed)
+}
+
+func paysEndorsed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	pays, _ := issued(t, s)
+	Endorse(t, s, org, "wla_1", Stranger)
+	Endorse(t, s, other, "wla_2", Stranger)
+	later := endorsement("wla_3")
+	later.NotBefore = signer.Moment(time.Now().Add(time.Hour))
+	if _, err := s.Endorse(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+	own := func(id, whitelisted string) signer.Intent {
+		i := payment(id)
+		i.CustomerID, i.WhitelistedID = "", whitelisted
+		return i
+	}
+	for name, c := range map[string]struct {
+		change func(*signer.Intent)
+		code   string
+	}{
+		"that names none":              {func(i *signer.Intent) { i.WhitelistedID = "" }, signer.RefusedWhitelist},
+		"that names an unknown one":    {func(i *signer.Intent) { i.WhitelistedID = "wla_7" }, signer.RefusedWhitelist},
+		"that names another's":         {func(i *signer.Intent) { i.WhitelistedID = "wla_2" }, signer.RefusedWhitelist},
+		"to another address":           {func(i *signer.Intent) { i.To = "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb" }, signer.RefusedWhitelist},
+		"before its time":              {func(i *signer.Intent) { i.WhitelistedID = "wla_3" }, signer.CoolingOff},
+		"of a customer":                {func(i *signer.Intent) { i.CustomerID = "alice" }, signer.RefusedMalformed},
+		"with words that are too long": {func(i *signer.Intent) { i.WhitelistedID = strings.Repeat("w", 129) }, signer.RefusedMalformed},
+	} {
+		i := own("wd_bad", "wla_1")
+		c.change(&i)
+		_, err := s.Admit(t.Context(), i)
+		refused(t, "a payment "+name, err, c.code)
+	}
+	ours := Treasury(org)
+	_, err := s.Admit(t.Context(), signer.Intent{
+		ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: Deposit(org, "alice"), To: pays, ToWallet: &ours, Amount: money.Units(5), WhitelistedID: "wla_1",
+	})
+	refused(t, "a sweep that names one", err, signer.RefusedMalformed)
+
+	paid, never := own("wd_1", "wla_1"), own("wd_2", "wla_1")
+	admit(t, s, paid)
+	admit(t, s, never)
+	request := func(i signer.Intent, nonce uint64, act signer.Act, fees chain.Fees) signer.SignRequest {
+		r := signer.SignRequest{IntentID: i.ID, Slot: signer.Slot{Nonce: nonce}, Act: act, Payload: PayloadOf(t, i, pays, nonce, fees)}
+		if act == signer.Cancel {
+			r.Payload = Payload(t, pays, nil, nonce, fees)
+		}
+		return r
+	}
+	first := sign(t, s, request(paid, 0, signer.Pay, Fees()))
+	if _, err := s.Revoke(t.Context(), signer.Revocation{OrgID: org, ID: "wla_1"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Admit(t.Context(), own("wd_3", "wla_1"))
+	refused(t, "a payment after the address was removed", err, signer.RefusedWhitelist)
+	_, err = s.Sign(t.Context(), request(never, 1, signer.Pay, Fees()))
+	refused(t, "what was admitted before that and never signed", err, signer.PolicyLimit)
+	sign(t, s, request(never, 1, signer.Cancel, Fees()))
+	// What may be out already is followed to its end.
+	if again := sign(t, s, request(paid, 0, signer.Pay, Fees())); again.Hash != first.Hash {
+		t.Errorf("again: got %s, want %s", again.Hash, first.Hash)
+	}
+	dearer := Fees()
+	dearer.TipCap, dearer.FeeCap = money.Units(2_000_000_000), money.Units(60_000_000_000)
+	sign(t, s, request(paid, 0, signer.Pay, dearer))
 }
