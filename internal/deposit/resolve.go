@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -167,11 +168,16 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, by Decider,
 		if err := record(ctx, tx, []audit.Entry{decidedBy(is, by, "approved", map[string]string{"note": note, "amount": is.amount.String()})}); err != nil {
 			return err
 		}
-		return r.show(ctx, tx, is, &shown, nil)
+		if err := r.show(ctx, tx, is, &shown, nil); err != nil {
+			return err
+		}
+		crash.Committing("F01")
+		return nil
 	})
 	if err != nil {
 		return webhook.Deposit{}, r.raced(ctx, depositID, by, approved, &shown, err)
 	}
+	crash.Point("F01")
 	return shown, nil
 }
 
@@ -352,11 +358,16 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 			return refused
 		}
 		res.id = id.New("res", tx.Now)
-		return r.begin(ctx, tx, d, res, &shown)
+		if err := r.begin(ctx, tx, d, res, &shown); err != nil {
+			return err
+		}
+		crash.Committing("F02")
+		return nil
 	})
 	if err != nil {
 		return webhook.Deposit{}, r.raced(ctx, depositID, res.by, res.decision, &shown, err)
 	}
+	crash.Point("F02")
 	return shown, nil
 }
 

@@ -43,8 +43,11 @@ func atStored(o Order) {
 // atSent is between the providers' answer and the database.
 func atSent(o Order) {
 	crash.Point("W18")
-	if o.Purpose == signer.Sweep {
+	switch o.Purpose {
+	case signer.Sweep:
 		crash.Point("S05")
+	case signer.Gas:
+		crash.Point("F03")
 	}
 }
 

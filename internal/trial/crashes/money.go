@@ -2,6 +2,7 @@ package crashes
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/webhook"
@@ -78,8 +80,9 @@ func (s *stage) completed(ctx context.Context, p *payment, ends ...string) error
 }
 
 const (
-	paid   = "COMPLETED"
-	failed = "FAILED"
+	paid    = "COMPLETED"
+	failed  = "FAILED"
+	removed = "REJECTED"
 )
 
 // deposit is an amount that somebody pays a customer.
@@ -87,6 +90,7 @@ type deposit struct {
 	customer string
 	units    *big.Int
 	address  common.Address
+	from     *ecdsa.PrivateKey // who pays; nil: the chain's account that has plenty
 	tx       common.Hash
 	credited int // how many deposits of the customer to expect; 1
 }
@@ -108,7 +112,12 @@ func (t *town) addressed(ctx context.Context, d *deposit) error {
 
 // send pays it on the chain.
 func (t *town) send(ctx context.Context, d *deposit) (err error) {
-	if d.tx, err = t.world.Info.Faucet(ctx, t.usdc, d.address, d.units); err != nil {
+	if d.from != nil {
+		d.tx, err = t.world.Chain().SendFrom(ctx, d.from, ptr(t.token()), nil, evmtoken.Token.Call("transfer", d.address, d.units))
+	} else {
+		d.tx, err = t.world.Info.Faucet(ctx, t.usdc, d.address, d.units)
+	}
+	if err != nil {
 		return err
 	}
 	t.deposited.Add(t.deposited, d.units)
@@ -287,12 +296,15 @@ func (s *stage) told(ctx context.Context) error {
 		}
 	}
 	for _, p := range s.claims {
-		last := string(webhook.CustomerWithdrawCompleted)
-		if p.last.Status == failed {
-			last = string(webhook.CustomerWithdrawFailed)
+		first, last := webhook.CustomerWithdraw, webhook.CustomerWithdrawCompleted
+		switch p.last.Status {
+		case failed:
+			last = webhook.CustomerWithdrawFailed
+		case removed:
+			first, last = webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdrawRejected
 		}
-		for _, want := range []string{string(webhook.CustomerWithdraw), last} {
-			if seen[want+" of "+p.made.WithdrawalID] == "" {
+		for _, want := range []webhook.Type{first, last} {
+			if seen[string(want)+" of "+p.made.WithdrawalID] == "" {
 				errs = append(errs, fmt.Errorf("there is no event %s of %s", want, p.made.WithdrawalID))
 			}
 		}

@@ -12,18 +12,15 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	coffer "github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/scan"
-	"github.com/cofferpay/coffer/internal/trial/oracle"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -243,68 +240,6 @@ func cancelled(ctx context.Context, s *stage) error {
 	return s.completed(ctx, p, paid, failed)
 }
 
-// approved is a payment that a person allows, with the command, which dies or
-// is cut off; it is given again until it is done.
-func approved(ctx context.Context, s *stage) error {
-	p := s.newPayment()
-	p.body["requireApproval"] = true
-	if err := s.accepted(ctx, p); err != nil {
-		return err
-	}
-	approve := func() (*process, error) {
-		return launch("approval", s.program, nil, s.env(), "withdrawals", "approve", "--config", s.file("service"),
-			"--as", s.world.Info.Users[0].Email, p.made.WithdrawalID)
-	}
-	file, what := s.point.name, "wait"
-	switch {
-	case s.fault == Kill:
-		what = "kill"
-	case s.point.commit && (s.fault == Cut || s.fault == Postgres):
-		file += ".commit"
-	}
-	if err := s.arm(file, what); err != nil {
-		return err
-	}
-	first, err := approve()
-	if err != nil {
-		return err
-	}
-	if err := s.arrived(ctx, file); err != nil {
-		return err
-	}
-	s.reached = true
-	switch {
-	case what == "kill":
-		err = first.killed(ctx)
-	case file != s.point.name:
-		err = s.unanswered(ctx, file)
-	default:
-		err = s.inflict(ctx, func() error { return s.release(file) })
-	}
-	if err != nil {
-		return errors.Join(err, first.kill())
-	}
-	<-first.done
-	err = until(ctx, "the approval has come through", sceneMax, func(ctx context.Context) (bool, error) {
-		if _, err := s.call(ctx, http.MethodGet, "/withdrawals/"+p.made.WithdrawalID, nil, &p.last); err != nil {
-			return false, err
-		}
-		if p.last.Status != "AWAITING_APPROVAL" {
-			return true, nil
-		}
-		again, err := approve()
-		if err != nil {
-			return false, err
-		}
-		<-again.done
-		return false, again.err()
-	})
-	if err != nil {
-		return err
-	}
-	return s.completed(ctx, p, paid)
-}
-
 // deposit1 is a deposit through the point.
 func deposit1(ctx context.Context, s *stage) error {
 	d := s.newDeposit(smallUnits)
@@ -328,112 +263,19 @@ func screened1(ctx context.Context, s *stage) error {
 
 // thresholds are set as the operator sets them.
 func (t *town) thresholds(ctx context.Context, severity, usd string) error {
-	return t.tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("trial"), t.world.Info.OrganizationID, org.Changes{
-			"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(usd),
+	return t.set(ctx, org.Changes{"screeningSeverityThreshold": json.RawMessage(severity), "screeningUsdThreshold": json.RawMessage(usd)})
+}
+
+// set changes settings of the organization as the operator does. The pool may hold
+// connections of a server that is gone, so it is tried until it is done.
+func (t *town) set(ctx context.Context, c org.Changes) error {
+	return until(ctx, "the settings are changed", sceneMax, func(ctx context.Context) (bool, error) {
+		err := t.tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			_, err := org.Change(ctx, tx, audit.Operator("trial"), t.world.Info.OrganizationID, c)
+			return err
 		})
-		return err
-	})
-}
-
-// flagged is a deposit whose sender is above the threshold, which is set for so long.
-func (s *stage) flagged(ctx context.Context, d *deposit) (depositID string, err error) {
-	if err := s.addressed(ctx, d); err != nil {
-		return "", err
-	}
-	if err := s.thresholds(ctx, `"NONE"`, `"0.01"`); err != nil {
-		return "", err
-	}
-	err = s.send(ctx, d)
-	if err == nil {
-		err = s.shown(ctx, d, "FLAGGED")
-	}
-	if err = errors.Join(err, s.thresholds(context.WithoutCancel(ctx), "null", "null")); err != nil {
-		return "", err
-	}
-	return depositID, s.query(ctx, `SELECT deposit_id FROM deposits WHERE customer_id = $1`, []any{d.customer}, &depositID)
-}
-
-// redirect has the operator send a flagged deposit to an address.
-func (s *stage) redirect(ctx context.Context, depositID string, to common.Address) error {
-	_, err := s.tools.FlaggedDeposits().Redirect(ctx, depositID, coffer.Decider{Actor: audit.Operator("trial")},
-		coffer.Redirection{To: to.Hex(), Reason: coffer.ComplianceHold, Reference: s.name})
-	return err
-}
-
-// nobody is an address that nothing was ever sent to.
-func (s *stage) nobody() common.Address {
-	s.strangers++
-	return common.BytesToAddress(crypto.Keccak256(fmt.Appendf(nil, "%s%s%d", s.dir, s.name, s.strangers)))
-}
-
-// returned is a flagged deposit that is sent away through the point: its payee receives
-// it once.
-func returned(ctx context.Context, s *stage) error {
-	d := s.newDeposit(smallUnits)
-	depositID, err := s.flagged(ctx, d)
-	if err != nil {
-		return err
-	}
-	to := s.nobody()
-	if err := s.through(ctx, s.point.name, func(ctx context.Context) error { return s.redirect(ctx, depositID, to) }); err != nil {
-		return err
-	}
-	return s.away(ctx, d, depositID, to)
-}
-
-// away waits until a flagged deposit was sent to an address, and is claimed there.
-func (s *stage) away(ctx context.Context, d *deposit, depositID string, to common.Address) error {
-	if err := s.shown(ctx, d, "REDIRECTED"); err != nil {
-		return err
-	}
-	var hash string
-	err := s.query(ctx, `SELECT tx_hash FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'DONE'`, []any{depositID}, &hash)
-	if err != nil {
-		return err
-	}
-	s.sentAway = append(s.sentAway, oracle.Claim{ID: depositID, Asset: s.asset(), To: to.Hex(), Amount: d.units, Paid: true, Tx: hash})
-	return s.has(ctx, d.customer, new(big.Int))
-}
-
-// refusedReturn goes to somebody whom the token blocks: it is found out before anything
-// is signed, the deposit is in the queue again, and goes elsewhere then.
-func refusedReturn(ctx context.Context, s *stage) error {
-	d := s.newDeposit(smallUnits)
-	depositID, err := s.flagged(ctx, d)
-	if err != nil {
-		return err
-	}
-	foe, to := s.nobody(), s.nobody()
-	hash, err := s.world.Chain().Send(ctx, ptr(s.token()), nil, evmtoken.FiatToken.Call("blacklist", foe))
-	if err != nil {
-		return err
-	}
-	if _, err := s.world.Chain().Receipt(ctx, hash); err != nil {
-		return err
-	}
-	if err := s.through(ctx, s.point.name, func(ctx context.Context) error { return s.redirect(ctx, depositID, foe) }); err != nil {
-		return err
-	}
-	if err := s.shown(ctx, d, "FLAGGED"); err != nil {
-		return err
-	}
-	var tried int
-	if err := s.query(ctx, `SELECT count(*) FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'FAILED'`, []any{depositID}, &tried); err != nil {
-		return err
-	}
-	if tried != 1 {
-		return fmt.Errorf("%d attempts are kept, want one", tried)
-	}
-	// The pool may hold connections of a server that is gone.
-	err = until(ctx, "it is redirected again", sceneMax, func(ctx context.Context) (bool, error) {
-		err := s.redirect(ctx, depositID, to)
 		return err == nil, err
 	})
-	if err != nil {
-		return err
-	}
-	return s.away(ctx, d, depositID, to)
 }
 
 // credited waits for the credit and compares the balance.

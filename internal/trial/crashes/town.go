@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg/local"
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 	"github.com/cofferpay/coffer/webhook"
@@ -117,7 +118,7 @@ func newTown(ctx context.Context, program string) (t *town, err error) {
 	var hook struct{ EndpointID, Secret string }
 	every := []webhook.Type{
 		webhook.CustomerDeposit, webhook.CustomerDepositApproved, webhook.CustomerDepositRejected, webhook.CustomerDepositRedirected, webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdraw,
-		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
+		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawRejected, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
 		webhook.TransferCompleted,
 	}
 	if status, err := t.call(ctx, http.MethodPost, "/webhook-endpoints", map[string]any{"url": t.receiver.url + hookPath, "events": every}, &hook); err != nil || status != http.StatusCreated {
@@ -126,6 +127,9 @@ func newTown(ctx context.Context, program string) (t *town, err error) {
 	t.receiver.expect(hookPath, hook.Secret, false)
 	d := &deposit{customer: rich, units: big.NewInt(richUnits)}
 	if err := t.payIn(ctx, d); err != nil {
+		return t, err
+	}
+	if err := t.set(ctx, org.Changes{"flaggedDepositApiEnabled": json.RawMessage("true")}); err != nil {
 		return t, err
 	}
 	return t, t.drained(ctx, drainMax)
@@ -409,7 +413,7 @@ const openWork = `
 	SELECT coalesce(string_agg(kind || ' ' || n, ', '), '') FROM (
 		SELECT 'order ' || status AS kind, count(*) AS n FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY status
 		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
-		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING') GROUP BY status
+		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING', 'REJECTING', 'REDIRECTING') GROUP BY status
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
