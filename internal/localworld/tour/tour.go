@@ -17,6 +17,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/webhook"
@@ -144,11 +145,11 @@ func (s *story) deposit(ctx context.Context) error {
 		return err
 	}
 	s.step("sent 250 USDC from outside: %s", hash)
-	sawPending := false
+	shown := false
 	err = s.until(ctx, "the deposit is credited", func() (bool, error) {
 		b, err := s.balance(ctx, s.usdc)
-		if err == nil && !sawPending && b.PendingDeposit == amount.String() && b.Available == "0" {
-			sawPending = true
+		if err == nil && !shown && b.PendingDeposit == amount.String() && b.Available == "0" {
+			shown = true
 			s.step("seen and not final yet: pendingDeposit %s, available 0", b.PendingDeposit)
 		}
 		return err == nil && b.Available == amount.String(), err
@@ -156,8 +157,17 @@ func (s *story) deposit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !sawPending {
-		return errors.New("the deposit was credited without having been seen as pending: finality was skipped")
+	// Asked after the balance, so that a slow reader is no alarm.
+	final, err := s.eth.HeaderByNumber(ctx, big.NewInt(int64(rpc.FinalizedBlockNumber)))
+	if err != nil {
+		return fmt.Errorf("read the finalized block: %w", err)
+	}
+	receipt, err := s.eth.TransactionReceipt(ctx, common.HexToHash(hash))
+	if err != nil {
+		return fmt.Errorf("read the receipt of %s: %w", hash, err)
+	}
+	if final.Number.Cmp(receipt.BlockNumber) < 0 {
+		return fmt.Errorf("the deposit of block %d was credited while block %d was the newest final one", receipt.BlockNumber, final.Number)
 	}
 	s.step("final: available is %s", amount)
 	var d webhook.Deposit
