@@ -61,6 +61,7 @@ type (
 	EmbeddedMint        = webhook.Mint
 	Envelope            = webhook.Envelope
 	FlagReason          = webhook.FlagReason
+	FreshScreening      = webhook.FreshScreening
 	Party               = webhook.Party
 	Resolution          = webhook.Resolution
 	ResolutionAttempt   = webhook.ResolutionAttempt

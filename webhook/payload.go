@@ -111,6 +111,7 @@ type Deposit struct {
 	IsFlagged          bool                    `json:"isFlagged"`
 	RiskOfFunds        *string                 `json:"riskOfFunds"` // the severity that flagged it
 	Screening          Screening               `json:"screening"`
+	FreshScreening     *FreshScreening         `json:"freshScreening"` // null unless flagged and asked about again; decides nothing
 	FlagReason         *FlagReason             `json:"flagReason"`
 	Resolution         *Resolution             `json:"resolution"`
 	ResolutionAttempts List[ResolutionAttempt] `json:"resolutionAttempts"`
@@ -152,6 +153,18 @@ type Screening struct {
 	Score      *int    `json:"score"`
 	ScreenedAt *Time   `json:"screenedAt"`
 	Reference  *string `json:"reference"`
+}
+
+// FreshScreening is what screening says of a flagged deposit's sender since it was
+// flagged. It stands beside Screening and FlagReason, and nothing follows from it.
+type FreshScreening struct {
+	Severity   string       `json:"severity"` // NONE to SEVERE, or UNKNOWN
+	Score      *int         `json:"score"`
+	Entity     *string      `json:"entity"`
+	Categories List[string] `json:"categories"`
+	Provider   string       `json:"provider"`
+	Reference  *string      `json:"reference"`
+	ScreenedAt Time         `json:"screenedAt"`
 }
 
 // FlagReason is why a deposit is held.

@@ -54,6 +54,7 @@ type Config struct {
 	Withdrawals *withdrawal.Service
 	Transfers   *transfer.Service
 	Flagged     *deposit.Resolutions // decides about flagged deposits
+	Rescreens   *deposit.Rescreener  // asks again about their senders, for operators
 	Wallets     withdrawal.Addresses
 	Prices      price.Source // nil: nothing has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.

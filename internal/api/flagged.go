@@ -83,6 +83,13 @@ func decideAsOperator(how decision, status int) func(*api, *call) (answer, error
 	}
 }
 
+// rescreenDeposit asks now what is known of the sender of a flagged deposit.
+func (a *api) rescreenDeposit(c *call) (answer, error) {
+	return a.owned(c, http.StatusOK, func() (webhook.Deposit, error) {
+		return a.conf.Rescreens.Now(c.Context(), c.param("depositId"), c.decider())
+	})
+}
+
 func (a *api) redirectDeposit(c *call) (answer, error) {
 	var body Redirection
 	if err := decode(c.body, &body); err != nil {
@@ -188,6 +195,15 @@ var operatorFlaggedRoutes = []route{
 		faults:  []fault.Code{fault.CodeNotFound, fault.DepositNotFlagged, fault.InvalidState, fault.ResolutionInProgress},
 		handle:  decideAsOperator((*deposit.Resolutions).Complete, http.StatusAccepted),
 	},
+	{
+		method: http.MethodPost, path: "/deposits/{depositId}/rescreen", name: "rescreenDeposit", group: "Money",
+		summary: "Ask now about a flagged deposit's sender",
+		text:    "Asks the providers what they say of the sender today, and shows it in freshScreening, beside what flagged the deposit. It takes up to half a minute, decides nothing, and no decision waits for it.",
+		again:   true,
+		answers: []success{{http.StatusOK, "The deposit. It is FLAGGED.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleAskedAgain}, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.DepositNotFlagged, fault.CodeUnavailable},
+		handle:  (*api).rescreenDeposit,
+	},
 }
 
 var (
@@ -199,6 +215,11 @@ var (
 			Code: "SEVERITY_ABOVE_THRESHOLD", Score: pointer(98), Severity: pointer("SEVERE"), Entity: pointer("a mixer"),
 			Categories: webhook.List[string]{"MIXING"}, Provider: pointer("TRM"),
 		}
+		return d
+	}()
+	exampleAskedAgain = func() webhook.Deposit {
+		d := exampleFlagged
+		d.FreshScreening = &webhook.FreshScreening{Severity: "LOW", Score: pointer(12), Categories: webhook.List[string]{}, Provider: "TRM", ScreenedAt: exampleAt}
 		return d
 	}()
 	exampleApprovedDeposit = func() webhook.Deposit {

@@ -31,17 +31,32 @@ func (sanctions) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
 	}, nil
 }
 
+// later says what the test wants it to, of everybody.
+type later struct{ severity risk.Severity }
+
+func (*later) Name() string           { return "LATER" }
+func (*later) Covers(chain.Name) bool { return true }
+func (l *later) Screen(context.Context, risk.Subject) (risk.Verdict, error) {
+	if l.severity == "" {
+		return risk.Verdict{}, risk.Unavailable("nobody is there")
+	}
+	return risk.Verdict{Provider: "LATER", Severity: l.severity, Known: true, Categories: []string{}, At: time.Now()}, nil
+}
+
 // queue is an office whose first organization has deposits that are held.
 type queue struct {
 	*office
 	payer chain.Address
 	held  []string // of bob's, of one dollar each
+	later *later   // who is asked again
 }
 
 func newQueue(t *testing.T, n int, options ...deposit.ResolutionsOption) *queue {
 	t.Helper()
 	q := &queue{office: newOffice(t), payer: chain.Address(stranger)}
 	q.conf.Flagged = deposit.NewResolutions(q.db, q.conf.Chains, q.book, newLogger(q.logs), options...)
+	q.later = &later{}
+	q.conf.Rescreens = deposit.NewRescreener(q.db, risk.Policy{Providers: q.later, UnknownAs: risk.UnknownHolds}, deposit.RescreenConfig{}, newLogger(q.logs))
 	q.restart()
 	q.desk = q.opened(t, here, Limits{})
 	address := chain.Address(q.want(q.call(q.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": "bob"}), 200).text("address"))
@@ -241,6 +256,35 @@ func TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere(t *testing.T) {
 		q.refusedWith("stuck", q.call(q.one, "POST", "/deposits/"+id+"/"+verb, nil), 409, "RESOLUTION_STUCK", "RESOLUTION_STUCK")
 	}
 	q.desk.refused("complete what may still become final", q.desk.call(q.ann, "POST", "/deposits/"+id+"/complete", nil), 409, "RESOLUTION_IN_PROGRESS", "")
+}
+
+// Rule RISK-12.
+func TestAnOperatorAsksAgainAndNothingFollowsFromIt(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, 1)
+	at := "/deposits/" + q.held[0]
+	if d := q.want(q.call(q.one, "GET", at, nil), 200); d.body["freshScreening"] != nil {
+		t.Errorf("got %s, want null before anybody asked", d.raw)
+	}
+	before := q.decided()
+	q.later.severity = risk.Low
+	asked := q.desk.want(q.desk.call(q.ann, "POST", at+"/rescreen", nil), 200)
+	for what, d := range map[string]reply{"the answer": asked, "the deposit": q.want(q.call(q.one, "GET", at, nil), 200)} {
+		fresh, _ := d.body["freshScreening"].(map[string]any)
+		if fresh["severity"] != "LOW" || fresh["provider"] != "LATER" || fresh["score"] != nil || fresh["screenedAt"] == nil ||
+			d.text("status") != "FLAGGED" || d.text("riskOfFunds") != "SEVERE" {
+			t.Errorf("%s: got %s, want what is said now beside what flagged it", what, d.raw)
+		}
+	}
+	if got := q.decided(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+	for _, odd := range []string{"dep_none", "%00", "'--", "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"} {
+		q.desk.refused(odd, q.desk.call(q.ann, "POST", "/deposits/"+odd+"/rescreen", nil), 404, "NOT_FOUND", "")
+	}
+	q.refused("an organization", q.call(q.one, "POST", at+"/rescreen", nil), 404, "NOT_FOUND", "")
+	q.desk.want(q.desk.call(q.ann, "POST", at+"/approve", nil), 200)
+	q.desk.refused("once it is decided", q.desk.call(q.ann, "POST", at+"/rescreen", nil), 409, "DEPOSIT_NOT_FLAGGED", "")
 }
 
 // Rule DEP-33.

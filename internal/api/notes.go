@@ -215,6 +215,8 @@ var notes = map[string]note{
 	"sanctioned":             {text: "Present and true when the sender itself is on a list of sanctions. To send blocked property back may be forbidden where you are: ask before you reject."},
 	"riskOfFunds":            {text: "The severity that flagged it.", example: "SEVERE"},
 	"screening":              {text: "What risk screening said."},
+	"freshScreening":         {text: "What screening says of the sender since it was flagged, until it was decided; null unless it was asked about again. It decides nothing, and no decision waits for it."},
+	"FreshScreening.":        {text: "What screening says now of the sender of a deposit that is held. Nothing follows from it."},
 	"flagReason":             {text: "Why it is held; null unless flagged."},
 	"resolution":             {text: "How it was decided; null until it is."},
 	"resolutionAttempts":     {text: "Attempts that failed before anything reached the chain."},

@@ -33,6 +33,7 @@ type OperatorConfig struct {
 	Chains      chain.Chains
 	Withdrawals *withdrawal.Service
 	Flagged     *deposit.Resolutions // decides about flagged deposits
+	Rescreens   *deposit.Rescreener  // asks again about their senders
 	// From are the addresses that may call, by the peer of the connection; no
 	// header is read. An empty list lets nobody in.
 	From []netip.Prefix
@@ -56,7 +57,7 @@ func NewOperator(conf OperatorConfig) http.Handler {
 		panic("api: cursors need a key")
 	}
 	a := newAPI(&operators, Config{
-		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged,
+		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens,
 		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Log: conf.Log,
 	})
 	a.localRisk = conf.LocalRisk

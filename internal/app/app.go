@@ -139,6 +139,9 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"restored", func(ctx context.Context) error {
 		return a.withdraw.RunCollect(ctx, log)
 	}})
+	if !conf.Risk.Rescreen.Off {
+		a.runAs(RoleWorkers, loop{"rescreening", a.Rescreener().Run})
+	}
 	for name, ch := range a.chains {
 		a.wireChain(name, ch, deposits)
 	}
@@ -448,7 +451,7 @@ func (a *App) wireAPI() error {
 		}
 		a.operators = api.NewOperator(api.OperatorConfig{
 			FourEyes: a.conf.Operator.rule(),
-			DB:       a.db, Chains: a.chains, Withdrawals: a.withdraw, Flagged: a.flags, From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
+			DB:       a.db, Chains: a.chains, Withdrawals: a.withdraw, Flagged: a.flags, Rescreens: a.Rescreener(), From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
 			Limits: a.conf.API.Limits.rates(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
 		})
 		if a.desk, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {

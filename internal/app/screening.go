@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/outside"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/risk/chainalysis"
@@ -34,9 +35,10 @@ type Risk struct {
 	UnknownSeverity string   `toml:"unknown_severity,omitempty" comment:"what an address counts as that a provider does not know: HOLD or LOW"`
 	SanctionsFloor  string   `toml:"sanctions_floor,omitempty" comment:"ON: the lists among the providers are asked below an organization's threshold in dollars as well; OFF"`
 	// SanctionedReject is sanctionedRejectPolicy of the interface.
-	SanctionedReject string   `toml:"sanctioned_reject,omitempty" comment:"BLOCK: what came from an address on a list of sanctions is not sent back, only redirected; WARN: people are told"`
-	Grace            Duration `toml:"grace,omitempty" comment:"how long a deposit waits for an answer before it is flagged"`
-	Keep             Duration `toml:"keep,omitempty" comment:"how long an answer is used again"`
+	SanctionedReject string       `toml:"sanctioned_reject,omitempty" comment:"BLOCK: what came from an address on a list of sanctions is not sent back, only redirected; WARN: people are told"`
+	Grace            Duration     `toml:"grace,omitempty" comment:"how long a deposit waits for an answer before it is flagged"`
+	Keep             Duration     `toml:"keep,omitempty" comment:"how long an answer is used again"`
+	Rescreen         RiskRescreen `toml:"rescreen,omitempty"`
 
 	Chainalysis          RiskService  `toml:"chainalysis,omitempty"`
 	ChainalysisSanctions RiskService  `toml:"chainalysis_sanctions,omitempty"`
@@ -45,6 +47,38 @@ type Risk struct {
 	Elliptic             RiskElliptic `toml:"elliptic,omitempty"`
 	Oracle               RiskOracle   `toml:"oracle,omitempty"`
 	OFAC                 RiskOFAC     `toml:"ofac,omitempty"`
+}
+
+// RiskRescreen says how senders are asked about again.
+type RiskRescreen struct {
+	Off   bool     `toml:"off,omitempty" comment:"nobody is asked about again by itself; coffer deposits rescreen still asks"`
+	For   Duration `toml:"for,omitempty" comment:"for how long after its last deposit a sender is asked about again"`
+	Every Duration `toml:"every,omitempty" comment:"how often each is"`
+	Pace  Duration `toml:"pace,omitempty" comment:"between two senders, for all processes together"`
+}
+
+// The bounds of asking again.
+const (
+	rescreenForMax   = 366 * 24 * time.Hour
+	rescreenEveryMin = time.Hour
+	rescreenPaceMax  = time.Hour
+)
+
+// conf is what the feature takes.
+func (r RiskRescreen) conf() deposit.RescreenConfig {
+	return deposit.RescreenConfig{For: time.Duration(r.For), Every: time.Duration(r.Every), Pace: time.Duration(r.Pace)}
+}
+
+func (r RiskRescreen) check(errs *faults) {
+	if time.Duration(r.For) > rescreenForMax {
+		errs.bad("risk.rescreen.for", "is %s; set it to %s at most", time.Duration(r.For), rescreenForMax)
+	}
+	if r.Every != 0 && time.Duration(r.Every) < rescreenEveryMin {
+		errs.bad("risk.rescreen.every", "is %s; set it to %s at least, for every sender is a question to each provider", time.Duration(r.Every), rescreenEveryMin)
+	}
+	if time.Duration(r.Pace) > rescreenPaceMax {
+		errs.bad("risk.rescreen.pace", "is %s; set it to %s at most", time.Duration(r.Pace), rescreenPaceMax)
+	}
 }
 
 // RiskService is a provider that is asked over HTTPS.
@@ -184,6 +218,7 @@ func (c Config) checkRisk(errs *faults) {
 	if c.screens() {
 		errs.need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
 	}
+	r.Rescreen.check(errs)
 	for p, s := range r.services() {
 		s.check("risk."+p, errs)
 		if seen[p] && c.screens() && s.key.Empty() && p != riskTRMSanctions {
@@ -371,6 +406,11 @@ func (a *App) oracleFeeds() (map[chain.Name]oracle.Feed, error) {
 		feeds[chain.Name(name)] = oracle.Feed{Caller: c, Contract: chain.Address(contract)}
 	}
 	return feeds, nil
+}
+
+// Rescreener asks again about senders, when it is told to.
+func (a *App) Rescreener() *deposit.Rescreener {
+	return deposit.NewRescreener(a.db, a.screens, a.conf.Risk.Rescreen.conf(), a.log)
 }
 
 // Screening is the policy by which this installation screens.

@@ -23,6 +23,7 @@ type depositsCmd struct {
 	Reject   depositsReject   `cmd:"" help:"Reject a flagged deposit: it goes back to where it came from."`
 	Redirect depositsRedirect `cmd:"" help:"Send a flagged deposit elsewhere, as the operator."`
 	Complete depositsComplete `cmd:"" help:"Have the transfer of a stuck one sent again, as the operator."`
+	Rescreen depositsRescreen `cmd:"" help:"Ask the providers now about the sender of a flagged deposit. It decides nothing."`
 }
 
 type depositsFlagged struct {
@@ -94,6 +95,9 @@ func sayFlagged(out io.Writer, o deposit.Owned) {
 	}
 	fmt.Fprintf(w, "  for %s\tfrom %s on %s\tseen %s\n", whose, strings.Join(d.FromAddresses, " "), d.Chain, d.CreatedAt)
 	fmt.Fprintf(w, "  why\t%s\n", sayReason(d))
+	if f := d.FreshScreening; f != nil {
+		fmt.Fprintf(w, "  since\t%s\n", sayFresh(f))
+	}
 	if to := d.ReturnAddressRisk; to != nil && *to != "NONE" {
 		fmt.Fprintf(w, "  to send back\t%s: look before you reject it\n", *to)
 	}
@@ -137,6 +141,18 @@ func sayReason(d webhook.Deposit) string {
 			words = append(words, "ON A LIST OF SANCTIONS")
 		}
 	}
+	return strings.Join(words, "  ")
+}
+
+func sayFresh(f *webhook.FreshScreening) string {
+	words := []string{f.Severity}
+	if f.Score != nil {
+		words = append(words, fmt.Sprintf("score %d", *f.Score))
+	}
+	if f.Entity != nil {
+		words = append(words, fmt.Sprintf("%q", *f.Entity))
+	}
+	words = append(append(words, f.Categories...), "by "+f.Provider, "at "+f.ScreenedAt.String())
 	return strings.Join(words, "  ")
 }
 
@@ -316,5 +332,24 @@ func (c depositsComplete) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	sayLeaving(std.out, d, "again")
+	return nil
+}
+
+type depositsRescreen struct {
+	installation
+	ID string `arg:"" help:"The deposit, dep_…"`
+}
+
+func (c depositsRescreen) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	d, err := a.Rescreener().Now(ctx, c.ID, runner)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "flagged   %s\nnow       %s\nNothing follows from it: %s is %s, and a person decides.\n", sayReason(d), sayFresh(d.FreshScreening), d.DepositID, d.Status)
 	return nil
 }

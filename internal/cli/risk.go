@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/risk"
@@ -134,8 +135,9 @@ func (c localRiskClear) Run(ctx context.Context, std streams) error {
 
 // riskCmd is what screening stands on that a person looks after.
 type riskCmd struct {
-	Import riskImport `cmd:"" help:"Import the Treasury's list of sanctions from its file, SDN advanced XML."`
-	Show   riskShow   `cmd:"" help:"Show who screens, and how old the imported list is."`
+	Import  riskImport  `cmd:"" help:"Import the Treasury's list of sanctions from its file, SDN advanced XML."`
+	Show    riskShow    `cmd:"" help:"Show who screens, and how old the imported list is."`
+	Senders riskSenders `cmd:"" help:"Show the senders of credited deposits that are above the threshold since."`
 }
 
 type riskImport struct {
@@ -189,6 +191,34 @@ func (c riskShow) Run(ctx context.Context, std streams) error {
 	fmt.Fprintf(std.out, "SDN list  of %s, %d days old, %d addresses, imported %s\n", list.Published.Format(time.DateOnly), int(age/(24*time.Hour)), len(list.Entries), list.Imported.UTC().Format(time.RFC3339))
 	if age > ageMax {
 		fmt.Fprintf(std.out, "  !  older than %s: it is no answer for who is not on it\n", ageMax)
+	}
+	return nil
+}
+
+type riskSenders struct {
+	installation
+	Days int `default:"30" help:"Those that were found in so many days."`
+}
+
+func (c riskSenders) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var found []deposit.FoundSender
+	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = deposit.FoundSenders(ctx, tx, tx.Now.AddDate(0, 0, -c.Days))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range found {
+		fmt.Fprintf(std.out, "%s  %s  %s  %s, above %s, by %s  %d credited deposits of %s\n", s.At.UTC().Format(time.RFC3339), s.Chain, s.Address, s.Severity, s.Threshold, s.Provider, s.Deposits, s.OrgID)
+	}
+	if len(found) == 0 {
+		fmt.Fprintf(std.out, "No sender was found to be above the threshold in %d days.\n", c.Days)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ const sourceExternal = "EXTERNAL"
 // sweep that took the credited money away. What reached a treasury is the
 // operator's.
 const objects = `
-	SELECT ` + columns + `, email, latest, sweep_hash, resolution, attempts
+	SELECT ` + columns + `, email, latest, sweep_hash, resolution, attempts, fresh
 	FROM (
 		SELECT d.*, c.email,
 			greatest((SELECT max(h.height) FROM scan_heads h WHERE h.chain = d.chain),
@@ -39,7 +39,11 @@ const objects = `
 			 ORDER BY s.created_at, s.sweep_id LIMIT 1) AS sweep_hash,
 			CASE WHEN d.is_flagged THEN (SELECT ` + told + ` FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED') END AS resolution,
 			CASE WHEN d.is_flagged THEN (SELECT jsonb_agg(` + told + ` ORDER BY r.ended_at, r.resolution_id)
-				FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status = 'FAILED') END AS attempts
+				FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status = 'FAILED') END AS attempts,
+			CASE WHEN d.is_flagged THEN (SELECT ` + toldFresh + ` FROM sender_verdicts v
+				WHERE v.org_id = d.org_id AND v.chain = d.chain AND v.address = d.from_address AND v.at > d.flagged_at
+				  AND v.at <= coalesce((SELECT r.decided_at FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED'), 'infinity')
+				ORDER BY v.verdict_id DESC LIMIT 1) END AS fresh
 		FROM deposits d LEFT JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
 	) shown
 	WHERE purpose <> 'TREASURY'`
@@ -51,6 +55,7 @@ type shown struct {
 	latest               uint64
 	sweepHash            *string
 	resolution, attempts json.RawMessage // rows of deposit_resolutions
+	fresh                json.RawMessage // of sender_verdicts
 }
 
 // Object is a deposit as the API and events show it. Error: a NOT_FOUND fault
@@ -271,7 +276,7 @@ func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]Out
 }
 
 func scanShown(r pgx.CollectableRow) (s shown, err error) {
-	err = s.row.scan(r, &s.email, &s.latest, &s.sweepHash, &s.resolution, &s.attempts)
+	err = s.row.scan(r, &s.email, &s.latest, &s.sweepHash, &s.resolution, &s.attempts, &s.fresh)
 	return s, err
 }
 
@@ -358,6 +363,12 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 		o.IsFlagged, o.RiskOfFunds, o.FlagReason, o.ReturnAddressRisk = true, &f.risk, &webhook.FlagReason{}, &f.returnRisk
 		if err := json.Unmarshal(f.reason, o.FlagReason); err != nil {
 			return webhook.Deposit{}, fmt.Errorf("read why it was flagged: %w", err)
+		}
+		if len(s.fresh) > 0 {
+			o.FreshScreening = &webhook.FreshScreening{}
+			if err := json.Unmarshal(s.fresh, o.FreshScreening); err != nil {
+				return webhook.Deposit{}, fmt.Errorf("read what its sender was found to be since: %w", err)
+			}
 		}
 		if err := s.resolved(&o); err != nil {
 			return webhook.Deposit{}, err

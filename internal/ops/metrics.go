@@ -335,6 +335,10 @@ var gauges = []gauge{
 			WHERE s.position = a.position AND encode(s.hash, 'hex') = a.hash)`),
 	sql("coffer_jobs_given_up", "Chores of the last day that failed and are not tried again.", `
 		SELECT kind, count(*)::float8 FROM river_job WHERE state = 'discarded' AND finalized_at > now() - interval '24 hours' GROUP BY kind`, "kind"),
+	sql("coffer_sender_alerts", "Senders of credited deposits that were found to be above their organization's threshold in the last day.", `
+		SELECT count(*)::float8 FROM sender_verdicts WHERE alert AND at > now() - interval '24 hours'`),
+	sql("coffer_rescreening_overdue_seconds", "For how long the sender that has waited longest should have been asked about again; 0 when none is.", `
+		SELECT greatest(0, coalesce(extract(epoch FROM now() - (SELECT min(next_at) FROM sender_watch)), 0))::float8`),
 	sql("coffer_mints_quarantined", "Mints of which nothing is credited or paid.", `
 		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
 }

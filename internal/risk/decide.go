@@ -69,6 +69,15 @@ func (a *Answer) against(threshold Severity, t Treatment) answered {
 	return within
 }
 
+// Said tells whether those who had to answer did, be it that they know nothing.
+func (a *Answer) Said() bool {
+	return a.Unavailable == "" && a.Verdict != nil && a.Verdict.check() == nil
+}
+
+// Above tells whether what is known is above a threshold, for whoever looks and does not
+// decide. False is not a pass: nothing may be known.
+func (a *Answer) Above(threshold Severity, t Treatment) bool { return a.against(threshold, t) == above }
+
 // Quote is the price that a decision was made by.
 type Quote struct {
 	USD    money.USD     `json:"usd"` // for one whole token

@@ -57,6 +57,16 @@ func (p *Panel) Covers(ch chain.Name) bool {
 	return n > 0 && n >= p.Quorum
 }
 
+// Anew is a panel of the same members, under the same limits, that uses no answer again.
+func (p *Panel) Anew() *Panel {
+	out := *p
+	out.Members = slices.Clone(p.Members)
+	for i := range out.Members {
+		out.Members[i].Keep = 0
+	}
+	return &out
+}
+
 func (p *Panel) covering(ch chain.Name) (all []Member) {
 	for _, m := range p.Members {
 		if m.Screener.Covers(ch) {

@@ -211,6 +211,29 @@ func sealing(t *testing.T) *seal.Keyset {
 	return keys
 }
 
+// Rule RISK-11.
+func TestWhoAsksAgainGetsANewAnswer(t *testing.T) {
+	t.Parallel()
+	db, ctx := pgtest.New(t), t.Context()
+	s := says("A", Low)
+	p := panelOf(s)
+	p.Members[0].Keep, p.Answers = time.Hour, &Answers{db, sealing(t)}
+	usual := Policy{Providers: p, Lists: p}
+	usual.Ask(ctx, sender)
+	if a := usual.Ask(ctx, sender); !a.Verdict.Cached {
+		t.Errorf("got %+v, want the answer of before", a.Verdict)
+	}
+	for what, ask := range map[string]func(context.Context, Subject) *Answer{"providers": usual.Anew().Ask, "lists": usual.Anew().AskLists} {
+		before := s.asked.Load()
+		if a := ask(ctx, sender); a.Verdict.Cached || s.asked.Load() != before+1 || a.Verdict.AnswerID == "" {
+			t.Errorf("%s: got %+v, want a new answer that is kept", what, a.Verdict)
+		}
+	}
+	if p.Members[0].Keep != time.Hour || Policy.Anew(Policy{}).Configured() {
+		t.Error("got the policy changed, want it as it was")
+	}
+}
+
 // Rule RISK-9.
 func TestAnAnswerIsUsedAgainForAWhileAndSaysSo(t *testing.T) {
 	t.Parallel()

@@ -65,3 +65,17 @@ func (p Policy) DecideDestination(ctx context.Context, c WithdrawalCase) Withdra
 	}
 	return WithdrawalRecord{c, d}
 }
+
+// Anew is the same policy that asks each time and uses no answer again. What it hears
+// is kept as always.
+func (p Policy) Anew() Policy {
+	p.Providers, p.Lists = anew(p.Providers), anew(p.Lists)
+	return p
+}
+
+func anew(s Screener) Screener {
+	if p, ok := s.(*Panel); ok {
+		return p.Anew()
+	}
+	return s
+}

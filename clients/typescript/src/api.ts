@@ -267,6 +267,11 @@ export interface Deposit {
   detectedAt: string | null;
   /** Why it is held; null unless flagged. */
   flagReason: FlagReason | null;
+  /**
+   * What screening says of the sender since it was flagged, until it was decided; null unless it was
+   * asked about again. It decides nothing, and no decision waits for it.
+   */
+  freshScreening: FreshScreening | null;
   /** Who sent it, as far as the chain tells. */
   fromAddresses: string[];
   /** Whether risk screening held it. Stays true after an approval: status says what the books say. */
@@ -660,6 +665,24 @@ export interface FlagReason {
 export interface FreezeRequest {
   /** For your own records: who did it and why stands in the audit log. */
   reason?: string | null;
+}
+
+/** What screening says now of the sender of a deposit that is held. Nothing follows from it. */
+export interface FreshScreening {
+  /** The provider's categories. */
+  categories: string[];
+  /** Who is behind the sending wallet, where the provider knows. */
+  entity: string | null;
+  /** Who was asked. */
+  provider: string;
+  /** Your own reference, shown again and searchable. */
+  reference: string | null;
+  /** The provider's own number. */
+  score: number | null;
+  /** When it was asked. */
+  screenedAt: string;
+  /** NONE, LOW, MEDIUM, HIGH or SEVERE, or UNKNOWN, which stands outside the order. */
+  severity: string;
 }
 
 /** What one rule said, with what it looked at. Amounts are in atomic units, values in dollars. */
