@@ -9,7 +9,8 @@
 //
 // Both processes mean the same holds by the same names, so that every hold, every end
 // of one, every key and every decision is wanted by two at least. What each won is
-// added up and compared with what the database has.
+// added up and compared with what the database has. Beside that all 64 decide about
+// flagged deposits, one after the other, each in a way of its own (see flags.go).
 //
 // What never happens here: a worker that waits its turn. What a crash leaves: a
 // database of a cluster that ends with the test; the second process dies with the first.
@@ -17,6 +18,7 @@ package race
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,6 +89,10 @@ type task struct {
 	Treasury wallet.Wallet
 	For      time.Duration
 	Process  int
+
+	// Flagged are deposits to decide about, instead of all else.
+	Flagged []string
+	Attest  ed25519.PublicKey
 }
 
 // result is what a process has won and seen.
@@ -102,6 +108,7 @@ type result struct {
 	Deadlocks                       int64
 	Accepted                        map[string]string // by key: the withdrawal
 	Decided                         map[string]string // by withdrawal: what won
+	Resolved                        map[string]string // by flagged deposit: what won, or stood when it was asked for again
 	Wrong                           []string
 }
 
@@ -405,6 +412,12 @@ func (r *result) add(o result) {
 			r.Wrong = append(r.Wrong, fmt.Sprintf("%s was %s in one process and %s in the other", id, before, verdict))
 		}
 		r.Decided[id] = verdict
+	}
+	for id, verb := range o.Resolved {
+		if before, ok := r.Resolved[id]; ok && before != verb {
+			r.Wrong = append(r.Wrong, fmt.Sprintf("%s was %s in one process and %s in the other", id, before, verb))
+		}
+		r.Resolved[id] = verb
 	}
 }
 

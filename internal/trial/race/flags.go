@@ -1,0 +1,84 @@
+package race
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// What becomes of a flagged deposit, by who was first.
+var becomes = []string{"approved", "rejected", "redirected"}
+
+// decideAll has every worker decide about every deposit, in the same order, each in its
+// own way. Whoever made a decision that stands already is answered as if it were theirs.
+func decideAll(ctx context.Context, t task) (result, error) {
+	db, err := pg.Open(ctx, pg.Config{URL: t.URL, MaxConns: workers}, time.Now)
+	if err != nil {
+		return result{}, err
+	}
+	defer db.Close()
+	ch := sim.New(sim.Config{}).Configured()
+	flags := deposit.NewResolutions(db, chain.Chains{ch.Name: ch}, wallet.New(db, nil, t.Attest), slog.New(slog.DiscardHandler))
+	p := &process{task: t, db: db, decided: map[string]string{}}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for round, id := range t.Flagged {
+				p.resolveOnce(ctx, flags, w, round, id)
+			}
+		})
+	}
+	wg.Wait()
+	return result{
+		Decisions: p.decisions.Load(), DecisionsLate: p.decisionsLate.Load(), Vain: p.vain.Load(), Deadlocks: db.Counts().Deadlocks,
+		Accepted: map[string]string{}, Resolved: p.decided, Wrong: p.wrong,
+	}, nil
+}
+
+func (p *process) resolveOnce(ctx context.Context, flags *deposit.Resolutions, worker, round int, id string) {
+	verb := becomes[(worker+round+p.Process)%len(becomes)]
+	by := deposit.Decider{Actor: audit.Operator(fmt.Sprintf("op_%d", worker))}
+	if worker%2 == 0 && verb != "redirected" {
+		by = deposit.Decider{Actor: audit.User(fmt.Sprintf("usr_%d", worker)), OrgID: p.Org}
+	}
+	var err error
+	switch verb {
+	case "approved":
+		_, err = flags.Approve(ctx, id, by, "")
+	case "rejected":
+		_, err = flags.Reject(ctx, id, by, "")
+	default:
+		_, err = flags.Redirect(ctx, id, by, deposit.Redirection{To: string(sim.Address("court")), Reason: deposit.LawEnforcement, Reference: "case 1"})
+	}
+	switch {
+	case err == nil:
+		p.decisions.Add(1)
+		p.mu.Lock()
+		if before, ok := p.decided[id]; ok && before != verb {
+			p.wrong = append(p.wrong, fmt.Sprintf("%s was %s and then %s", id, before, verb))
+		}
+		p.decided[id] = verb
+		p.mu.Unlock()
+	case fault.Is(err, fault.DepositNotFlagged), fault.Is(err, fault.ResolutionInProgress):
+		p.decisionsLate.Add(1)
+	default:
+		if late, ok := errors.AsType[*pgconn.PgError](err); ok && late.Code == "55P03" {
+			p.vain.Add(1) // waited for a lock as long as anybody may: nothing was decided here
+			return
+		}
+		p.complain("%s is %s: %v", id, verb, err)
+	}
+}
