@@ -64,6 +64,7 @@ const (
 	InsufficientGas        Code = "INSUFFICIENT_GAS"
 	InsufficientBalance    Code = "INSUFFICIENT_BALANCE"
 	DestinationNotAllowed  Code = "DESTINATION_NOT_ALLOWED"
+	AddressNotWhitelisted  Code = "ADDRESS_NOT_WHITELISTED"
 	DepositsSuspended      Code = "DEPOSITS_SUSPENDED"
 	WithdrawalsSuspended   Code = "WITHDRAWALS_SUSPENDED"
 	WithdrawalRiskBlocked  Code = "WITHDRAWAL_RISK_BLOCKED"

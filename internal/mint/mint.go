@@ -243,6 +243,11 @@ func (c Catalogue) ByContract(on chain.Name, contract chain.Address) (Mint, bool
 	return c.mints[i], true
 }
 
+// Contract tells whether an address is a token's contract on any chain of a family.
+func (c Catalogue) Contract(f chain.Family, a chain.Address) bool {
+	return slices.ContainsFunc(c.mints, func(m Mint) bool { return m.Contract != "" && m.Contract == a && m.Chain.Family() == f })
+}
+
 // Native is a chain's own coin.
 func (c Catalogue) Native(on chain.Name) (Mint, bool) { return c.ByContract(on, "") }
 

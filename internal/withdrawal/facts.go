@@ -75,10 +75,7 @@ func current(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) 
 		return fmt.Errorf("mint %d has left the catalogue", f.mint.ID)
 	}
 	f.mint = m // as it is now: it may have been quarantined since
-	f.token = false
-	for _, m := range mints.List(mint.Filter{}) {
-		f.token = f.token || m.Contract != "" && m.Contract == f.destination && m.Chain.Family() == f.mint.Chain.Family()
-	}
+	f.token = mints.Contract(f.mint.Chain.Family(), f.destination)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // facts are everything that decides about a request. They are gathered in one
@@ -280,15 +281,8 @@ func suspended(f facts) (Step, *fault.Fault) {
 
 func address(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateAddress, Result: Pass}
-	var why string
-	switch {
-	case f.burns:
-		why = "nobody holds its key, so the money would be lost"
-	case f.ours:
-		why = "it belongs to this installation, which credits no transfer of its own"
-	case f.token:
-		why = "it is a token's contract, which would keep the money for ever"
-	default:
+	why := wallet.Payee{Burns: f.burns, Ours: f.ours, Token: f.token}.Barred()
+	if why == "" {
 		return s, nil
 	}
 	s.Result = Refuse

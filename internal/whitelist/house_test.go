@@ -1,0 +1,228 @@
+package whitelist_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/whitelist"
+)
+
+const org, other = "org_1", "org_2"
+
+var op = operator.Key{ID: "opk_1", Name: "ann"}
+
+// A house is a database, a signer with its files, and the book between them.
+type house struct {
+	db     *pg.DB
+	owner  *pgxpool.Pool
+	seed   keys.Seed
+	files  local.Config
+	signer *local.Signer
+	attest ed25519.PublicKey
+	wallet *wallet.Book
+	book   *whitelist.Book
+	said   said
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+// said is what the log says.
+type said struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *said) has(words string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Contains(s.b.Bytes(), []byte(words))
+}
+
+func (h *house) clock() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+func (h *house) pass(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = h.now.Add(d)
+}
+
+// build makes a house whose cooling-off is an hour by the installation.
+func build(t *testing.T) *house {
+	t.Helper()
+	h := &house{now: time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)}
+	h.db = pgtest.NewWithClock(t, h.clock)
+	h.owner = pgtest.Owner(t, h.db)
+	var err error
+	if h.seed, err = keys.NewSeed(); err != nil {
+		t.Fatal(err)
+	}
+	grants, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.files = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signertest.Policy(), Grants: grants, Clock: h.clock}
+	if err := local.Create(h.files, h.seed); err != nil {
+		t.Fatal(err)
+	}
+	h.attest = h.seed.Attest().Public()
+	h.open(t)
+	t.Cleanup(func() { h.signer.Close() })
+	h.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`, org, other)
+	h.exec(t, `
+		INSERT INTO mints (mint_id, chain, network, kind, contract, symbol, name, decimals, deposit_enabled, withdraw_enabled,
+			min_deposit, min_withdraw, confirmations_required, finality)
+		VALUES (1, 'ETHEREUM', 'LOCAL', 'NATIVE', '', 'ETH', 'Ether', 18, true, true, 1, 1, 1, 'FINALIZED'),
+			(2, 'ETHEREUM', 'LOCAL', 'TOKEN', $1, 'USDC', 'Dollar', 6, true, true, 1, 1, 1, 'FINALIZED')`, signertest.Token)
+	if err := mirror.Import(t.Context(), h.db, h.signer, h.wallet); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// open opens the signer on its files, and what stands on it.
+func (h *house) open(t *testing.T) {
+	t.Helper()
+	s, err := local.Open(h.files, h.seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.signer, h.wallet = s, wallet.New(h.db, s, h.attest)
+	h.book = h.bookOf(s)
+}
+
+func (h *house) bookOf(s signer.Signer) *whitelist.Book {
+	return whitelist.New(h.db, s, whitelist.Config{
+		AttestKey: h.attest, Grants: h.files.Grants, CoolingOff: time.Hour,
+		Chains: chain.Chains{chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, Grammar: evmtx.Grammar{ChainID: signertest.ChainID}}},
+	}, slog.New(slog.NewTextHandler(&h.said, nil)))
+}
+
+// exec writes past every right and rule, as who owns the database can.
+func (h *house) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	tx, err := h.owner.Begin(t.Context())
+	if err == nil {
+		defer tx.Rollback(context.Background())
+		if _, err = tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica`); err == nil {
+			_, err = tx.Exec(t.Context(), sql, args...)
+		}
+	}
+	if err == nil {
+		err = tx.Commit(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *house) system(t *testing.T, f func(ctx context.Context, tx pg.Tx) error) error {
+	t.Helper()
+	return h.db.InSystem(t.Context(), f)
+}
+
+func wanted() whitelist.Wanted {
+	return whitelist.Wanted{Chain: "ETHEREUM", Address: string(signertest.Stranger), Label: "our exchange"}
+}
+
+// ask is Ask in a transaction of its own.
+func (h *house) ask(t *testing.T, by operator.Key, orgID string, w whitelist.Wanted, eyes bool) (out whitelist.Outcome, err error) {
+	t.Helper()
+	err = h.system(t, func(ctx context.Context, tx pg.Tx) (err error) {
+		out, err = h.book.Ask(ctx, tx, by, foureyes.Rule{On: eyes}, orgID, w)
+		return err
+	})
+	return out, err
+}
+
+// add is an address that is asked for and endorsed.
+func (h *house) add(t *testing.T, orgID string, w whitelist.Wanted) string {
+	t.Helper()
+	out, err := h.ask(t, op, orgID, w, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.book.Finish(t.Context(), out.Address.ID); err != nil {
+		t.Fatal(err)
+	}
+	return out.Address.ID
+}
+
+func (h *house) remove(t *testing.T, orgID, name string) error {
+	t.Helper()
+	return h.system(t, func(ctx context.Context, tx pg.Tx) error {
+		_, err := h.book.Remove(ctx, tx, op, orgID, name)
+		return err
+	})
+}
+
+func (h *house) row(t *testing.T, name string) (a whitelist.Address) {
+	t.Helper()
+	err := h.system(t, func(ctx context.Context, tx pg.Tx) error {
+		found, err := h.book.List(ctx, tx, org, page.Page{Limit: page.LimitMax})
+		for _, one := range found.Items {
+			if one.ID == name {
+				a = one
+			}
+		}
+		return err
+	})
+	if err != nil || a.ID == "" {
+		t.Fatalf("got %v %v, want %s in the list", a, err, name)
+	}
+	return a
+}
+
+// usable is what an organization gets that chooses an address.
+func (h *house) usable(t *testing.T, orgID, name string) (a whitelist.Address, err error) {
+	t.Helper()
+	err = h.db.InOrg(t.Context(), orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		a, err = h.book.Usable(ctx, tx, orgID, name)
+		return err
+	})
+	return a, err
+}
+
+func (h *house) status(t *testing.T, name string) whitelist.Status {
+	t.Helper()
+	return h.row(t, name).Status(h.clock())
+}
+
+func wantCode(t *testing.T, what string, err error, code fault.Code) {
+	t.Helper()
+	if !fault.Is(err, code) {
+		t.Errorf("%s: got %v, want %s", what, err, code)
+	}
+}
