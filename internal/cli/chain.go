@@ -7,7 +7,6 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/finality"
-	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -158,72 +157,5 @@ func (c chainRepoint) Run(ctx context.Context, std streams) error {
 	}
 	fmt.Fprintf(std.out, "Done. The walk goes on from block %d; what is not found again up to block %d is taken back then.\n"+
 		"%s stays frozen: coffer chain breaks %s says what is open, coffer freezes lift lets it go.\n", b.Ancestor.Height, b.Settle, c.Chain, c.Chain)
-	return nil
-}
-
-type freezesCmd struct {
-	List freezesList `cmd:"" help:"Show what is frozen, by whom and why."`
-	Lift freezesLift `cmd:"" help:"Lift one freeze."`
-}
-
-type freezesList struct{ installation }
-
-func (c freezesList) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	var all []freeze.Freeze
-	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = freeze.List(ctx, tx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if len(all) == 0 {
-		fmt.Fprintln(std.out, "Nothing is frozen.")
-	}
-	for _, f := range all {
-		fmt.Fprintf(std.out, "%s  %s  %s by %s since %s\n  %s\n", f.ID, f.Scope, frozen(f), f.Source, f.CreatedAt.UTC().Format("2006-01-02 15:04:05"), f.Reason)
-	}
-	return nil
-}
-
-// frozen names what a freeze stops.
-func frozen(f freeze.Freeze) string {
-	switch f.Scope {
-	case freeze.Chain:
-		return string(f.Chain)
-	case freeze.Organization:
-		return f.OrgID
-	case freeze.Customer:
-		return fmt.Sprintf("%s of %s", f.CustomerID, f.OrgID)
-	case freeze.Wallet:
-		return fmt.Sprintf("%s on %s", f.WalletID, f.Chain)
-	}
-	return "everything"
-}
-
-type freezesLift struct {
-	installation
-	Freeze string `arg:"" help:"Id of the freeze, frz_…"`
-}
-
-func (c freezesLift) Run(ctx context.Context, std streams) error {
-	a, err := c.tools(ctx)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := freeze.LiftByOperator(ctx, tx, c.Freeze, audit.Operator("cli"))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(std.out, "Freeze %s is lifted.\n", c.Freeze)
 	return nil
 }

@@ -35,7 +35,7 @@ type commands struct {
 	Wallets     walletsCmd  `cmd:"" help:"Show each organization's treasury on each chain, the gas in it, and what to send where."`
 	Reserves    reservesCmd `cmd:"" help:"Show what there is of each mint and whose it is."`
 	Chain       chainCmd    `cmd:"" help:"Look at a chain whose finality broke, and decide."`
-	Freezes     freezesCmd  `cmd:"" help:"Show what is frozen, and lift it."`
+	Freezes     freezesCmd  `cmd:"" help:"Stop what leaves, show what is stopped, and let it go."`
 	Verify      verifyCmd   `cmd:"" help:"Check the books against themselves and against the chains."`
 	Keys        keysCmd     `cmd:"" help:"Create, show, back up and restore the keys."`
 	Rescue      rescueCmd   `cmd:"" help:"Find and move the money of a seed of which neither database nor journal is left."`

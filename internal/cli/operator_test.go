@@ -37,7 +37,7 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := regexp.MustCompile(`org_[0-9A-Z]{26}`)
+	id, frozen := regexp.MustCompile(`org_[0-9A-Z]{26}`), regexp.MustCompile(`frz_[0-9A-Z]{26}`)
 	// A group of its own, so that the world stands until the scripts have ended.
 	t.Run("scripts", func(t *testing.T) {
 		testscript.Run(t, testscript.Params{
@@ -51,6 +51,10 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 				// second remembers the organization that was just made.
 				"second": func(ts *testscript.TestScript, _ bool, _ []string) {
 					ts.Setenv("SECOND", id.FindString(ts.ReadFile("stdout")))
+				},
+				// lifted lifts the freeze that was told of last.
+				"lifted": func(ts *testscript.TestScript, _ bool, _ []string) {
+					ts.Check(ts.Exec("coffer", "freezes", "lift", frozen.FindString(ts.ReadFile("stdout"))))
 				},
 			},
 		})
