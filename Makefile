@@ -8,9 +8,14 @@ MAKEFLAGS += --no-print-directory
 
 # A Go that is a little older than go.mod asks for fetches the right one.
 export GOTOOLCHAIN ?= auto
+# What is compiled does not depend on the folder: a second clone builds nothing anew.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 TOOL := go tool -modfile=tools/go.mod
 FUZZTIME ?= 30s
+# Tests wait for chains and processes more than they compute: twice as many packages as
+# processors leave none of them idle.
+TEST_AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: help
 help: ## list the commands
@@ -27,11 +32,11 @@ test: setup-test ## format check, vet, generated code, every test with the race 
 	@echo 'vet'
 	@go vet ./...
 	@echo 'test (generated code is checked by the packages that embed it)'
-	@go test -race -vet=off -timeout 15m ./...
+	@go test -race -vet=off -timeout 15m -p $(TEST_AT_ONCE) ./...
 
 .PHONY: build
 build: setup ## build bin/coffer
-	@go build -trimpath -o bin/coffer ./cmd/coffer
+	@go build -o bin/coffer ./cmd/coffer
 
 .PHONY: setup
 setup: ## install what is missing
