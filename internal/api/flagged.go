@@ -124,7 +124,7 @@ var flaggedFilter = parameter{name: "isFlagged", kind: flagParameter, text: "Onl
 
 // Refusals that a decision about a flagged deposit can meet.
 var (
-	approvalFaults = []fault.Code{fault.CodeNotFound, fault.DepositNotFlagged, fault.ResolutionInProgress, fault.ResolutionStuckCode, fault.DepositsSuspended}
+	approvalFaults = []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.DepositNotFlagged, fault.ResolutionInProgress, fault.ResolutionStuckCode, fault.DepositsSuspended}
 	returnFaults   = append([]fault.Code{fault.RejectBlockedSanctions, fault.InsufficientGas, fault.DestinationNotAllowed}, approvalFaults...)
 	redirectFaults = append([]fault.Code{fault.InvalidAddress, fault.InsufficientGas, fault.DestinationNotAllowed}, approvalFaults...)
 )

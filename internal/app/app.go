@@ -78,6 +78,7 @@ type App struct {
 	withdraw *withdrawal.Service
 	flags    *deposit.Resolutions
 	screens  risk.Policy
+	grants   *signer.GrantKey // nil where nothing is decided or flagged
 
 	metrics           *ops.Metrics
 	listener, private net.Listener
@@ -135,7 +136,7 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 	if err := mint.Sync(ctx, a.db, mints); err != nil {
 		return a, err
 	}
-	deposits := deposit.New(a.db, a.book, a.prices, a.screens, log)
+	deposits := deposit.New(a.db, a.book, a.prices, a.screens, log, deposit.Bound(a.grants))
 	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"restored", func(ctx context.Context) error {
 		return a.withdraw.RunCollect(ctx, log)
 	}})
@@ -172,7 +173,7 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	if err := a.open(ctx, noSigner{}, attest); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	deposits := deposit.New(a.db, a.book, a.prices, a.screens, log)
+	deposits := deposit.New(a.db, a.book, a.prices, a.screens, log, deposit.Bound(a.grants))
 	for name, ch := range a.chains {
 		a.sweepers[name] = sweep.New(a.db, ch, a.book, a.prices, sweep.Config{}, a.log)
 		a.walkers[name] = scan.New(a.db, scan.Config{Chain: name, Reader: ch.Reader, Concerned: concerned(deposits)}, deposits, a.log)
@@ -223,11 +224,12 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		return err
 	}
 	var grants *signer.GrantKey
-	if a.conf.has(RoleAPI) {
+	if a.conf.has(RoleAPI, RoleWorkers) {
 		if grants, err = readGrantKey(a.conf.Keys.Approvals); err != nil {
 			return err
 		}
 	}
+	a.grants = grants
 	options := []deposit.ResolutionsOption{deposit.Granted(grants)}
 	if a.conf.Risk.SanctionedReject == "BLOCK" {
 		options = append(options, deposit.KeepSanctioned)
@@ -401,7 +403,7 @@ func (a *App) wireWorkers() error {
 	sequencer.Numbered = dispatcher.Wake
 	a.jobs = jobs.New(a.db, a.log)
 	jobs.Every(a.jobs, time.Duration(a.conf.Paces.Verify), checkBooks{}, func(ctx context.Context) error {
-		_, err := verify.Watch(ctx, a.db, a.chains, a.log)
+		_, err := verify.Watch(ctx, a.db, a.chains, a.log, verify.WithGrants(a.grants))
 		return err
 	})
 	jobs.Every(a.jobs, retireEvery, endChanges{}, func(ctx context.Context) error { return foureyes.Expire(ctx, a.db) })
@@ -577,6 +579,9 @@ func (a *App) signerAnswers(ctx context.Context) error {
 
 // DB is the service's database.
 func (a *App) DB() *pg.DB { return a.db }
+
+// Grants is the key that binds what is decided; nil where this process needs none.
+func (a *App) Grants() *signer.GrantKey { return a.grants }
 
 // Chains are the configured chains.
 func (a *App) Chains() chain.Chains { return a.chains }

@@ -546,7 +546,7 @@ func (c Config) Check() error {
 	}
 	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
 	c.checkSigner(&errs)
-	if c.has(RoleAPI, RoleSigner) {
+	if c.has(RoleAPI, RoleWorkers, RoleSigner) {
 		need("keys.approvals", c.Keys.Approvals, "the key file that coffer keys create makes; the service and the signer have the same one")
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {

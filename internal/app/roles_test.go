@@ -45,7 +45,7 @@ func TestEachRoleIsToldWhatItLacksAndNoMore(t *testing.T) {
 		want  [][]string
 	}{
 		{[]Role{RoleAPI}, [][]string{every, {"api.listen", "api.url", "keys.approvals", "keys.cursor", "keys.seal", "keys.webhook_public"}}},
-		{[]Role{RoleWorkers}, [][]string{every, endpoints, {"keys.seal", "keys.webhook"}}},
+		{[]Role{RoleWorkers}, [][]string{every, endpoints, {"keys.approvals", "keys.seal", "keys.webhook"}}},
 		{[]Role{RoleScan}, [][]string{every, endpoints}},
 		{[]Role{RoleDispatch}, [][]string{every, endpoints}},
 		{[]Role{RoleSigner}, [][]string{seed}},

@@ -145,7 +145,7 @@ func Tour(ctx context.Context, out io.Writer, info localworld.Info) error {
 			return err
 		},
 		Check: func(ctx context.Context) ([]string, error) {
-			books, err := verify.Run(ctx, a.DB())
+			books, err := verify.Run(ctx, a.DB(), verify.WithGrants(a.Grants()))
 			if err != nil {
 				return nil, err
 			}

@@ -320,7 +320,7 @@ func (c verifyCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer a.Close()
-	books, err := verify.Run(ctx, a.DB())
+	books, err := verify.Run(ctx, a.DB(), verify.WithGrants(a.Grants()))
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,8 @@ func returned(gone []row, f scan.Found) *row {
 		return nil
 	}
 	for i, r := range gone {
-		if counted[r.status] && r.address == f.To && r.contract == f.Contract && r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID {
+		if counted[r.status] && r.address == f.To && r.contract == f.Contract && r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID &&
+			(r.flag == nil || r.from == f.From) { // a flag is of its sender
 			return &gone[i]
 		}
 	}

@@ -350,6 +350,11 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 			case !ok:
 				continue
 			case is.status == Flagged:
+				bound, err := is.bound()
+				if err != nil {
+					return err
+				}
+				is.flag.mac = d.grants.Flag(bound)
 				all.hold(is)
 			default:
 				all.add(is, m.Kind == mint.Native)

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -46,6 +47,7 @@ type Desk struct {
 	wallets Prover
 	prices  price.Source
 	screens risk.Policy
+	grants  *signer.GrantKey // nil: none, as in tests of other things
 	log     *slog.Logger
 	poll    time.Duration
 	tried   sync.Map // chain.Name -> hash of the block that was observed last
@@ -56,10 +58,21 @@ var _ scan.Listener = (*Desk)(nil)
 // pollDefault is the pause between two looks for what is to be credited.
 const pollDefault = 500 * time.Millisecond
 
+// DeskOption changes how deposits are taken in.
+type DeskOption func(*Desk)
+
+// Bound binds each flag to its words by a key that is not in the database: Resolutions,
+// which have the same one, send nothing back whose sender was changed since.
+func Bound(k *signer.GrantKey) DeskOption { return func(d *Desk) { d.grants = k } }
+
 // New makes a desk. A missing price counts as above every threshold; where none is
 // set it is for display only.
-func New(db *pg.DB, wallets Prover, prices price.Source, screens risk.Policy, log *slog.Logger) *Desk {
-	return &Desk{db: db, wallets: wallets, prices: prices, screens: screens, log: log, poll: pollDefault}
+func New(db *pg.DB, wallets Prover, prices price.Source, screens risk.Policy, log *slog.Logger, options ...DeskOption) *Desk {
+	d := &Desk{db: db, wallets: wallets, prices: prices, screens: screens, log: log, poll: pollDefault}
+	for _, change := range options {
+		change(d)
+	}
+	return d
 }
 
 // Run credits what is final, and takes back what is final no more, until ctx

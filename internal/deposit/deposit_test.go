@@ -57,7 +57,16 @@ type world struct {
 
 // resolutions decides about what is flagged.
 func (w *world) resolutions() *deposit.Resolutions {
-	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.Configured()}, w.book, slog.New(slog.DiscardHandler))
+	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.Configured()}, w.book, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.Granted(grantKey()))
+}
+
+// grantKey is the key of this service, which the database does not have.
+func grantKey() *signer.GrantKey {
+	k, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
+	if err != nil {
+		panic(err)
+	}
+	return k
 }
 
 // open makes an organization with two customers and a treasury on a chain that
@@ -125,7 +134,7 @@ func openWith(t *testing.T, screens risk.Policy) *world {
 	w := &world{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}}
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
 	w.book = wallet.New(db, nil, public)
-	w.desk = deposit.New(db, w.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, screens, log)
+	w.desk = deposit.New(db, w.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, screens, log, deposit.Bound(grantKey()))
 	w.w = w.walker(w.desk)
 	w.walk(t)
 	return w

@@ -135,6 +135,11 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, by Decider,
 		if err != nil || again {
 			return r.show(ctx, tx, d, &shown, err)
 		}
+		if d.flag.mac != nil { // without one nothing is sent, and nothing is sent here
+			if err := r.genuine(d, by); err != nil {
+				return err
+			}
+		}
 		w, err := wallet.ByID(ctx, tx, d.walletID)
 		if err != nil {
 			return err
@@ -232,9 +237,10 @@ func (r *Resolutions) Complete(ctx context.Context, depositID string, by Decider
 			return err
 		}
 		var old, ended string
+		var grant *signer.Grant
 		err := tx.QueryRow(ctx, `
-			SELECT r.resolution_id, o.status FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
-			WHERE r.deposit_id = $1 AND r.status = 'STUCK' FOR UPDATE OF o`, depositID).Scan(&old, &ended)
+			SELECT r.resolution_id, o.status, o.authority FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
+			WHERE r.deposit_id = $1 AND r.status = 'STUCK' FOR UPDATE OF o`, depositID).Scan(&old, &ended, &grant)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -255,6 +261,9 @@ func (r *Resolutions) Complete(ctx context.Context, depositID string, by Decider
 		}
 		next, err := resolutionOf(ctx, tx, old)
 		if err != nil {
+			return err
+		}
+		if err := r.decidedSo(d, next, by, grant); err != nil {
 			return err
 		}
 		if err := endResolution(ctx, tx, old, "STUCK", "FAILED", "", money.Zero, "REVERTED", "its transaction did not do what it was made for"); err != nil {
@@ -347,6 +356,14 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 		if was.status != Flagged {
 			return errMoved
 		}
+		if res.decision == rejected {
+			if err := r.genuine(d, res.by); err != nil {
+				return err
+			}
+			if d.flag.returnTo != string(res.to) {
+				return errMoved
+			}
+		}
 		if _, ours, err := ourAddress(ctx, tx, d, res.to); err != nil {
 			return err
 		} else if ours {
@@ -369,6 +386,60 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 	}
 	crash.Point("F02")
 	return shown, nil
+}
+
+// bound are the words of a flag that its MAC is of.
+func (d row) bound() (signer.Flag, error) {
+	var reason webhook.FlagReason
+	if err := json.Unmarshal(d.flag.reason, &reason); err != nil {
+		return signer.Flag{}, fmt.Errorf("read why deposit %s was flagged: %w", d.id, err)
+	}
+	return signer.Flag{
+		OrgID: d.orgID, DepositID: d.id, Chain: d.chain, WalletID: d.walletID, MintID: *d.mintID, Amount: d.amount,
+		ReturnTo: d.flag.returnTo, ReturnRisk: d.flag.returnRisk, Sanctioned: reason.Sanctioned,
+	}, nil
+}
+
+// genuine refuses a deposit that is not what it was flagged as, by the word of the key
+// that is not in the database. The operator can redirect it, to an address that is given
+// with the decision, once it is known who changed what.
+func (r *Resolutions) genuine(d row, by Decider) error {
+	words, err := d.bound()
+	if err == nil && r.grants.Flagged(words, d.flag.mac) {
+		return nil
+	}
+	if d.flag.mac == nil {
+		const old = "This deposit was flagged before its sender was bound by a key, so nobody can say that the address is still that of its sender."
+		if !by.operator() {
+			return operatorOnly(old)
+		}
+		return notThere(d.status, fault.InvalidState, old+" Nothing was decided, and the deposit is still flagged. Look at the chain for who sent it, and redirect it there.")
+	}
+	r.log.Error("deposit: a flag is not in the words that it was made with; somebody changed the database",
+		"deposit", d.id, "asked", by.ID, "returnTo", d.flag.returnTo, "error", err)
+	return notThere(d.status, fault.InvalidState,
+		"This deposit is not in the words that it was flagged with: its sender, its amount or whose it is was changed in the database since. "+
+			"Nothing was decided, no money moved, and the deposit is still flagged. Tell the operator of the service, who looks at who changed it and can redirect the deposit.")
+}
+
+// decidedSo refuses to send again what is not what was decided, by the grant of the
+// transfer that failed. One that was restored from the journal has none, and then only
+// what goes back to the sender of its flag is known to be that.
+func (r *Resolutions) decidedSo(d row, res resolution, by Decider, grant *signer.Grant) error {
+	refused := r.grants.Check(signer.Intent{
+		ID: res.id, Purpose: signer.Return, Chain: d.chain, From: signer.WalletRef{OrgID: d.orgID}, To: res.to, Contract: d.contract, Amount: res.sent, MintID: *d.mintID, Grant: grant,
+	})
+	if refused == nil {
+		return nil
+	}
+	if res.decision == rejected && string(res.to) == d.flag.returnTo && r.genuine(d, by) == nil {
+		return nil
+	}
+	r.log.Error("deposit: a resolution is not in the words that it was decided in; somebody changed the database, or it was restored without them",
+		"deposit", d.id, "resolution", res.id, "to", string(res.to), "error", refused)
+	return notThere(d.status, fault.InvalidState,
+		"Where this deposit goes is not what was decided, or the decision was restored from the signer's journal and nothing else knows it. "+
+			"Nothing was sent and nothing was changed. Find out who changed it.")
 }
 
 // blocked refuses to send back what came from an address on a list of sanctions.

@@ -42,6 +42,7 @@ const (
 	requestVersion  = "coffer-request-1"
 	approvalVersion = "coffer-approval-1"
 	grantVersion    = "coffer-grant-1"
+	flagVersion     = "coffer-flag-1"
 )
 
 func spelled(words ...string) []byte {
@@ -125,6 +126,28 @@ func (k *GrantKey) Requested(t Terms, mac []byte) bool {
 func (k *GrantKey) Approve(t Terms, round int, by string) Approval {
 	return Approval{By: by, MAC: k.mac(approvalVersion, t.Digest(), strconv.Itoa(round), by)}
 }
+
+// Flag is what screening noted of a deposit that it holds: to whom it would go back.
+type Flag struct {
+	OrgID      string
+	DepositID  string
+	Chain      chain.Name
+	WalletID   string // that it reached
+	MintID     int
+	Amount     money.Amount
+	ReturnTo   string // "" when there is no single sender
+	ReturnRisk string
+	Sanctioned bool // the sender itself is on a list
+}
+
+// Flag binds a row to the words that it was flagged with.
+func (k *GrantKey) Flag(f Flag) []byte {
+	return k.mac(flagVersion, f.OrgID, f.DepositID, string(f.Chain), f.WalletID, strconv.Itoa(f.MintID), f.Amount.String(), f.ReturnTo, f.ReturnRisk,
+		strconv.FormatBool(f.Sanctioned))
+}
+
+// Flagged tells whether these are the words that the row was flagged with.
+func (k *GrantKey) Flagged(f Flag, mac []byte) bool { return k == nil || hmac.Equal(k.Flag(f), mac) }
 
 // Grant makes a grant; deducted is what comes out of the amount for the fee. Without a
 // key there is none.

@@ -301,6 +301,12 @@ var checks = []Check{
 		WHERE d.is_flagged AND (n.holds <> 1 OR n.resolved <> CASE d.status WHEN 'FLAGGED' THEN 0 ELSE 1 END
 			OR n.releases <> CASE WHEN d.status IN ('CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') THEN 1 ELSE 0 END)`},
 
+	{ID: "I-30", Promise: "what is flagged goes back to who sent it", sql: `
+		SELECT org_id, 'deposit ' || deposit_id, format('came from %s and would go back to %s', from_address, return_to)
+		FROM deposits WHERE is_flagged AND return_to <> from_address`, open: `
+		SELECT org_id, 'deposit ' || deposit_id, 'was flagged before its sender was bound by a key: only the operator redirects it'
+		FROM deposits WHERE is_flagged AND return_mac IS NULL AND status IN ('FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')`},
+
 	{ID: "I-06-gas", Promise: "what gas is reserved is promised to open slots and top-ups, by address", sql: `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = '')
 		SELECT coalesce(f.org_id, o.org_id), format('wallet %s in mint %s', coalesce(f.wallet_id, o.wallet_id), coalesce(f.mint_id, o.mint_id)),

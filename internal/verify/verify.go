@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 // shownMax is how many breaches of one check a report names; all are counted.
@@ -74,10 +75,27 @@ func (r *Report) add(c Check, found []Breach, count int, note string, took time.
 	r.Breaches = append(r.Breaches, found...)
 }
 
+// Option changes how it is looked.
+type Option func(*[]Check)
+
+// WithGrants compares what was let go and what was flagged with the MACs of the service's
+// own key. nil changes nothing.
+func WithGrants(k *signer.GrantKey) Option {
+	return func(checks *[]Check) {
+		if k != nil {
+			*checks = append(*checks, flagsBound(k))
+		}
+	}
+}
+
 // Run makes every check on one snapshot. An error means that it could not look,
 // and says nothing about what it would have found.
-func Run(ctx context.Context, db *pg.DB) (Report, error) {
+func Run(ctx context.Context, db *pg.DB, options ...Option) (Report, error) {
 	var r Report
+	checks := Checks()
+	for _, more := range options {
+		more(&checks)
+	}
 	err := db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		r, err = examine(ctx, tx, checks)
 		return err

@@ -180,6 +180,9 @@ var tamperings = []struct {
 	{"I-27", "a flag without its hold in the books", []string{
 		`UPDATE deposits SET is_flagged = true, flagged_at = now(), risk_of_funds = 'HIGH', flag_reason = '{}' WHERE deposit_id = 'dep_token'`,
 	}},
+	{"I-30", "a flag that goes back to somebody else", []string{
+		`UPDATE deposits SET is_flagged = true, flagged_at = now(), risk_of_funds = 'HIGH', flag_reason = '{}', return_to = 'thief' WHERE deposit_id = 'dep_token'`,
+	}},
 	{"I-12", "a deposit of another mint", []string{`UPDATE deposits SET mint_id = 2 WHERE deposit_id = 'dep_waits'`}},
 	{"I-12", "two wallets swapped", []string{`UPDATE deposits SET wallet_id = 'we_tre' WHERE deposit_id = 'dep_waits'`}},
 	{"I-12", "an address altered", []string{`UPDATE wallets SET address = '0xmallory' WHERE wallet_id = 'we_dep'`}},

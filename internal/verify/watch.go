@@ -23,8 +23,8 @@ const noBalance = "NO_BALANCE"
 // called on a schedule. When something does not add up it stops everything that
 // goes out: a freeze of all, by VERIFY, which only an operator lifts. An error
 // means that it could not look, or could not freeze.
-func Watch(ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger) (Report, error) {
-	r, err := Run(ctx, db)
+func Watch(ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger, options ...Option) (Report, error) {
+	r, err := Run(ctx, db, options...)
 	onChain, chainErr := OnChain(ctx, db, chains)
 	err = errors.Join(err, chainErr)
 	r.Outcomes = append(r.Outcomes, onChain.Outcomes...)

@@ -112,7 +112,7 @@ func NewHost(dir string, role app.Role, from app.Config) (Host, error) {
 			c.Chains[name] = ch
 		}
 	case app.RoleWorkers:
-		err = errors.Join(err, bring(keys.Seal, &c.Keys.Seal), bring(keys.Webhook, &c.Keys.Webhook))
+		err = errors.Join(err, bring(keys.Seal, &c.Keys.Seal), bring(keys.Webhook, &c.Keys.Webhook), bring(keys.Approvals, &c.Keys.Approvals))
 	case app.RoleSigner:
 		c.Database.URL = ""
 		err = errors.Join(err, bring(keys.Approvals, &c.Keys.Approvals))
