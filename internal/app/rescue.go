@@ -215,6 +215,9 @@ func (r *Rescue) Run(ctx context.Context, tell func(string)) error {
 func (r *Rescue) empty(ctx context.Context, from signer.Issued, why signer.Purpose, to chain.Address, toWallet *signer.WalletRef, tell func(string)) error {
 	move := func(h Held) error {
 		i := signer.Intent{Purpose: why, From: from.WalletRef, To: to, ToWallet: toWallet, Contract: h.Mint.Contract, Amount: h.Amount, MintID: h.Mint.ID}
+		if why == signer.Sweep {
+			i.Holds = &signer.Holds{Has: h.Amount} // the seed knows of no flag, and everything goes
+		}
 		tx, err := r.pay(ctx, from, i)
 		if err != nil {
 			return fmt.Errorf("move %s %s from %s: %w", h.Amount.Decimal(h.Mint.Decimals), h.Mint.Symbol, from.Address, err)

@@ -68,7 +68,7 @@ type Intent struct {
 	MintID             int    `json:"mintId"`
 	IdempotencyKeyHash string `json:"idempotencyKeyHash,omitempty"` // hex SHA-256, "" without a key
 	// Holds is what a sweep has to leave on its wallet, by the books of that moment. It
-	// is compared each time and not remembered.
+	// is compared each time and not remembered; a sweep without is refused.
 	Holds *Holds `json:"holds,omitempty"`
 	// FeeDeducted is what the customer paid of the network fee, beside Amount.
 	FeeDeducted money.Amount `json:"feeDeducted,omitzero"`

@@ -34,7 +34,7 @@ func sweepOf(t *testing.T, s signer.Signer, id, customer string) signer.Intent {
 	signertest.Issue(t, s, signertest.Deposit(org, customer))
 	return signer.Intent{
 		ID: id, Purpose: signer.Sweep, Chain: signertest.Chain, From: signertest.Deposit(org, customer), To: signertest.Issue(t, s, ours),
-		ToWallet: &ours, Contract: signertest.Token, Amount: money.Units(5),
+		ToWallet: &ours, Contract: signertest.Token, Amount: money.Units(5), Holds: &signer.Holds{Has: money.Units(5)},
 	}
 }
 

@@ -204,6 +204,10 @@ func (s *Signer) Admit(ctx context.Context, i signer.Intent) (signer.Entry, erro
 }
 
 func (s *Signer) admit(i signer.Intent) (uint64, error) {
+	// No part of checkIntent: what the journal remembers, and a copy of it, has none.
+	if i.Purpose == signer.Sweep && i.Holds == nil {
+		return 0, refuse(signer.RefusedMalformed, "holds: sweep %s does not say what its wallet has and what of that is flagged", i.ID)
+	}
 	if h := i.Holds; h != nil {
 		if left, err := h.Has.Sub(i.Amount); err != nil || left.Less(h.Flagged) {
 			return 0, refuse(signer.RefusedHeld, "sweep %s takes %v of %v, and %v of that is flagged and stays where it is", i.ID, i.Amount, h.Has, h.Flagged)

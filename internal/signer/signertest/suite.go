@@ -197,7 +197,7 @@ func refusesDestinations(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	ours, theirs, deposit, foreignDeposit := Treasury(org), Treasury(other), Deposit(org, "alice"), Deposit(other, "alice")
 	unissued := Deposit(org, "nobody")
 
-	sweep := signer.Intent{ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: deposit, To: pays, ToWallet: &ours, Contract: Limited, Amount: money.Units(1000)}
+	sweep := signer.Intent{ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: deposit, To: pays, ToWallet: &ours, Contract: Limited, Amount: money.Units(1000), Holds: &signer.Holds{Has: money.Units(1500), Flagged: money.Units(500)}}
 	gas := signer.Intent{ID: "gas_1", Purpose: signer.Gas, Chain: Chain, From: ours, To: holds, ToWallet: &deposit, Amount: GasMax}
 	admit(t, s, sweep)
 	admit(t, s, gas)
@@ -207,25 +207,30 @@ func refusesDestinations(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		change func(*signer.Intent)
 		code   string
 	}{
-		"payment to a customer's own address":  {payment("a"), func(i *signer.Intent) { i.To = holds }, signer.RefusedDestination},
-		"payment to another organization":      {payment("a"), func(i *signer.Intent) { i.To = foreign }, signer.RefusedDestination},
-		"payment to itself":                    {payment("a"), func(i *signer.Intent) { i.To = pays }, signer.RefusedDestination},
-		"payment to the token":                 {payment("a"), func(i *signer.Intent) { i.To = Token }, signer.RefusedDestination},
-		"payment that names a wallet":          {payment("a"), func(i *signer.Intent) { i.ToWallet = &theirs }, signer.RefusedDestination},
-		"payment from a deposit address":       {payment("a"), func(i *signer.Intent) { i.From = deposit }, signer.RefusedWallet},
-		"payment from a wallet never issued":   {payment("a"), func(i *signer.Intent) { i.From = Treasury("org_3") }, signer.RefusedWallet},
-		"sweep to a stranger":                  {sweep, func(i *signer.Intent) { i.To = Stranger }, signer.RefusedDestination},
-		"sweep to a stranger without a wallet": {sweep, func(i *signer.Intent) { i.To, i.ToWallet = Stranger, nil }, signer.RefusedDestination},
-		"sweep to another treasury":            {sweep, func(i *signer.Intent) { i.To, i.ToWallet = Issue(t, s, theirs), &theirs }, signer.RefusedDestination},
-		"sweep to a customer":                  {sweep, func(i *signer.Intent) { i.From, i.To, i.ToWallet = Deposit(org, "bob"), holds, &deposit }, signer.RefusedWallet},
-		"sweep of the treasury":                {sweep, func(i *signer.Intent) { i.From, i.To, i.ToWallet = ours, holds, &deposit }, signer.RefusedDestination},
-		"gas to a stranger":                    {gas, func(i *signer.Intent) { i.To = Stranger }, signer.RefusedDestination},
-		"gas to nobody in particular":          {gas, func(i *signer.Intent) { i.ToWallet = nil }, signer.RefusedDestination},
-		"gas to another organization":          {gas, func(i *signer.Intent) { i.To, i.ToWallet = foreign, &foreignDeposit }, signer.RefusedDestination},
-		"gas in a token":                       {gas, func(i *signer.Intent) { i.Contract = Token }, signer.RefusedDestination},
-		"gas from a deposit address":           {gas, func(i *signer.Intent) { i.From, i.To, i.ToWallet = deposit, pays, &ours }, signer.RefusedWallet},
-		"too much gas":                         {gas, func(i *signer.Intent) { i.Amount, _ = GasMax.Add(money.Units(1)) }, signer.PolicyLimit},
-		"gas to the address of another wallet": {gas, func(i *signer.Intent) { i.ToWallet = &unissued }, signer.RefusedDestination},
+		"payment to a customer's own address":    {payment("a"), func(i *signer.Intent) { i.To = holds }, signer.RefusedDestination},
+		"payment to another organization":        {payment("a"), func(i *signer.Intent) { i.To = foreign }, signer.RefusedDestination},
+		"payment to itself":                      {payment("a"), func(i *signer.Intent) { i.To = pays }, signer.RefusedDestination},
+		"payment to the token":                   {payment("a"), func(i *signer.Intent) { i.To = Token }, signer.RefusedDestination},
+		"payment that names a wallet":            {payment("a"), func(i *signer.Intent) { i.ToWallet = &theirs }, signer.RefusedDestination},
+		"payment from a deposit address":         {payment("a"), func(i *signer.Intent) { i.From = deposit }, signer.RefusedWallet},
+		"payment from a wallet never issued":     {payment("a"), func(i *signer.Intent) { i.From = Treasury("org_3") }, signer.RefusedWallet},
+		"sweep to a stranger":                    {sweep, func(i *signer.Intent) { i.To = Stranger }, signer.RefusedDestination},
+		"sweep to a stranger without a wallet":   {sweep, func(i *signer.Intent) { i.To, i.ToWallet = Stranger, nil }, signer.RefusedDestination},
+		"sweep to another treasury":              {sweep, func(i *signer.Intent) { i.To, i.ToWallet = Issue(t, s, theirs), &theirs }, signer.RefusedDestination},
+		"sweep to a customer":                    {sweep, func(i *signer.Intent) { i.From, i.To, i.ToWallet = Deposit(org, "bob"), holds, &deposit }, signer.RefusedWallet},
+		"sweep of the treasury":                  {sweep, func(i *signer.Intent) { i.From, i.To, i.ToWallet = ours, holds, &deposit }, signer.RefusedDestination},
+		"sweep that leaves less than is flagged": {sweep, func(i *signer.Intent) { i.Holds = &signer.Holds{Has: money.Units(1500), Flagged: money.Units(501)} }, signer.RefusedHeld},
+		"sweep of more than there is":            {sweep, func(i *signer.Intent) { i.Holds = &signer.Holds{Has: money.Units(999)} }, signer.RefusedHeld},
+		"sweep that says nothing of it":          {sweep, func(i *signer.Intent) { i.Holds = nil }, signer.RefusedMalformed},
+		"payment that holds something":           {payment("a"), func(i *signer.Intent) { i.Holds = &signer.Holds{Has: money.Units(5000)} }, signer.RefusedMalformed},
+		"gas that holds something":               {gas, func(i *signer.Intent) { i.Holds = &signer.Holds{Has: GasMax} }, signer.RefusedMalformed},
+		"gas to a stranger":                      {gas, func(i *signer.Intent) { i.To = Stranger }, signer.RefusedDestination},
+		"gas to nobody in particular":            {gas, func(i *signer.Intent) { i.ToWallet = nil }, signer.RefusedDestination},
+		"gas to another organization":            {gas, func(i *signer.Intent) { i.To, i.ToWallet = foreign, &foreignDeposit }, signer.RefusedDestination},
+		"gas in a token":                         {gas, func(i *signer.Intent) { i.Contract = Token }, signer.RefusedDestination},
+		"gas from a deposit address":             {gas, func(i *signer.Intent) { i.From, i.To, i.ToWallet = deposit, pays, &ours }, signer.RefusedWallet},
+		"too much gas":                           {gas, func(i *signer.Intent) { i.Amount, _ = GasMax.Add(money.Units(1)) }, signer.PolicyLimit},
+		"gas to the address of another wallet":   {gas, func(i *signer.Intent) { i.ToWallet = &unissued }, signer.RefusedDestination},
 	} {
 		i := c.base
 		i.ID = "another"
@@ -233,6 +238,10 @@ func refusesDestinations(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		_, err := s.Admit(t.Context(), i)
 		refused(t, name, err, c.code)
 	}
+	// One that the journal has is asked again with what holds now.
+	sweep.Holds = nil
+	_, err := s.Admit(t.Context(), sweep)
+	refused(t, "a sweep that was admitted, and says nothing of what is flagged now", err, signer.RefusedMalformed)
 }
 
 func keepsWords(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
@@ -466,7 +475,7 @@ func keepsSlots(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 
 	// The same nonce of another account is another slot.
 	ours := Treasury(org)
-	sweep := signer.Intent{ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: Deposit(org, "alice"), To: pays, ToWallet: &ours, Amount: money.Units(5)}
+	sweep := signer.Intent{ID: "sw_1", Purpose: signer.Sweep, Chain: Chain, From: Deposit(org, "alice"), To: pays, ToWallet: &ours, Amount: money.Units(5), Holds: &signer.Holds{Has: money.Units(5)}}
 	admit(t, s, sweep)
 	sign(t, s, signer.SignRequest{IntentID: sweep.ID, Slot: signer.Slot{Nonce: 1}, Act: signer.Pay, Payload: PayloadOf(t, sweep, holds, 1, Fees())})
 }
