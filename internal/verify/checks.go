@@ -64,6 +64,7 @@ var checks = []Check{
 			('audit_seal', 'audit_seal_append_only'), ('audit_anchors', 'audit_anchors_append_only'),
 			('audit_chain', 'audit_chain_keep'), ('audit_chain', 'audit_chain_stay'),
 			('change_requests', 'change_requests_keep'), ('change_requests', 'change_requests_stay'),
+			('whitelisted_addresses', 'whitelisted_addresses_keep'), ('whitelisted_addresses', 'whitelisted_addresses_stay'),
 			('events', 'events_keep')) AS wanted (tbl, name)
 		LEFT JOIN pg_trigger t ON t.tgname = wanted.name AND t.tgrelid = to_regclass('public.' || wanted.tbl) AND NOT t.tgisinternal
 		WHERE coalesce(t.tgenabled, 'D') NOT IN ('O', 'A')`},
@@ -99,6 +100,7 @@ var checks = []Check{
 			('transfers', 'transfers_key_unique'), ('transfers', 'transfers_one_from'), ('transfers', 'transfers_one_to'),
 			('events', 'events_resource_order'), ('events', 'events_sequence_unique'),
 			('deposit_resolutions', 'deposit_resolutions_one'),
+			('whitelisted_addresses', 'whitelisted_addresses_live'), ('whitelisted_addresses', 'whitelisted_addresses_cool_off'),
 			('deliveries', 'deliveries_once')) AS wanted (tbl, name)
 		WHERE NOT EXISTS (SELECT FROM pg_constraint c
 				WHERE c.conname = wanted.name AND c.conrelid = to_regclass('public.' || wanted.tbl) AND c.convalidated)
@@ -672,6 +674,16 @@ var checks = []Check{
 		LEFT JOIN LATERAL (SELECT count(*) AS n FROM audit_log a WHERE a.resource_id = k.org_id AND a.org_id = k.org_id AND a.action = 'api_key.rolled') a ON true
 		WHERE k.n > coalesce(a.n, 0)`},
 
+	{ID: "I-40-whitelist", Promise: "every whitelisted address is in the audit log as it was added, and so is its removal", sql: `
+		SELECT w.org_id, 'whitelisted address ' || w.whitelisted_address_id, 'was added, and the audit log does not say so'
+		FROM whitelisted_addresses w
+		WHERE NOT EXISTS (SELECT FROM audit_log a WHERE a.resource_id = w.whitelisted_address_id AND a.org_id = w.org_id AND a.action = 'whitelist.added'
+			AND (a.detail ->> 'chain', a.detail ->> 'address', a.detail ->> 'label') = (w.chain, w.address, w.label))
+		UNION ALL
+		SELECT w.org_id, 'whitelisted address ' || w.whitelisted_address_id, CASE WHEN w.removed_at IS NULL THEN 'was removed by the audit log, and is on the list' ELSE 'was removed, and the audit log does not say so' END
+		FROM whitelisted_addresses w
+		WHERE (w.removed_at IS NOT NULL) <> EXISTS (SELECT FROM audit_log a WHERE a.resource_id = w.whitelisted_address_id AND a.org_id = w.org_id AND a.action = 'whitelist.removed')`},
+
 	{ID: "I-40-settings", Promise: "every setting is what the audit log says that somebody set it to", sql: `
 		SELECT s.org_id, 'setting ' || n.name, format('is %s, and the audit log says %s', n.is_now, coalesce(l.value::text, 'that nobody set it'))
 		FROM organization_settings s
@@ -728,4 +740,6 @@ var checks = []Check{
 		FROM pg_roles WHERE rolname IN ('coffer_app', 'coffer_system', 'coffer_reader') AND (rolsuper OR rolbypassrls OR rolcanlogin)`},
 
 	{ID: "I-45-journal", Promise: "the copy of the signer's journal is unbroken up to where it was imported", look: journal},
+
+	{ID: "I-45-whitelist", Promise: "every whitelisted address is what the signer endorsed, and is on the list until it was revoked", look: whitelisted},
 }

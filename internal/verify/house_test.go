@@ -318,9 +318,56 @@ func build(t testing.TB) *house {
 			h.exec(`INSERT INTO signer_identity VALUES (true, 'journal', 3, $1)`, e.Hash)
 		}
 	}
+	h.whitelisted(prev)
 	h.decided()
 	h.sealed()
 	return h
+}
+
+// whitelisted are an address that cools off and one that was removed, as the signer has
+// them in the entries after prev.
+func (h *house) whitelisted(prev string) {
+	h.t.Helper()
+	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	seq := int64(4)
+	record := func(r signer.Record) int64 {
+		body, err := json.Marshal(r)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		seq++
+		e := signer.Entry{JournalID: "journal", Seq: uint64(seq), Prev: prev, Body: body}
+		e.Hash = e.Sum()
+		prev = e.Hash
+		h.exec(`INSERT INTO signer_journal VALUES ($1, $2, $3, $4, $5, now())`, e.JournalID, seq, e.Prev, e.Hash, body)
+		return seq
+	}
+	for _, id := range []string{"wla_gone", "wla_cools"} {
+		e := signer.EndorseBody{Endorsement: signer.Endorsement{
+			OrgID: h.org, ID: id, Chain: chain.Ethereum, Address: "0xExchange", LabelHash: signer.LabelHash("exchange"), NotBefore: signer.Moment(at),
+		}, UsableFrom: signer.Moment(at.Add(time.Hour)), Proof: []byte("proof of " + id)}
+		told := []string{"whitelist.added"}
+		h.exec(`INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by, not_before, request_mac,
+				usable_from, proof, journal_id, journal_seq)
+			VALUES ($1, $2, $3, $4, 'exchange', $5, 'opk_1', $5, '', $6, $7, 'journal', $8)`,
+			id, h.org, e.Chain, e.Address, at, at.Add(time.Hour), e.Proof, record(signer.Record{Kind: signer.RecordEndorse, Endorse: &e}))
+		if id == "wla_gone" {
+			h.exec(`UPDATE whitelisted_addresses SET removed_at = $2, removed_by = 'opk_1', revoked_seq = $3 WHERE whitelisted_address_id = $1`,
+				id, at, record(signer.Record{Kind: signer.RecordRevoke, Revoke: &signer.Revocation{OrgID: h.org, ID: id}}))
+			told = append(told, "whitelist.removed")
+		}
+		h.system(func(ctx context.Context, tx pg.Tx) error {
+			for _, action := range told {
+				if err := audit.Record(ctx, tx, audit.Entry{
+					OrgID: h.org, Actor: audit.Operator("opk_1"), Action: action, ResourceKind: "WHITELISTED_ADDRESS", ResourceID: id,
+					Detail: map[string]string{"chain": string(e.Chain), "address": string(e.Address), "label": "exchange"},
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 }
 
 // decided are keys, settings and what else is decided by people.
