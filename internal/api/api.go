@@ -36,6 +36,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/whitelist"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -83,7 +84,8 @@ type api struct {
 	rates  limiters
 	tables tables
 
-	fourEyes foureyes.Rule // of the operators' listener
+	fourEyes  foureyes.Rule // of the operators' listener
+	whitelist *whitelist.Book
 
 	localRisk bool // of the operators' listener: the local list is asked
 }

@@ -157,9 +157,17 @@ func (a *api) change(c *call, verb func(ctx context.Context, tx pg.Tx, name stri
 func (a *api) getChange(c *call) (answer, error) { return a.change(c, foureyes.ByID) }
 
 func (a *api) approveChange(c *call) (answer, error) {
-	return a.change(c, func(ctx context.Context, tx pg.Tx, name string) (foureyes.Request, error) {
-		return foureyes.Approve(ctx, tx, c.who, name, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{foureyes.Settings: org.Agree(c.who)})
+	var agreed foureyes.Request
+	done, err := a.change(c, func(ctx context.Context, tx pg.Tx, name string) (_ foureyes.Request, err error) {
+		agreed, err = foureyes.Approve(ctx, tx, c.who, name, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
+			foureyes.Settings: org.Agree(c.who), foureyes.WhitelistedAddress: a.whitelist.Agree(c.who),
+		})
+		return agreed, err
 	})
+	if err == nil {
+		a.agreed(c.Context(), agreed)
+	}
+	return done, err
 }
 
 func (a *api) withdrawChange(c *call) (answer, error) {

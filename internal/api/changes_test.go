@@ -20,7 +20,7 @@ func watched(t testing.TB, names ...string) (o *office, others []tenant) {
 	o = newOffice(t)
 	desk := *o.desk
 	desk.server = httptest.NewServer(NewOperator(OperatorConfig{
-		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, From: here, CursorKey: o.conf.CursorKey,
+		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, From: here, CursorKey: o.conf.CursorKey,
 		BaseURL: "http://127.0.0.1/v1", FourEyes: foureyes.Rule{On: true}, Log: newLogger(o.logs),
 	}))
 	t.Cleanup(desk.server.Close)

@@ -41,6 +41,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/whitelist"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -63,6 +64,7 @@ type house struct {
 	t      testing.TB
 	db     *pg.DB
 	book   *wallet.Book
+	white  *whitelist.Book
 	server *httptest.Server
 	logs   *logs
 	posts  *delivery.Dispatcher
@@ -145,6 +147,7 @@ func newHouse(t testing.TB, limits ...Limits) *house {
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",
 		Log: newLogger(h.logs), Limits: append(limits, Limits{})[0],
 	}
+	h.white = whitelist.New(db, s, whitelist.Config{AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff}, newLogger(h.logs))
 	h.restart()
 	h.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*h.serves.Load()).ServeHTTP(w, r) }))
 	t.Cleanup(h.server.Close)

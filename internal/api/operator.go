@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/whitelist"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -34,6 +35,7 @@ type OperatorConfig struct {
 	Withdrawals *withdrawal.Service
 	Flagged     *deposit.Resolutions // decides about flagged deposits
 	Rescreens   *deposit.Rescreener  // asks again about their senders
+	Whitelist   *whitelist.Book      // the addresses that organizations may be paid out to
 	// From are the addresses that may call, by the peer of the connection; no
 	// header is read. An empty list lets nobody in.
 	From []netip.Prefix
@@ -61,7 +63,7 @@ func NewOperator(conf OperatorConfig) http.Handler {
 		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Log: conf.Log,
 	})
 	a.localRisk = conf.LocalRisk
-	a.fourEyes = conf.FourEyes
+	a.fourEyes, a.whitelist = conf.FourEyes, conf.Whitelist
 	return a.shell(a.listedOnly(conf.From, a.routed()))
 }
 

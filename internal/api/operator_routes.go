@@ -14,13 +14,13 @@ import (
 // operators is what whoever runs the service calls: every route of theirs, and
 // the words that only their document has.
 var operators = surface{
-	title: "Coffer, for its operators", about: aboutOperators, page: "Coffer: the operator's interface", guide: docs.Operator, routes: allOf(operatorRoutes, operatorFlaggedRoutes, localRiskRoutes), groups: operatorGroups,
+	title: "Coffer, for its operators", about: aboutOperators, page: "Coffer: the operator's interface", guide: docs.Operator, routes: allOf(operatorRoutes, operatorFlaggedRoutes, localRiskRoutes, whitelistRoutes), groups: operatorGroups,
 	credential: "operatorKey", header: operatorHeader,
 	keeping: "A key of the operator, made with the command coffer operator key create. It reads every organization and decides what they may do: keep it where only the people and programs who run the service read it. It opens nothing of an organization's, and no organization's key opens anything here.",
 	admit:   (*api).authenticateOperator,
 	begin:   (*api).note,
 	faults:  []fault.Code{fault.IPNotAllowed},
-	notes:   together(operatorNotes, flaggedNotes, operatorFlaggedNotes, localRiskNotes), examples: together(operatorExamples, operatorFlaggedExamples, localRiskExamples),
+	notes:   together(operatorNotes, flaggedNotes, operatorFlaggedNotes, localRiskNotes, whitelistNotes), examples: together(operatorExamples, operatorFlaggedExamples, localRiskExamples, whitelistExamples),
 	repeat: "Look with a GET whether it did before you repeat it.",
 	problems: map[fault.Code]problemNote{
 		fault.InvalidRequest:   {fault.Invalid, "a field or parameter is missing or has no possible value", "name", "The field name is missing." + untouched + " Add it.", nil},
@@ -70,6 +70,7 @@ var operatorGroups = []struct{ name, text string }{
 	{"Money", "Deposits and withdrawals of all organizations, and what there is against what is owed."},
 	{"Freezes", "What is stopped, by whom and why."},
 	{"Four eyes", "What loosens a control and waits for a second operator, where the installation wants that: operator.four_eyes in its configuration, and two operators who have keys. What tightens one holds at once."},
+	{"Whitelist", "The addresses that organizations may be paid out to: added by an operator, usable after a cooling-off, endorsed by the signer."},
 	{"Screening", "What screening says on networks without real money."},
 	{"Meta", "About this interface."},
 }

@@ -49,7 +49,7 @@ func (o *office) opened(t testing.TB, from []netip.Prefix, limits Limits) *house
 	desk := *o.house
 	desk.t, desk.face = t, &operators
 	desk.server = httptest.NewServer(NewOperator(OperatorConfig{
-		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Flagged: o.conf.Flagged, Rescreens: o.conf.Rescreens, From: from, CursorKey: o.conf.CursorKey,
+		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Flagged: o.conf.Flagged, Rescreens: o.conf.Rescreens, Whitelist: o.white, From: from, CursorKey: o.conf.CursorKey,
 		BaseURL: "http://127.0.0.1/v1", Limits: limits, LocalRisk: true, Log: newLogger(o.logs),
 	}))
 	t.Cleanup(desk.server.Close)

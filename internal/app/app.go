@@ -49,6 +49,7 @@ import (
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/whitelist"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -77,6 +78,7 @@ type App struct {
 	walkers  map[chain.Name]*scan.Walker
 	withdraw *withdrawal.Service
 	flags    *deposit.Resolutions
+	white    *whitelist.Book
 	screens  risk.Policy
 	grants   *signer.GrantKey // nil where nothing is decided or flagged
 
@@ -137,7 +139,7 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 		return a, err
 	}
 	deposits := deposit.New(a.db, a.book, a.prices, a.screens, log, deposit.Bound(a.grants))
-	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"restored", func(ctx context.Context) error {
+	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"whitelist", a.white.Keep}, loop{"restored", func(ctx context.Context) error {
 		return a.withdraw.RunCollect(ctx, log)
 	}})
 	if !conf.Risk.Rescreen.Off {
@@ -239,6 +241,9 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
 		Risk: a.screens, Grants: grants,
 	}
+	a.white = whitelist.New(a.db, sign, whitelist.Config{
+		AttestKey: attest, Grants: grants, Chains: a.chains, CoolingOff: a.conf.Operator.coolingOff(),
+	}, a.log)
 	return nil
 }
 
@@ -452,8 +457,8 @@ func (a *App) wireAPI() error {
 			return fmt.Errorf("operator.allow: %w", err)
 		}
 		a.operators = api.NewOperator(api.OperatorConfig{
-			FourEyes: a.conf.Operator.rule(),
-			DB:       a.db, Chains: a.chains, Withdrawals: a.withdraw, Flagged: a.flags, Rescreens: a.Rescreener(), From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
+			FourEyes: a.conf.Operator.rule(), Whitelist: a.white,
+			DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Flagged: a.flags, Rescreens: a.Rescreener(), From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
 			Limits: a.conf.API.Limits.rates(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
 		})
 		if a.desk, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {
@@ -585,6 +590,9 @@ func (a *App) Grants() *signer.GrantKey { return a.grants }
 
 // Chains are the configured chains.
 func (a *App) Chains() chain.Chains { return a.chains }
+
+// Whitelist keeps the addresses that organizations may be paid out to.
+func (a *App) Whitelist() *whitelist.Book { return a.white }
 
 // Withdrawals is the feature of that name.
 func (a *App) Withdrawals() *withdrawal.Service { return a.withdraw }

@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer/remote"
+	"github.com/cofferpay/coffer/internal/whitelist"
 )
 
 // Config is all that an installation can set. It is read from a TOML file; what
@@ -159,6 +160,20 @@ type Operator struct {
 	Allow  []string `toml:"allow,omitempty" comment:"addresses and networks that may call, by the peer of the connection; this machine alone unless it is set"`
 	// FourEyes: what loosens a control needs two operators, where there are two.
 	FourEyes bool `toml:"four_eyes,omitempty" comment:"what loosens a control waits for a second operator, as soon as two have keys"`
+	// WhitelistCoolingOff is text, since no cooling-off at all is a length too.
+	WhitelistCoolingOff string `toml:"whitelist_cooling_off,omitempty" comment:"how long a new whitelisted address may not be used: 24h unless it is set, 0s for not at all; the signer's policy has one of its own"`
+}
+
+// coolingOff is WhitelistCoolingOff of a configuration that was checked.
+func (o Operator) coolingOff() time.Duration {
+	if o.WhitelistCoolingOff == "" {
+		return whitelist.CoolingOff
+	}
+	d, err := time.ParseDuration(o.WhitelistCoolingOff)
+	if err != nil {
+		return whitelist.CoolingOffMax
+	}
+	return d
 }
 
 // thisMachine is who may call the operators' listener when nobody is named.
@@ -187,6 +202,9 @@ func (o Operator) from() (all []netip.Prefix, err error) {
 func (o Operator) url() string { return cmp.Or(o.URL, "http://"+o.Listen) }
 
 func (o Operator) check(network chain.Network, errs *faults) {
+	if d, err := time.ParseDuration(o.WhitelistCoolingOff); o.WhitelistCoolingOff != "" && (err != nil || d < 0 || d > whitelist.CoolingOffMax) {
+		errs.bad("operator.whitelist_cooling_off", "is %q; set it to a length of time from 0s to %s, such as 24h", o.WhitelistCoolingOff, whitelist.CoolingOffMax)
+	}
 	if o.Listen == "" {
 		if o.URL != "" || len(o.Allow) > 0 {
 			errs.bad("operator.listen", "is missing while other settings of operator are there; set it to an address such as 127.0.0.1:8081, or remove them")

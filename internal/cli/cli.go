@@ -28,6 +28,7 @@ type commands struct {
 	Withdrawals withdrawals `cmd:"" help:"Decide about withdrawals that wait for a person."`
 	Deposits    depositsCmd `cmd:"" help:"Show the deposits that screening holds, and decide about them."`
 	Settings    settingsCmd `cmd:"" help:"Show and change an organization's settings."`
+	Whitelist   whiteCmd    `cmd:"" help:"Keep the addresses that an organization may be paid out to."`
 	Changes     changesCmd  `cmd:"" help:"Show, approve and withdraw what loosens a control and waits for a second operator."`
 	Dispatch    dispatchCmd `cmd:"" help:"Show what is on its way out, raise its fee, cancel it, resolve what is stuck."`
 	Sweep       sweepCmd    `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`

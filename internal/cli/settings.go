@@ -136,8 +136,10 @@ type changesApprove struct {
 }
 
 func (c changesApprove) Run(ctx context.Context, std streams) error {
-	return decideChange(ctx, std, c.installation, c.identity, func(ctx context.Context, tx pg.Tx, by operators.Key) (foureyes.Request, error) {
-		return foureyes.Approve(ctx, tx, by, c.ID, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{foureyes.Settings: org.Agree(by)})
+	return decideChange(ctx, std, c.installation, c.identity, func(ctx context.Context, tx pg.Tx, a *app.App, by operators.Key) (foureyes.Request, error) {
+		return foureyes.Approve(ctx, tx, by, c.ID, map[foureyes.Kind]func(context.Context, pg.Tx, foureyes.Request) error{
+			foureyes.Settings: org.Agree(by), foureyes.WhitelistedAddress: a.Whitelist().Agree(by),
+		})
 	})
 }
 
@@ -148,12 +150,12 @@ type changesWithdraw struct {
 }
 
 func (c changesWithdraw) Run(ctx context.Context, std streams) error {
-	return decideChange(ctx, std, c.installation, c.identity, func(ctx context.Context, tx pg.Tx, by operators.Key) (foureyes.Request, error) {
+	return decideChange(ctx, std, c.installation, c.identity, func(ctx context.Context, tx pg.Tx, _ *app.App, by operators.Key) (foureyes.Request, error) {
 		return foureyes.Withdraw(ctx, tx, by, c.ID)
 	})
 }
 
-func decideChange(ctx context.Context, std streams, i installation, who identity, verb func(context.Context, pg.Tx, operators.Key) (foureyes.Request, error)) error {
+func decideChange(ctx context.Context, std streams, i installation, who identity, verb func(context.Context, pg.Tx, *app.App, operators.Key) (foureyes.Request, error)) error {
 	a, err := i.tools(ctx)
 	if err != nil {
 		return err
@@ -165,7 +167,7 @@ func decideChange(ctx context.Context, std streams, i installation, who identity
 	}
 	var r foureyes.Request
 	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		r, err = verb(ctx, tx, by)
+		r, err = verb(ctx, tx, a, by)
 		return err
 	})
 	if err != nil {

@@ -77,7 +77,7 @@ const (
 
 // policy is the signer's: no limits, since nothing here is worth anything, but
 // a cap on what one transaction and one top-up may cost.
-const policy = `{"chains": {"ETHEREUM": {
+const policy = `{"whitelistCoolingOff": "0s", "chains": {"ETHEREUM": {
   "signerId": "31337", "feeMax": "1000000000000000000", "gasMax": "1000000000000000000", "unlimited": true
 }}}
 `
@@ -257,6 +257,7 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 	if conf.Ops.Listen, err = listen(w.opts.OpsPort); err != nil {
 		return conf, err
 	}
+	conf.Operator.WhitelistCoolingOff = "0s" // nobody waits a day here
 	conf.Keys, conf.Signer = app.KeyFiles(filepath.Join(w.dir, "keys"))
 	if err := app.CreateKeys(conf.Keys, conf.Signer); err != nil {
 		return conf, err

@@ -22,6 +22,7 @@ import (
 type Outcome struct {
 	Address *Address          // the row, which Finish has endorsed; nil while a second operator has to agree
 	Waits   *foureyes.Request // what waits for that one, or nil
+	Wanted  Wanted            // in the form in which it is kept
 }
 
 const untouched = " Nothing was changed and no money moved."
@@ -35,6 +36,7 @@ func (b *Book) Ask(ctx context.Context, tx pg.Tx, by operator.Key, rule foureyes
 	if err != nil {
 		return Outcome{}, err
 	}
+	out := Outcome{Wanted: Wanted{string(a.Chain), string(a.Address), a.Label}}
 	holds, err := rule.Holds(ctx, tx)
 	if err != nil {
 		return Outcome{}, err
@@ -47,10 +49,12 @@ func (b *Book) Ask(ctx context.Context, tx pg.Tx, by operator.Key, rule foureyes
 			}
 		}
 		r, err := foureyes.Ask(ctx, tx, by, orgID, foureyes.WhitelistedAddress, foureyes.Values{}, wanted)
-		return Outcome{Waits: &r}, err
+		out.Waits = &r
+		return out, err
 	}
 	a, err = b.insert(ctx, tx, by, a)
-	return Outcome{Address: &a}, err
+	out.Address = &a
+	return out, err
 }
 
 // Agree adds the address of a request to which another operator has agreed: it is

@@ -221,6 +221,22 @@ func read(ctx context.Context, tx pg.Tx, name, and string, args ...any) (Address
 	return a, nil
 }
 
+// ByID is an address of an organization for whoever looks at it. One whose row is not
+// what the signer endorsed is shown as refused. Error: NOT_FOUND.
+func (b *Book) ByID(ctx context.Context, tx pg.Tx, orgID, name string) (Address, error) {
+	a, err := ByID(ctx, tx, orgID, name)
+	if err == nil {
+		b.mark(&a)
+	}
+	return a, err
+}
+
+func (b *Book) mark(a *Address) {
+	if b.Prove(*a) != nil {
+		a.Refusal = "The row is not what the signer endorsed: somebody changed it."
+	}
+}
+
 // List is a page of an organization's addresses, those that were removed as well. One
 // whose row is not what the signer endorsed is shown as refused.
 func (b *Book) List(ctx context.Context, tx pg.Tx, orgID string, p page.Page) (page.Result[Address], error) {
@@ -235,9 +251,7 @@ func (b *Book) List(ctx context.Context, tx pg.Tx, orgID string, p page.Page) (p
 		return page.Result[Address]{}, fmt.Errorf("list the whitelisted addresses of %s: %w", orgID, err)
 	}
 	for n := range found {
-		if err := b.Prove(found[n]); err != nil {
-			found[n].Refusal = "the row is not what the signer endorsed"
-		}
+		b.mark(&found[n])
 	}
 	return page.Cut(p, found, func(a Address) page.Cursor { return page.Cursor{At: a.CreatedAt, ID: a.ID} }), nil
 }
@@ -262,9 +276,9 @@ func (a Address) entry(by audit.Actor, action string, more map[string]any) audit
 // plain brings a label into its form, or refuses it.
 func plain(label string) (string, error) {
 	label = strings.TrimSpace(label)
-	if label == "" || !utf8.ValidString(label) || utf8.RuneCountInString(label) > LabelRunesMax || strings.ContainsFunc(label, unicode.IsControl) {
+	if label == "" || !utf8.ValidString(label) || utf8.RuneCountInString(label) > LabelRunesMax || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return "", fault.New(fault.Invalid, fault.InvalidRequest,
-			"label says whose address it is in 1 to %d characters, none of them a control character. Nothing was changed and no money moved. Correct it.", LabelRunesMax).On("label")
+			"label says whose address it is in 1 to %d printable characters. Nothing was changed and no money moved. Correct it.", LabelRunesMax).On("label")
 	}
 	return label, nil
 }

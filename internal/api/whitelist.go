@@ -1,0 +1,241 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/whitelist"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// signerMax is how long a call waits for the signer, after what it changed holds.
+const signerMax = 5 * time.Second
+
+// WhitelistedAddressRequest is the body of POST
+// /organizations/{organizationId}/whitelisted-addresses.
+type WhitelistedAddressRequest struct {
+	Chain   string `json:"chain"`
+	Address string `json:"address"`
+	Label   string `json:"label"`
+}
+
+// WhitelistedAddress is an address that an organization may be paid out to.
+type WhitelistedAddress struct {
+	WhitelistedAddressID *string       `json:"whitelistedAddressId"`
+	OrganizationID       string        `json:"organizationId"`
+	Chain                string        `json:"chain"`
+	Address              string        `json:"address"`
+	Label                string        `json:"label"`
+	Status               string        `json:"status"`
+	UsableFrom           *webhook.Time `json:"usableFrom"`
+	RefusedBecause       *string       `json:"refusedBecause"`
+	ChangeRequestID      *string       `json:"changeRequestId"`
+	CreatedAt            webhook.Time  `json:"createdAt"`
+	CreatedBy            string        `json:"createdBy"`
+	RemovedAt            *webhook.Time `json:"removedAt"`
+	RemovedBy            *string       `json:"removedBy"`
+}
+
+// awaitingApproval is the status of one that a second operator has to agree to.
+const awaitingApproval = "AWAITING_APPROVAL"
+
+var whitelistStatuses = append([]string{awaitingApproval}, whitelist.Statuses...)
+
+func showWhitelisted(a whitelist.Address, now time.Time) WhitelistedAddress {
+	return WhitelistedAddress{
+		WhitelistedAddressID: &a.ID, OrganizationID: a.OrgID, Chain: string(a.Chain), Address: string(a.Address), Label: a.Label,
+		Status: string(a.Status(now)), UsableFrom: pointer(webhook.At(a.UsableFrom)), RefusedBecause: optional(a.Refusal), ChangeRequestID: optional(a.ChangeID),
+		CreatedAt: webhook.At(a.CreatedAt), CreatedBy: a.CreatedBy, RemovedAt: webhook.AtOrNil(a.RemovedAt), RemovedBy: optional(a.RemovedBy),
+	}
+}
+
+// showAwaited is an address that waits for a second operator.
+func showAwaited(w whitelist.Wanted, r foureyes.Request) WhitelistedAddress {
+	return WhitelistedAddress{
+		OrganizationID: r.OrgID, Chain: w.Chain, Address: w.Address, Label: w.Label, Status: awaitingApproval,
+		ChangeRequestID: &r.ID, CreatedAt: webhook.At(r.CreatedAt), CreatedBy: r.AuthorKey,
+	}
+}
+
+// endorsed has the signer asked about an address whose row was committed. Whatever
+// fails is done later by itself, so it is no failure of the call.
+func (a *api) endorsed(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signerMax)
+	defer cancel()
+	if err := a.whitelist.Finish(ctx, name); err != nil {
+		a.log.LogAttrs(ctx, slog.LevelWarn, "the signer was not asked about a whitelisted address; it is asked again", slog.String("whitelisted", name), slog.Any("err", err))
+	}
+}
+
+// whitelisted reads an address for an answer.
+func (a *api) whitelisted(c *call, orgID, name string) (out WhitelistedAddress, err error) {
+	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
+		found, err := a.whitelist.ByID(ctx, tx, orgID, name)
+		out = showWhitelisted(found, tx.Now)
+		return err
+	})
+	return out, err
+}
+
+func (a *api) addWhitelisted(c *call) (answer, error) {
+	name, err := c.organization()
+	if err != nil {
+		return answer{}, err
+	}
+	var body WhitelistedAddressRequest
+	if err := decode(c.body, &body); err != nil {
+		return answer{}, err
+	}
+	wanted := whitelist.Wanted(body)
+	var out whitelist.Outcome
+	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		out, err = a.whitelist.Ask(ctx, tx, c.who, a.fourEyes, name, wanted)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	if out.Waits != nil {
+		return answer{status: http.StatusCreated, body: showAwaited(out.Wanted, *out.Waits)}, nil
+	}
+	a.endorsed(c.Context(), out.Address.ID)
+	shown, err := a.whitelisted(c, name, out.Address.ID)
+	return answer{status: http.StatusCreated, body: shown}, err
+}
+
+func (a *api) listWhitelisted(c *call) (answer, error) {
+	const list = "whitelisted addresses"
+	name, err := c.organization()
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := a.place(c, list+" of "+name)
+	if err != nil {
+		return answer{}, err
+	}
+	var found page.Result[whitelist.Address]
+	var now time.Time
+	err = a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		now = tx.Now
+		if _, err := org.ByID(ctx, tx, name); err != nil {
+			return err
+		}
+		found, err = a.whitelist.List(ctx, tx, name, p)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: listed(a, c, list+" of "+name, found, func(one whitelist.Address) WhitelistedAddress { return showWhitelisted(one, now) })}, nil
+}
+
+func (a *api) removeWhitelisted(c *call) (answer, error) {
+	name, err := c.organization()
+	if err != nil {
+		return answer{}, err
+	}
+	which := c.param("whitelistedAddressId")
+	err = a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
+		_, err := a.whitelist.Remove(ctx, tx, c.who, name, which)
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	a.endorsed(c.Context(), which)
+	shown, err := a.whitelisted(c, name, which)
+	return answer{status: http.StatusOK, body: shown}, err
+}
+
+// agreed has the signer asked about the address that a change request added.
+func (a *api) agreed(ctx context.Context, r foureyes.Request) {
+	if r.Kind != foureyes.WhitelistedAddress {
+		return
+	}
+	var name string
+	err := a.conf.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		name, err = whitelist.Added(ctx, tx, r.ID)
+		return err
+	})
+	if err != nil {
+		a.log.LogAttrs(ctx, slog.LevelWarn, "the address of a change request was not found; the signer is asked later", slog.String("change", r.ID), slog.Any("err", err))
+		return
+	}
+	a.endorsed(ctx, name)
+}
+
+var whitelistRoutes = []route{
+	{
+		method: http.MethodPost, path: "/organizations/{organizationId}/whitelisted-addresses", name: "addWhitelistedAddress", group: "Whitelist",
+		summary: "Add an address to an organization's whitelist",
+		text:    "Adds an address that the organization's own money may be paid out to. It cools off first and is COOLING_OFF until usableFrom; the signer endorses it, and never pays it earlier. An address that no payment may go to is refused as a withdrawal's destination is. Where the installation wants four eyes, the answer is AWAITING_APPROVAL without an id: nothing is added until another operator approves changeRequestId, and the cooling-off begins then. After a lost answer, ask again: an address that is there already is 409 INVALID_STATE with its id in the details.",
+		body:    WhitelistedAddressRequest{},
+		answers: []success{{http.StatusCreated, "The address, or what waits for a second operator.", WhitelistedAddress{}, exampleWhitelisted, nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidAddress, fault.DestinationNotAllowed, fault.InvalidState, fault.ApprovalRefused},
+		handle:  (*api).addWhitelisted,
+	},
+	{
+		method: http.MethodGet, path: "/organizations/{organizationId}/whitelisted-addresses", name: "listWhitelistedAddresses", group: "Whitelist",
+		summary: "List an organization's whitelist",
+		text:    "Every address that is or was on it. One whose row is not what the signer endorsed, or that the signer does not know any more, is REFUSED: look at the log at once.",
+		query:   []parameter{orderParameter, limitParameter, cursorParameter},
+		answers: []success{{http.StatusOK, "A page of addresses.", Page[WhitelistedAddress]{}, page1(exampleWhitelisted), nil}},
+		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidCursor},
+		handle:  (*api).listWhitelisted,
+	},
+	{
+		method: http.MethodDelete, path: "/organizations/{organizationId}/whitelisted-addresses/{whitelistedAddressId}", name: "removeWhitelistedAddress", group: "Whitelist",
+		summary: "Remove an address from an organization's whitelist",
+		text:    "From this answer on nobody can choose it, and the signer pays it no more, also not what was accepted before and is not signed yet. No second operator is needed. Again it changes nothing. To use the address later, add it again.",
+		answers: []success{{http.StatusOK, "The address, REMOVED.", WhitelistedAddress{}, exampleRemoved, nil}},
+		faults:  []fault.Code{fault.CodeNotFound},
+		handle:  (*api).removeWhitelisted,
+	},
+}
+
+var (
+	exampleWhitelisted = WhitelistedAddress{
+		WhitelistedAddressID: pointer("wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"), OrganizationID: exampleOrganizationID, Chain: "ETHEREUM",
+		Address: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", Label: "Treasury account at the exchange", Status: "COOLING_OFF", UsableFrom: &exampleAt,
+		CreatedAt: exampleAt, CreatedBy: "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+	}
+	exampleRemoved = func() WhitelistedAddress {
+		a := exampleWhitelisted
+		a.Status, a.RemovedAt, a.RemovedBy = "REMOVED", &exampleAt, pointer("opk_01J9ZW3M8Q4S5T6V7W8X9YZABC")
+		return a
+	}()
+)
+
+// whitelistNotes are the words of the whitelist in the document.
+var whitelistNotes = map[string]note{
+	"WhitelistedAddress.":                     {text: "An address that an organization's own money may be paid out to."},
+	"WhitelistedAddressPage.":                 {text: "A page of whitelisted addresses."},
+	"WhitelistedAddressRequest.":              {text: "An address to add."},
+	"whitelistedAddressId":                    {text: "The address: wla_…", example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"WhitelistedAddress.whitelistedAddressId": {text: "The address; null while it waits for a second operator.", example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"WhitelistedAddress.organizationId":       {text: "Whose whitelist it is on."},
+	"WhitelistedAddress.chain":                {text: "The chain that it is paid on.", enum: chainNames},
+	"WhitelistedAddressRequest.chain":         {text: "The chain that it is paid on: one that runs here.", enum: chainNames},
+	"WhitelistedAddress.address":              {text: "The address in the chain's canonical form.", example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"},
+	"WhitelistedAddressRequest.address":       {text: "The address. Compare it with its owner over another way than it came.", bounds: map[string]any{"minLength": 1, "maxLength": 128}, example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"},
+	"WhitelistedAddress.label":                {text: "Whose it is, for people."},
+	"WhitelistedAddressRequest.label":         {text: "Whose it is, for people: 1 to 100 printable characters.", bounds: map[string]any{"minLength": 1, "maxLength": whitelist.LabelRunesMax}, example: "Treasury account at the exchange"},
+	"WhitelistedAddress.status":               {text: "AWAITING_APPROVAL: another operator has to agree. WAITING: the signer has not endorsed it yet, and is asked again. COOLING_OFF: not before usableFrom. USABLE. REFUSED: see refusedBecause. REMOVED.", enum: whitelistStatuses},
+	"usableFrom":                              {text: "From when it may be used; null while it waits for a second operator."},
+	"refusedBecause":                          {text: "Why the signer or this program refuses it; null where neither does."},
+	"WhitelistedAddress.createdAt":            {text: "When it was added, or asked for while it waits for a second operator."},
+	"WhitelistedAddress.createdBy":            {text: "The operator's key that added it, or that agreed to it."},
+	"removedAt":                               {text: "When it was removed; null while it is on the whitelist."},
+	"removedBy":                               {text: "The operator's key that removed it; null while it is on the whitelist."},
+}
+
+var whitelistExamples = map[string]any{
+	"addWhitelistedAddress": WhitelistedAddressRequest{Chain: "ETHEREUM", Address: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", Label: "Treasury account at the exchange"},
+}
