@@ -155,7 +155,7 @@ func TestAnAdoptedJournalHasOnlyEndorsementsOfItsSeed(t *testing.T) {
 
 	adopt := func(copied []signer.Entry) (*installation, error) {
 		to := install(t, t.TempDir())
-		to.seed, to.now = in.seed, in.now.Add(time.Hour)
+		to.seed, to.now = in.seed, in.now.Add(3*time.Hour)
 		to.conf.Journal += ".adopted"
 		to.conf.Policy.WhitelistCoolingOff = "2h"
 		return to, local.Adopt(to.conf, in.seed, copied, nil)

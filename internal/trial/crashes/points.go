@@ -148,7 +148,7 @@ var unplayed = []struct{ name, why string }{
 	{"X01-X10", "there are no swaps yet"},
 	{"O01", "a key is rolled by one statement of a command; whoever loses its answer rolls it again"},
 	{"O02", "each request reads its key's row anew; the tests of org have it"},
-	{"O03", "there is no list of allowed destinations, and no second operator for one"},
+	{"O03", "the row of an address is written with the approval that adds it, and the signer is asked afterwards, again and again; the tests of whitelist cut it off in between"},
 	{"O04", "the threshold is read in the transaction that decides; make soak changes it between requests"},
 	{"O05", "the policy is a file that the signer reads when it starts; nothing is pushed"},
 	{"O07", "make drill"},
