@@ -113,7 +113,7 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 	}
 }
 
-// Rules WD-7, WD-10, IDEM-1, TR-6 and TR-9: the service, its signer or the database dies, or
+// Rules WD-7, WD-10, IDEM-1, TR-6, TR-9 and DEP-30: the service, its signer or the database dies, or
 // the answer to a commit is lost, at the steps where most is at stake; the
 // receiver gets the amount once, and the books agree with the chain. make crash
 // plays all points with all faults.
@@ -126,7 +126,7 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 	}
 	began := time.Now()
 	report, err := Run(t.Context(), Options{Program: program, Worlds: 1, Only: []string{
-		"W03 cut", "W11 signer", "W14 kill", "W18 postgres", "W27 cut", "D08 cut", "S04 kill", "T01 kill", "T02 kill", "T02 cut",
+		"W03 cut", "W11 signer", "W14 kill", "W18 postgres", "W27 cut", "D08 cut", "F01 cut", "S04 kill", "S07 kill", "T01 kill", "T02 kill", "T02 cut",
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -218,7 +218,8 @@ func (s *stage) inflict(ctx context.Context, release func() error) error {
 	case Cut:
 		s.wire.cut()
 		s.provider.cut()
-		return errors.Join(release(), s.later(ctx))
+		// Whoever could not record a delivery leaves its lease behind, as the dead do.
+		return errors.Join(release(), s.later(ctx), s.expire(ctx))
 	case Stop:
 		return s.sleep(ctx, release)
 	}
