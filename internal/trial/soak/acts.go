@@ -45,7 +45,10 @@ var acts = []act{
 	{"withdraw", 12, (*world).withdraw},
 	{"repeat", 3, (*world).repeat},
 	{"transfer", 7, (*world).transfer},
-	{"decide", 4, (*world).decide},
+	{"decide", 5, (*world).decide},
+	{"resolve", 7, (*world).resolve},
+	{"complete", 2, (*world).complete},
+	{"rethink", 1, (*world).rethink},
 	{"freeze", 1, (*world).freeze},
 	{"lift", 4, (*world).lift},
 	{"cancel", 1, (*world).cancel},
@@ -157,6 +160,7 @@ type request struct {
 	bad     bool   // to where nothing may go
 	id      string // once it is accepted
 	refused bool   // a definite no
+	blocked bool   // by risk screening, for ever
 }
 
 // withdraw asks for a payment.
@@ -239,19 +243,31 @@ func (w *world) send(r *request) {
 		w.note("#%d accepted, replayed %v", r.n, replayed)
 	case f != nil:
 		w.note("#%d refused: %s", r.n, f.Code)
-		if r.id != "" {
-			w.fail("request #%d was accepted as %s and its repetition is refused: %v", r.n, r.id, err)
-		}
-		r.refused = r.ask.IdempotencyKey == nil
-		w.refused++
+		w.turnedDown(r, f)
 	default:
 		w.note("#%d no answer", r.n)
 		w.heard("request", err, w.calm() && !spoiled.struck)
 	}
 }
 
+// turnedDown remembers a refusal. Who is blocked once is blocked for ever under that key.
+func (w *world) turnedDown(r *request, f *fault.Fault) {
+	now := f.Code == fault.WithdrawalRiskBlocked
+	switch {
+	case r.id != "":
+		w.fail("request #%d was accepted as %s and its repetition is refused: %v", r.n, r.id, f)
+	case r.blocked && !now:
+		w.fail("request #%d was blocked, and now it is %v", r.n, f)
+	}
+	r.blocked = r.blocked || now
+	r.refused = r.ask.IdempotencyKey == nil
+	w.refused++
+}
+
 func (w *world) accepted(r *request, id string) {
 	switch {
+	case r.blocked:
+		w.fail("request #%d was blocked and is accepted as %s", r.n, id)
 	case r.bad:
 		w.fail("request #%d to %s was accepted as %s", r.n, r.ask.ToAddress, id)
 	case r.id != "" && r.id != id:
@@ -308,17 +324,17 @@ func (w *world) decide() {
 		return
 	}
 	id := draw(w, ids)
-	approve := w.chance(60)
+	yes, person := w.chance(60), audit.User(draw(w, []string{"usr_1", "usr_2", "usr_3"}))
 	s := w.spoiled(func(ctx context.Context) (err error) {
 		house := draw(w, w.houses)
-		if approve {
-			_, err = house.Pay.Approve(ctx, orgID, id, audit.User("usr_1"))
+		if yes {
+			_, err = house.Pay.Approve(ctx, orgID, id, person)
 		} else {
-			_, err = house.Pay.Remove(ctx, orgID, id, audit.User("usr_1"), "no")
+			_, err = house.Pay.Remove(ctx, orgID, id, person, "no")
 		}
 		return err
 	})
-	w.note("approve %v %s: %s", approve, w.name(id), code(s.err))
+	w.note("approve %v %s: %s", yes, w.name(id), code(s.err))
 	if fault.Of(s.err) == nil {
 		w.heard("decide", s.err, w.calm() && !s.struck)
 	}
@@ -454,7 +470,9 @@ func (w *world) newCustomer() {
 func (w *world) part() {
 	h := w.pick(len(w.houses))
 	house := w.houses[h]
-	switch n := w.pick(len(house.steps) + 2); n {
+	switch n := w.pick(len(house.steps) + 3); n {
+	case len(house.steps) + 2:
+		w.run(h, "stuck returns", func(ctx context.Context) error { _, err := house.Flags.Stick(ctx); return err })
 	case len(house.steps):
 		w.post(h)
 	case len(house.steps) + 1:

@@ -39,6 +39,10 @@ type figures struct {
 	withdrawals, payments, failed int // accepted, paid on the chain, proven not to pay
 	refused, replays              int // requests
 	transfers                     int // between customers
+	blocked                       int // withdrawals that risk screening refused
+	held, approved                int // deposits that were flagged, and of them credited in the end
+	sentBack, sentElsewhere       int
+	stuck                         int // returns that failed on the chain and were sent again
 	events, posts                 int
 	looks, seen, checks           int // of the oracle; full ones of the books; checks that those made
 	faults                        *tally
@@ -57,6 +61,12 @@ func (f *figures) add(o figures) {
 	f.failed += o.failed
 	f.refused += o.refused
 	f.transfers += o.transfers
+	f.blocked += o.blocked
+	f.held += o.held
+	f.approved += o.approved
+	f.sentBack += o.sentBack
+	f.sentElsewhere += o.sentElsewhere
+	f.stuck += o.stuck
 	f.replays += o.replays
 	f.events += o.events
 	f.posts += o.posts
@@ -83,7 +93,13 @@ func (f *figures) table(w io.Writer, took time.Duration) {
 		{"blocks mined", f.blocks},
 		{"movements paid in", f.deposits},
 		{"deposits credited", f.credited},
+		{"deposits flagged", f.held},
+		{"  approved", f.approved},
+		{"  sent back", f.sentBack},
+		{"  sent elsewhere", f.sentElsewhere},
+		{"  returns that failed", f.stuck},
 		{"withdrawals accepted", f.withdrawals},
+		{"withdrawals blocked", f.blocked},
 		{"requests refused", f.refused},
 		{"transfers between customers", f.transfers},
 		{"requests repeated", f.replays},

@@ -3,7 +3,10 @@ package soak
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
 )
@@ -13,6 +16,8 @@ type trouble struct {
 	name  string
 	begin func(w *world) (end func(), ok bool)
 }
+
+const payeeOfReturn = "payee of a return refuses"
 
 var errDown = errors.New("connection refused")
 
@@ -112,6 +117,10 @@ var troubles = []trouble{
 		w.refusals = append(w.refusals, h)
 		return func() { w.net.Refuse(contract, to, "") }, true
 	}},
+	{payeeOfReturn, func(w *world) (func(), bool) {
+		w.spite = true // until there is a return
+		return func() {}, true
+	}},
 	{"mint: switched off", func(w *world) (func(), bool) {
 		m := draw(w, []int{dollar, coin, limited})
 		w.sync(m)
@@ -124,6 +133,14 @@ var troubles = []trouble{
 	{"signer: works and does not answer", func(w *world) (func(), bool) {
 		w.signer.be(false, true)
 		return func() { w.signer.be(false, false) }, true
+	}},
+	{screenerAway, func(w *world) (func(), bool) {
+		w.outside.be(true, false)
+		return func() { w.outside.be(false, false) }, true
+	}},
+	{priceAway, func(w *world) (func(), bool) {
+		w.outside.be(false, true)
+		return func() { w.outside.be(false, false) }, true
 	}},
 	{"receiver", func(w *world) (func(), bool) {
 		w.hooks.be(draw(w, moods))
@@ -169,6 +186,39 @@ func (w *world) misbehave() {
 		w.faults.add(t.name)
 	}
 	w.note("%s, for %d steps", t.name, lasts)
+}
+
+// lurk has the payee of a return refuse as soon as that is too late to be simulated: it
+// reverts on the chain.
+func (w *world) lurk() {
+	if !w.spite {
+		return
+	}
+	rows, err := w.eye.Query(w.ctx, `
+		SELECT o.to_address, o.contract, array(SELECT tx_hash FROM dispatch_attempts a WHERE a.order_id = o.order_id AND tx_hash IS NOT NULL) FROM dispatch_orders o
+		WHERE purpose = 'RETURN' AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') ORDER BY created_at`)
+	w.must(err, "look for returns that are out")
+	var h chain.Holding
+	var hashes []chain.TxHash
+	waiting, found := w.net.Pool(), false
+	_, err = pgx.ForEachRow(rows, []any{&h.Address, &h.Contract, &hashes}, func() error {
+		mined := len(hashes) > 0 && !slices.ContainsFunc(hashes, func(hash chain.TxHash) bool { return slices.Contains(waiting, hash) })
+		if !found && !mined {
+			found = true
+			w.refusals = append(w.refusals, h)
+		}
+		return nil
+	})
+	w.must(err, "look for returns that are out")
+	if !found {
+		return
+	}
+	h = w.refusals[len(w.refusals)-1]
+	w.net.Refuse(h.Contract, h.Address, "it takes nothing")
+	w.faults.add("a return is refused too late")
+	w.note("%.8s takes nothing any more", h.Address)
+	w.standing[payeeOfReturn] = standing{until: w.step + 40, end: func() { w.net.Refuse(h.Contract, h.Address, "") }}
+	w.spite = false
 }
 
 // pass ends what has lasted long enough.

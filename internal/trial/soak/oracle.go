@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/verify"
 )
 
@@ -22,7 +23,7 @@ type place struct {
 // arrival is a movement to an address of ours in a final block, found by looking at
 // the chain itself.
 type arrival struct {
-	to       chain.Address
+	from, to chain.Address
 	contract chain.Address
 	amount   money.Amount
 }
@@ -47,7 +48,7 @@ func (w *world) follow(to uint64) {
 			if m.To != w.addresses[""] && m.Amount.Less(money.Units(dustBelow)) {
 				continue
 			}
-			o.expected[place{m.Tx, m.Kind, m.Position}] = arrival{m.To, m.Contract, m.Amount}
+			o.expected[place{m.Tx, m.Kind, m.Position}] = arrival{m.From, m.To, m.Contract, m.Amount}
 		}
 	}
 }
@@ -72,22 +73,29 @@ func (w *world) look() {
 	}
 	w.follow(cursor)
 	w.lookAtDeposits()
+	w.lookAtFlags()
 	w.lookAtDestinations()
 }
 
 // lookAtDeposits compares what counts with what arrived for good.
 func (w *world) lookAtDeposits() {
 	rows, err := w.eye.Query(w.ctx, `
-		SELECT tx_hash, kind, position, address, contract, amount FROM deposits WHERE status IN ('SCREENING', 'CREDITED')`)
+		SELECT tx_hash, kind, position, from_address, address, contract, amount, status, is_flagged FROM deposits
+		WHERE status IN ('SCREENING', 'CREDITED', 'FLAGGED', 'REJECTING', 'REJECTED', 'REDIRECTING', 'REDIRECTED', 'RESOLUTION_STUCK')`)
 	w.must(err, "read the deposits")
 	defer rows.Close()
 	n := 0
 	for rows.Next() {
 		var p place
 		var a arrival
-		w.must(rows.Scan(&p.tx, &p.kind, &p.position, &a.to, &a.contract, &a.amount), "read a deposit")
+		var status string
+		var flagged bool
+		w.must(rows.Scan(&p.tx, &p.kind, &p.position, &a.from, &a.to, &a.contract, &a.amount, &status, &flagged), "read a deposit")
 		if want, ok := w.arrivals.expected[p]; !ok || want != a {
 			w.fail("a deposit counts that did not arrive: %+v, %+v", p, a)
+		}
+		if status == "CREDITED" {
+			w.passed(p, a, flagged)
 		}
 		n++
 	}
@@ -98,9 +106,11 @@ func (w *world) lookAtDeposits() {
 }
 
 // lookAtDestinations holds every destination to nothing or the amount that was
-// accepted for it, on whatever fork the chain is.
-func (w *world) lookAtDestinations() {
+// accepted for it, on whatever fork the chain is, and whatever else leaves to what
+// somebody decided about a flagged deposit. It returns what those received.
+func (w *world) lookAtDestinations() (out []payout) {
 	got := map[chain.Address]money.Amount{}
+	of := map[chain.Address][]payout{}
 	for h := range w.net.Latest().Height {
 		for _, m := range w.net.At(h + 1).Transfers {
 			if !w.ours[m.From] || w.ours[m.To] {
@@ -109,6 +119,7 @@ func (w *world) lookAtDestinations() {
 			sum, err := got[m.To].Add(m.Amount)
 			w.must(err, "add up what a destination received")
 			got[m.To] = sum
+			of[m.To] = append(of[m.To], payout{m.To, m.Contract, m.Amount})
 		}
 	}
 	known := map[chain.Address]bool{}
@@ -119,15 +130,25 @@ func (w *world) lookAtDestinations() {
 		case have.IsZero():
 		case r.bad || r.refused:
 			w.fail("request #%d was refused and %v went to %s", r.n, have, r.to)
+		case thinks(w.seed, r.to).Above(risk.High):
+			w.fail("request #%d paid %v to %s, who is %s", r.n, have, r.to, thinks(w.seed, r.to))
 		case have != r.amount:
 			w.fail("request #%d was for %v and %s received %v", r.n, r.amount, r.to, have)
 		}
 	}
-	for to, have := range got {
-		if !known[to] {
-			w.fail("%v went to %s, which nobody named", have, to)
+	wishes := w.wished()
+	for to, all := range of {
+		if known[to] {
+			continue
+		}
+		for _, p := range all {
+			if !granted(wishes, p) {
+				w.fail("%v of %.10q went to %s, which nobody named", p.amount, p.contract, to)
+			}
+			out = append(out, p)
 		}
 	}
+	return out
 }
 
 // auditIfWritten makes every check unless nothing was committed since the last: what
@@ -163,6 +184,7 @@ func (w *world) audit() {
 func (w *world) settled() {
 	w.look()
 	w.audit()
+	ended, kept := w.resolved(w.lookAtDestinations())
 	paid := map[string]*big.Int{} // by customer and mint, what left by the chain
 	at := func(who string, mintID int) string { return fmt.Sprintf("%s in mint %d", who, mintID) }
 	rows, err := w.eye.Query(w.ctx, `SELECT withdrawal_id, customer_id, mint_id, amount, to_address, status, coalesce(idempotency_key, '') FROM withdrawals ORDER BY created_at`)
@@ -177,6 +199,16 @@ func (w *world) settled() {
 		var amount money.Amount
 		w.must(rows.Scan(&id, &who, &mintID, &amount, &address, &status, &key), "read a withdrawal")
 		rowsOf[id] = true
+		if status == "BLOCKED" {
+			w.blocked++
+			if r := w.byID[id]; r != nil {
+				w.fail("request #%d was accepted as %s, which is blocked", r.n, id)
+			}
+			if received := w.net.Received(address, tokens[mintID]); !received.IsZero() {
+				w.fail("withdrawal %s is blocked and %s received %v", id, address, received)
+			}
+			continue
+		}
 		if other, ok := to[address]; ok {
 			w.fail("withdrawals %s and %s are one request", id, other)
 		}
@@ -225,7 +257,10 @@ func (w *world) settled() {
 	for id, contract := range tokens {
 		mintOf[contract] = id
 	}
-	for _, a := range w.arrivals.expected {
+	for p, a := range w.arrivals.expected {
+		if became, flagged := ended[p]; flagged && became != "CREDITED" {
+			continue
+		}
 		k := at(who[a.to], mintOf[a.contract])
 		if arrived[k] == nil {
 			arrived[k] = new(big.Int)
@@ -242,6 +277,9 @@ func (w *world) settled() {
 			}
 			if n := arrived[at(c, mintID)]; n != nil {
 				want.Add(want, n)
+			}
+			if c == keeps && mintID == coin {
+				want.Add(want, kept)
 			}
 			if n := paid[at(c, mintID)]; n != nil {
 				want.Sub(want, n)

@@ -33,6 +33,7 @@ import (
 const (
 	shownSteps = 40  // lines of the trace that a failure shows
 	drainMax   = 500 // rounds that everything has to end in
+	lurkRounds = 24  // of them, in which the payee of a return may still begin to refuse
 )
 
 // outcome is what came of a run.
@@ -66,6 +67,7 @@ func run(t testing.TB, seed uint64, steps int) (o outcome) {
 		w.later(time.Duration(1+w.pick(5)) * time.Second)
 		w.pass()
 		w.next()
+		w.lurk()
 		w.look()
 		w.auditIfWritten()
 	}
@@ -107,6 +109,13 @@ func (w *world) drain() {
 	left, rested := "", 0
 	for round := range drainMax {
 		w.step++
+		switch {
+		case round < lurkRounds: // most returns are decided late, and a payee is no fault of ours
+			w.lurk()
+		case round == lurkRounds:
+			w.spite = false
+			w.heal()
+		}
 		for h, house := range w.houses {
 			if h != round%len(w.houses) {
 				continue
@@ -116,13 +125,16 @@ func (w *world) drain() {
 				w.later(time.Second)
 			}
 			w.must(mirror.Import(w.ctx, w.db, w.signer, house.Book), "import the journal")
-			_, err := house.posts.Step(w.ctx)
+			_, err := house.Flags.Stick(w.ctx)
+			w.must(err, "look for stuck returns")
+			_, err = house.posts.Step(w.ctx)
 			w.must(err, "deliver")
 		}
 		w.net.Mine(1)
 		w.mined()
 		if round%4 == 3 {
 			w.decideAll(round > drainMax/4)
+			w.resolveAll(round > drainMax/4)
 		}
 		w.later(w.patience(round))
 		w.look()
@@ -159,7 +171,7 @@ func (w *world) ask(r *request) {
 	case err == nil:
 		w.accepted(r, made.WithdrawalID)
 	case fault.Of(err) != nil:
-		w.refused++
+		w.turnedDown(r, fault.Of(err))
 	default:
 		w.fail("request #%d gets no answer: %v", r.n, err)
 	}
@@ -168,13 +180,18 @@ func (w *world) ask(r *request) {
 // decideAll ends every wait for a person.
 func (w *world) decideAll(removeAll bool) {
 	for _, id := range w.column(`SELECT withdrawal_id FROM withdrawals WHERE status = 'AWAITING_APPROVAL' AND $1 ORDER BY created_at`, true) {
-		var err error
 		if removeAll || w.chance(30) {
-			_, err = w.houses[0].Pay.Remove(w.ctx, orgID, id, audit.User("usr_1"), "no")
-		} else {
-			_, err = w.houses[0].Pay.Approve(w.ctx, orgID, id, audit.User("usr_1"))
+			_, err := w.houses[0].Pay.Remove(w.ctx, orgID, id, audit.User("usr_1"), "no")
+			w.must(err, "remove "+w.name(id))
+			continue
 		}
-		w.must(err, "decide on "+w.name(id))
+		for _, person := range []string{"usr_1", "usr_2", "usr_3"} {
+			// Refused where its destination is, where they have approved before, and where others were enough.
+			_, err := w.houses[0].Pay.Approve(w.ctx, orgID, id, audit.User(person))
+			if err != nil && fault.Of(err) == nil {
+				w.fail("approve %s: %v", w.name(id), err)
+			}
+		}
 	}
 }
 
@@ -184,7 +201,7 @@ func (w *world) left() string {
 	for _, q := range []struct{ what, sql string }{
 		{"orders", `SELECT count(*) FROM dispatch_orders WHERE status NOT IN ('PAID', 'FAILED', 'WITHDRAWN', 'REFUSED')`},
 		{"withdrawals", `SELECT count(*) FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`},
-		{"deposits", `SELECT count(*) FROM deposits WHERE status IN ('SCREENING', 'CONFIRMING')`},
+		{"deposits", `SELECT count(*) FROM deposits WHERE status IN ('SCREENING', 'CONFIRMING', 'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')`},
 		{"sweeps", `SELECT count(*) FROM sweeps WHERE status = 'OPEN'`},
 		{"top-ups", `SELECT count(*) FROM gas_top_ups WHERE status = 'OPEN'`},
 		{"events without a number", `SELECT count(*) FROM events WHERE sequence IS NULL`},

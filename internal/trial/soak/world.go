@@ -33,6 +33,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
@@ -53,6 +54,10 @@ const (
 )
 
 const orgID = "org_soak"
+
+// screeningGrace is how long a deposit waits for somebody to say something: shorter than
+// a fault may last, so that silence flags now and then.
+const screeningGrace = 45 * time.Second
 
 // wei is one whole native coin.
 const wei = 1_000_000_000_000_000_000
@@ -104,6 +109,12 @@ type world struct {
 	paidIns   []paidIn // deposits made, for forks to play with
 	refusals  []chain.Holding
 	standing  map[string]standing // faults that last, by name
+	outside   *outside
+	grants    *signer.GrantKey
+	spite     bool           // the payee of the next return that is out refuses it
+	strict    bool           // the day's thresholds are set at every time
+	approvals map[place]bool // flagged deposits that somebody approved, or meant to
+	wishes    map[wish]bool  // and that somebody sent away, or meant to
 	arrivals  oracle
 
 	mu    sync.Mutex
@@ -188,8 +199,12 @@ func newWorld(t testing.TB, seed uint64) *world {
 		t: t, ctx: t.Context(), seed: seed, rng: rand.New(rand.NewPCG(seed, 0x50a4)),
 		base: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), figures: newFigures(),
 		addresses: map[string]chain.Address{}, ours: map[chain.Address]bool{}, byID: map[string]*request{},
-		standing: map[string]standing{}, errs: map[string]int{},
+		standing: map[string]standing{}, errs: map[string]int{}, approvals: map[place]bool{}, wishes: map[wish]bool{},
 	}
+	w.strict, w.spite = w.chance(60), w.chance(50)
+	w.outside = &outside{seed: seed, faults: w.faults, prices: price.Fixed{Prices: map[int]money.USD{
+		dollar: money.MustParseUSD("1"), coin: money.MustParseUSD("3000"), limited: money.MustParseUSD("2"),
+	}, Clock: w.still}}
 	w.arrivals = newOracle()
 	w.providers = 1 + w.pick(3)
 	agree := 1 + w.pick(w.providers)
@@ -214,7 +229,9 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w.must(err, "make the words of the seed")
 	w.seedKeys, err = keys.SeedFromWords(phrase)
 	w.must(err, "make the seed")
-	w.policy = local.Config{Journal: filepath.Join(home, "journal"), Clock: w.still, Policy: local.Policy{
+	w.grants, err = signer.NewGrantKey(entropy[:])
+	w.must(err, "make the key of grants")
+	w.policy = local.Config{Journal: filepath.Join(home, "journal"), Clock: w.still, Grants: w.grants, Policy: local.Policy{
 		Chains: map[chain.Name]local.ChainPolicy{chain.Ethereum: {
 			SignerID: "31337", FeeMax: money.Units(wei / 100), GasMax: money.Units(wei), Unlimited: true,
 			Assets: map[chain.Address]local.Limit{
@@ -256,11 +273,9 @@ func (w *world) open() {
 	}
 	w.houses = nil
 	for range 2 {
-		prices := price.Fixed{Prices: map[int]money.USD{
-			dollar: money.MustParseUSD("1"), coin: money.MustParseUSD("3000"), limited: money.MustParseUSD("2"),
-		}, Clock: w.still}
 		parts := works.Wire(works.Plan{
-			DB: w.db, Chain: w.net.Configured(), Signer: w.signer, Attest: w.seedKeys.Attest().Public(), Prices: prices,
+			DB: w.db, Chain: w.net.Configured(), Signer: w.signer, Attest: w.seedKeys.Attest().Public(), Prices: w.outside,
+			Screens: risk.Policy{Providers: w.outside, UnknownAs: risk.UnknownHolds, Grace: screeningGrace}, Grants: w.grants,
 			// One wallet at a time: what is sent first is the seed's to say.
 			Dispatch: dispatch.Config{WalletsMax: 1, InFlightMax: 4}, Sweep: sweep.Config{RestAfterFail: time.Minute},
 		})
@@ -315,6 +330,9 @@ func (w *world) found() {
 		w.must(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
 			return org.SetWithdrawThreshold(ctx, tx, audit.User("usr_1"), orgID, &threshold)
 		}), "set the threshold")
+	}
+	if w.strict || w.chance(60) {
+		w.must(w.change(w.ctx, w.screening()), "set what is screened")
 	}
 	endpoints := &delivery.Endpoints{Seal: w.seal, Development: true}
 	w.must(w.db.InOrg(w.ctx, orgID, func(ctx context.Context, tx pg.Tx) error {

@@ -38,6 +38,7 @@ type Plan struct {
 	Attest   ed25519.PublicKey // checks the signer's addresses
 	Prices   price.Source
 	Screens  risk.Policy
+	Grants   *signer.GrantKey // nil: none
 	Dispatch dispatch.Config
 	Sweep    sweep.Config
 	Log      *slog.Logger // nil: nobody listens
@@ -62,9 +63,9 @@ func Wire(p Plan) *Works {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &Works{Chains: chain.Chains{p.Chain.Name: p.Chain}, Book: wallet.New(p.DB, p.Signer, p.Attest)}
-	w.Pay = &withdrawal.Service{DB: p.DB, Chains: w.Chains, Wallets: w.Book, Prices: p.Prices}
+	w.Pay = &withdrawal.Service{DB: p.DB, Chains: w.Chains, Wallets: w.Book, Prices: p.Prices, Risk: p.Screens, Grants: p.Grants}
 	w.Deposits = deposit.New(p.DB, w.Book, p.Prices, p.Screens, p.Log)
-	w.Flags = deposit.NewResolutions(p.DB, w.Chains, w.Book, p.Log)
+	w.Flags = deposit.NewResolutions(p.DB, w.Chains, w.Book, p.Log, deposit.Granted(p.Grants))
 	w.Walk = scan.New(p.DB, scan.Config{
 		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start, Concerned: []finality.Concerned{w.Deposits},
 	}, w.Deposits, p.Log)
