@@ -179,10 +179,10 @@ func (t *town) has(ctx context.Context, customer string, want *big.Int) error {
 // the chain, what was paid with what was asked for, the webhooks with the feed.
 func (s *stage) sound(ctx context.Context) error {
 	var errs []error
-	books, err := verify.Run(ctx, s.tools.DB())
+	books, err := verify.Run(ctx, s.tools.DB(), verify.WithGrants(s.tools.Grants()))
 	if err != nil {
 		// The pool may hold connections of a server that is gone.
-		if books, err = verify.Run(ctx, s.tools.DB()); err != nil {
+		if books, err = verify.Run(ctx, s.tools.DB(), verify.WithGrants(s.tools.Grants())); err != nil {
 			return err
 		}
 	}
