@@ -1024,6 +1024,13 @@ const (
 	WithdrawalFeeModeDeducted     = "DEDUCTED"
 )
 
+// The values of Withdrawal.Product.
+const (
+	WithdrawalProductCustodial   = "CUSTODIAL"
+	WithdrawalProductCheckout    = "CHECKOUT"
+	WithdrawalProductBatchPayout = "BATCH_PAYOUT"
+)
+
 // The values of Withdrawal.Status.
 const (
 	WithdrawalStatusAwaitingApproval = "AWAITING_APPROVAL"
@@ -1034,6 +1041,12 @@ const (
 	WithdrawalStatusRejected         = "REJECTED"
 	WithdrawalStatusCancelled        = "CANCELLED"
 	WithdrawalStatusBlocked          = "BLOCKED"
+)
+
+// The values of Withdrawal.Type.
+const (
+	WithdrawalTypeCustomer     = "CUSTOMER"
+	WithdrawalTypeOrganization = "ORGANIZATION"
 )
 
 // WithdrawalPage: A page of withdrawals.
@@ -1420,9 +1433,10 @@ func (c *Client) RejectDeposit(ctx context.Context, depositID string, body Decis
 
 // CancelWithdrawal: Take a withdrawal back. Ends a withdrawal that is
 // AWAITING_APPROVAL: it is CANCELLED, its amount may be spent again, and
-// CUSTOMER_WITHDRAW_CANCELLED is sent. Of a cancel, an approval and a removal that
-// race one wins; the others are answered 409 with currentStatus. So is a repetition:
-// currentStatus CANCELLED says that it is done.
+// CUSTOMER_WITHDRAW_CANCELLED is sent, or ORGANIZATION_WITHDRAW_CANCELLED for one of
+// your organization's own. Of a cancel, an approval and a removal that race one wins;
+// the others are answered 409 with currentStatus. So is a repetition: currentStatus
+// CANCELLED says that it is done.
 //
 // POST /withdrawals/{withdrawalId}/cancel. It is sent once.
 func (c *Client) CancelWithdrawal(ctx context.Context, withdrawalID string, opts ...CallOption) (out Withdrawal, err error) {
@@ -1496,6 +1510,8 @@ func (c *Client) ListWithdrawalDecisions(ctx context.Context, withdrawalID strin
 type ListWithdrawalsParams struct {
 	// Only of this customer, compared byte for byte.
 	CustomerID string
+	// Only customers' withdrawals, or only the organization's own.
+	Type string
 	// Only in this status.
 	Status string
 	// Only of this mint.
@@ -1523,16 +1539,17 @@ type ListWithdrawalsParams struct {
 	Cursor string
 }
 
-// ListWithdrawals: List withdrawals. The organization's withdrawals. With
-// idempotencyKey the one that has the key. With Accept: text/csv everything that the
-// filters leave comes as one table, as of one moment, without limit and cursor; one
-// that breaks off is cut, never ended.
+// ListWithdrawals: List withdrawals. The organization's withdrawals: its customers'
+// and its own, unless type says which. With idempotencyKey the one that has the key.
+// With Accept: text/csv everything that the filters leave comes as one table, as of
+// one moment, without limit and cursor; one that breaks off is cut, never ended.
 //
 // GET /withdrawals. It is repeated when no answer comes.
 func (c *Client) ListWithdrawals(ctx context.Context, p ListWithdrawalsParams, opts ...CallOption) (out WithdrawalPage, err error) {
 	k := call{method: "GET", path: "/withdrawals", repeat: always}
 	q := params{}
 	q.text("customerId", p.CustomerID)
+	q.text("type", p.Type)
 	q.text("status", p.Status)
 	q.number("mintId", int64(p.MintID))
 	q.text("chain", p.Chain)
@@ -1566,6 +1583,7 @@ func (c *Client) ListWithdrawalsCSV(ctx context.Context, p ListWithdrawalsParams
 	k := call{method: "GET", path: "/withdrawals", repeat: always}
 	q := params{}
 	q.text("customerId", p.CustomerID)
+	q.text("type", p.Type)
 	q.text("status", p.Status)
 	q.number("mintId", int64(p.MintID))
 	q.text("chain", p.Chain)

@@ -34,6 +34,15 @@ const (
 	OrganizationDeposit         Type = "ORGANIZATION_DEPOSIT"          // Deposit: credited to a product of the organization
 	OrganizationDepositReversed Type = "ORGANIZATION_DEPOSIT_REVERSED" // Deposit with Reversal: finality itself broke, and the credit is taken back
 
+	OrganizationWithdraw                 Type = "ORGANIZATION_WITHDRAW"                   // Withdrawal of the organization's own: broadcast, TxHash set
+	OrganizationWithdrawAwaitingApproval Type = "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" // Withdrawal: held until a person decides
+	OrganizationWithdrawBlocked          Type = "ORGANIZATION_WITHDRAW_BLOCKED"           // Withdrawal: refused by risk screening
+	OrganizationWithdrawApproved         Type = "ORGANIZATION_WITHDRAW_APPROVED"          // Withdrawal: a person approved it
+	OrganizationWithdrawRejected         Type = "ORGANIZATION_WITHDRAW_REJECTED"          // Withdrawal: a person removed it
+	OrganizationWithdrawCancelled        Type = "ORGANIZATION_WITHDRAW_CANCELLED"         // Withdrawal: taken back before it was approved
+	OrganizationWithdrawFailed           Type = "ORGANIZATION_WITHDRAW_FAILED"            // Withdrawal: will never be paid; the money is back
+	OrganizationWithdrawCompleted        Type = "ORGANIZATION_WITHDRAW_COMPLETED"         // Withdrawal: final on the chain
+
 	TransferCompleted Type = "TRANSFER_COMPLETED" // Transfer: done; there is no other state
 )
 
@@ -209,20 +218,34 @@ type ResolutionAttempt struct {
 	Message string `json:"message"`
 }
 
-// Withdrawal is a payment from a customer's balance to an address.
+// The types of withdrawals.
+const (
+	OfCustomer     = "CUSTOMER"
+	OfOrganization = "ORGANIZATION"
+)
+
+// Withdrawal is a payment to an address: from a customer's balance, or from one of the
+// organization's own to an address on its list. It has one of CustomerID and Product,
+// and Type says which.
 type Withdrawal struct {
 	WithdrawalID   string  `json:"withdrawalId"`
+	Type           string  `json:"type"` // CUSTOMER, ORGANIZATION
 	IdempotencyKey *string `json:"idempotencyKey"`
-	CustomerID     string  `json:"customerId"`
-	MintID         int     `json:"mintId"`
-	Mint           Mint    `json:"mint"`
-	Amount         string  `json:"amount"` // atomic units: what the customer pays, and the destination receives unless FeeMode is DEDUCTED
-	AmountDecimal  string  `json:"amountDecimal"`
-	USDValue       *string `json:"usdValue"` // for display
-	ToAddress      string  `json:"toAddress"`
-	Memo           *string `json:"memo"`
+	CustomerID     *string `json:"customerId"`        // null for the organization's own, which has a Product
+	Product        *string `json:"product,omitempty"` // CUSTODIAL, CHECKOUT, BATCH_PAYOUT; absent from a customer's
+	// WhitelistedAddressID is the entry of the organization's list that is paid; absent
+	// from a customer's.
+	WhitelistedAddressID *string `json:"whitelistedAddressId,omitempty"`
 
-	NetworkFee       *string `json:"networkFee"`              // atomic units of NetworkFeeMintID; null until it is final, or with DEDUCTED decided
+	MintID        int     `json:"mintId"`
+	Mint          Mint    `json:"mint"`
+	Amount        string  `json:"amount"` // atomic units: what the customer pays, and the destination receives unless FeeMode is DEDUCTED. Of the organization's own it is what the destination receives
+	AmountDecimal string  `json:"amountDecimal"`
+	USDValue      *string `json:"usdValue"` // for display
+	ToAddress     string  `json:"toAddress"`
+	Memo          *string `json:"memo"`
+
+	NetworkFee       *string `json:"networkFee"`              // atomic units of NetworkFeeMintID; null until it is final, or with DEDUCTED decided. Of the organization's own payment of a coin it is taken from the same balance, beside Amount, and decided when it is asked for
 	NetworkFeeMintID *int    `json:"networkFeeMintId"`        // the chain's native coin
 	FeeMode          string  `json:"feeMode"`                 // ORGANIZATION, or DEDUCTED: the destination receives Amount less NetworkFee
 	MaxNetworkFee    *string `json:"maxNetworkFee,omitempty"` // what the caller allowed the network to take

@@ -93,7 +93,7 @@ func swap() SwapSummary {
 
 func held() Withdrawal {
 	return Withdrawal{
-		WithdrawalID: "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: ptr("payout-991"), CustomerID: "user_42",
+		WithdrawalID: "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", Type: OfCustomer, IdempotencyKey: ptr("payout-991"), CustomerID: ptr("user_42"),
 		MintID: 1, Mint: usdc, Amount: "5000000", AmountDecimal: "5", USDValue: ptr("5.00"), ToAddress: "0x9a",
 		NetworkFeeMintID: ptr(7), FeeMode: "ORGANIZATION", Status: "AWAITING_APPROVAL", ChainStatus: "NONE",
 		RequiresApproval: true, ApprovalReasons: List[string]{"USD_THRESHOLD"}, Approvals: Approvals{Required: 1},

@@ -65,6 +65,12 @@ func Sample(t Type) (data any, ok bool) {
 		return w, true
 	case CustomerWithdrawCompleted:
 		return sampleWithdrawal("COMPLETED"), true
+	case OrganizationWithdraw, OrganizationWithdrawAwaitingApproval, OrganizationWithdrawBlocked, OrganizationWithdrawApproved,
+		OrganizationWithdrawRejected, OrganizationWithdrawCancelled, OrganizationWithdrawFailed, OrganizationWithdrawCompleted:
+		of, _ := Sample("CUSTOMER" + t[len(OfOrganization):])
+		w := of.(Withdrawal)
+		w.Type, w.CustomerID, w.Product, w.WhitelistedAddressID = OfOrganization, nil, text("CUSTODIAL"), text("wla_01J9ZW3M8Q4S5T6V7W8X9YZABC")
+		return w, true
 	case CustomerSwapFailed:
 		return sampleSwap(), true
 	case TransferCompleted:
@@ -137,7 +143,7 @@ func sampleResolution(decision string, to, hash *string) *Resolution {
 func sampleWithdrawal(status string) Withdrawal {
 	native := 7
 	w := Withdrawal{
-		WithdrawalID: "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: text("payout-991"), CustomerID: "user_42", MintID: 1, Mint: sampleUSDC(),
+		WithdrawalID: "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", Type: OfCustomer, IdempotencyKey: text("payout-991"), CustomerID: text("user_42"), MintID: 1, Mint: sampleUSDC(),
 		Amount: "5000000", AmountDecimal: "5", USDValue: text("5.00"), ToAddress: sampleStranger, NetworkFeeMintID: &native, FeeMode: "ORGANIZATION",
 		Status: status, ChainStatus: "NONE", RequiresApproval: true, ApprovalReasons: List[string]{"USD_THRESHOLD"}, Approvals: Approvals{Required: 1},
 		Screening: WithdrawalScreening{Status: "NOT_CONFIGURED"}, Reference: text("order-77"), Metadata: Metadata{"run": "2026-01"}, CreatedAt: later(0),

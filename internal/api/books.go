@@ -48,12 +48,12 @@ func (a *api) balances(c *call) (answer, error) {
 	for _, b := range found {
 		row := ProductBalance{
 			Product: b.Product, MintID: b.Mint.ID, Symbol: b.Mint.Symbol, Chain: string(b.Mint.Chain),
-			Available: b.Available.String(), Pending: "0", PendingDeposit: b.PendingDeposit.String(), Total: b.Available.String(),
+			Available: b.Available.String(), Pending: b.Pending.String(), PendingDeposit: b.PendingDeposit.String(), Total: b.Total.String(),
 		}
 		if b.Product == "CUSTODIAL" {
 			row.OwedToCustomers = pointer(b.Owed.String())
 		}
-		if v := report.Value(c.Context(), a.conf.Prices, b.Mint, b.Available); v != nil {
+		if v := report.Value(c.Context(), a.conf.Prices, b.Mint, b.Total); v != nil {
 			row.USDValue = optional(v.Cents())
 		}
 		body.Data = append(body.Data, row)
@@ -84,12 +84,12 @@ var (
 	}
 	// balanceNames are the kinds of accounts that an organization is shown.
 	balanceNames = map[ledger.Kind]string{
-		ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.Product: "AVAILABLE",
+		ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.Product: "AVAILABLE", ledger.ProductWithdrawing: "PENDING_WITHDRAW",
 	}
 )
 
 func (a *api) ledgerEntries(c *call) (answer, error) {
-	f := ledger.Filter{Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.Product}}
+	f := ledger.Filter{Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.Product, ledger.ProductWithdrawing}}
 	customerID, ofCustomer := c.query["customerId"]
 	product, ofProduct := c.query["product"]
 	switch {
@@ -148,7 +148,7 @@ func showEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
 		if e.Credit {
 			out.EntryID, out.Direction = fmt.Sprint("le_", e.ID, "_c"), "CREDIT"
 		}
-		if e.Account.Kind == ledger.Product {
+		if e.Account.Kind == ledger.Product || e.Account.Kind == ledger.ProductWithdrawing {
 			out.Account.Product = &e.Account.Subject
 		} else {
 			out.Account.CustomerID = &e.Account.Subject

@@ -166,7 +166,7 @@ func dataOf(t event.Type) reflect.Type {
 		return reflect.TypeFor[webhook.Deposit]()
 	case t == event.TransferCompleted:
 		return reflect.TypeFor[webhook.Transfer]()
-	case strings.HasPrefix(string(t), "CUSTOMER_WITHDRAW"):
+	case strings.HasPrefix(string(t), "CUSTOMER_WITHDRAW"), strings.HasPrefix(string(t), "ORGANIZATION_WITHDRAW"):
 		return reflect.TypeFor[webhook.Withdrawal]()
 	}
 	panic("api: the document does not know the data of " + string(t))

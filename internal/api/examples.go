@@ -46,7 +46,7 @@ var (
 		DetectedAt: &exampleAt, ConfirmedAt: &exampleAt, CreditedAt: &exampleAt, CreatedAt: exampleAt,
 	}
 	exampleWithdrawal = webhook.Withdrawal{
-		WithdrawalID: exampleWithdrawalID, IdempotencyKey: pointer("payout-991"), CustomerID: "user_42", MintID: 1, Mint: exampleShort,
+		WithdrawalID: exampleWithdrawalID, Type: webhook.OfCustomer, IdempotencyKey: pointer("payout-991"), CustomerID: pointer("user_42"), MintID: 1, Mint: exampleShort,
 		Amount: "5000000", AmountDecimal: "5", USDValue: pointer("5.00"), ToAddress: exampleDestination, NetworkFeeMintID: pointer(7),
 		FeeMode: "ORGANIZATION", Status: "AWAITING_APPROVAL", ChainStatus: "NONE", RequiresApproval: true,
 		ApprovalReasons: webhook.List[string]{"USD_THRESHOLD"}, Approvals: webhook.Approvals{Required: 1},

@@ -266,7 +266,7 @@ func (a *api) listAllWithdrawals(c *call) (answer, error) {
 		return answer{}, err
 	}
 	found, err := a.conf.Withdrawals.Across(c.Context(), c.query["organizationId"], withdrawal.Filter{
-		CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
+		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
 		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
 		TxHash: c.query["txHash"], Address: c.query["address"], Reference: c.query["reference"],
 	}, p)

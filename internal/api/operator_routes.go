@@ -184,8 +184,8 @@ var operatorRoutes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", group: "Money",
-		summary: "List withdrawals of all organizations", text: "What customers were paid, or will be.",
-		query: listParameters(organizationFilter, customerFilter,
+		summary: "List withdrawals of all organizations", text: "What customers were paid, or will be, and what organizations took out of their own balances.",
+		query: listParameters(organizationFilter, customerFilter, typeFilter,
 			parameter{name: "status", kind: wordParameter, enum: withdrawalStatuses, text: "Only in this status."},
 			mintFilter, chainFilter, txHashFilter, addressFilter,
 			parameter{name: "reference", kind: textParameter, max: 255, text: "Only with this reference of the organization's."}),

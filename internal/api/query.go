@@ -182,6 +182,7 @@ var (
 	chainFilter     = parameter{name: "chain", kind: wordParameter, enum: chainNames, text: "Only on this chain."}
 	txHashFilter    = parameter{name: "txHash", kind: textParameter, max: 128, text: "Only of this transaction."}
 	addressFilter   = parameter{name: "address", kind: textParameter, max: 128, text: "Only of this address."}
+	typeFilter      = parameter{name: "type", kind: wordParameter, enum: withdrawalTypes, text: "Only customers' withdrawals, or only the organization's own."}
 )
 
 // listParameters are a list's own filters with the ones that every list has.

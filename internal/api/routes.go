@@ -137,9 +137,9 @@ var routes = []route{
 	},
 	{
 		method: http.MethodGet, path: "/withdrawals", name: "listWithdrawals", group: "Withdrawals",
-		summary: "List withdrawals", text: "The organization's withdrawals. With idempotencyKey the one that has the key." + asTable,
+		summary: "List withdrawals", text: "The organization's withdrawals: its customers' and its own, unless type says which. With idempotencyKey the one that has the key." + asTable,
 		csv: true,
-		query: listParameters(customerFilter,
+		query: listParameters(customerFilter, typeFilter,
 			parameter{name: "status", kind: wordParameter, enum: withdrawalStatuses, text: "Only in this status."},
 			mintFilter, chainFilter, txHashFilter, addressFilter,
 			parameter{name: "reference", kind: textParameter, max: 255, text: "Only with this reference of yours."},
@@ -186,7 +186,7 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/withdrawals/{withdrawalId}/cancel", name: "cancelWithdrawal", group: "Withdrawals",
 		summary: "Take a withdrawal back",
-		text:    "Ends a withdrawal that is AWAITING_APPROVAL: it is CANCELLED, its amount may be spent again, and CUSTOMER_WITHDRAW_CANCELLED is sent. Of a cancel, an approval and a removal that race one wins; the others are answered 409 with currentStatus. So is a repetition: currentStatus CANCELLED says that it is done.",
+		text:    "Ends a withdrawal that is AWAITING_APPROVAL: it is CANCELLED, its amount may be spent again, and CUSTOMER_WITHDRAW_CANCELLED is sent, or ORGANIZATION_WITHDRAW_CANCELLED for one of your organization's own. Of a cancel, an approval and a removal that race one wins; the others are answered 409 with currentStatus. So is a repetition: currentStatus CANCELLED says that it is done.",
 		answers: []success{{http.StatusOK, "The withdrawal. It is CANCELLED.", webhook.Withdrawal{}, exampleCancelled, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 		handle:  (*api).cancelWithdrawal,

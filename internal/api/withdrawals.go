@@ -285,12 +285,17 @@ var withdrawalStatuses = []string{
 	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled), string(withdrawal.Blocked),
 }
 
+var withdrawalTypes = []string{webhook.OfCustomer, webhook.OfOrganization}
+
 var withdrawalColumns = []column[webhook.Withdrawal]{
 	{"withdrawalId", func(w webhook.Withdrawal) string { return w.WithdrawalID }},
 	{"createdAt", func(w webhook.Withdrawal) string { return w.CreatedAt.String() }},
+	{"type", func(w webhook.Withdrawal) string { return w.Type }},
 	{"idempotencyKey", func(w webhook.Withdrawal) string { return text(w.IdempotencyKey) }},
 	{"reference", func(w webhook.Withdrawal) string { return text(w.Reference) }},
-	{"customerId", func(w webhook.Withdrawal) string { return w.CustomerID }},
+	{"customerId", func(w webhook.Withdrawal) string { return text(w.CustomerID) }},
+	{"product", func(w webhook.Withdrawal) string { return text(w.Product) }},
+	{"whitelistedAddressId", func(w webhook.Withdrawal) string { return text(w.WhitelistedAddressID) }},
 	{"mintId", func(w webhook.Withdrawal) string { return strconv.Itoa(w.MintID) }},
 	{"symbol", func(w webhook.Withdrawal) string { return w.Mint.Symbol }},
 	{"chain", func(w webhook.Withdrawal) string { return w.Mint.Chain }},
@@ -316,7 +321,7 @@ var withdrawalColumns = []column[webhook.Withdrawal]{
 
 func (a *api) listWithdrawals(c *call) (answer, error) {
 	f := withdrawal.Filter{
-		CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
+		Type: c.query["type"], CustomerID: c.query["customerId"], Status: c.query["status"], MintID: c.query.number("mintId"), Chain: c.query["chain"],
 		CreatedAfter: c.query.time("createdAfter"), CreatedBefore: c.query.time("createdBefore"),
 		TxHash: sameHash(c.query["txHash"]), Address: c.query["address"], Reference: c.query["reference"], IdempotencyKey: c.query["idempotencyKey"],
 	}

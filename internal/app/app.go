@@ -237,14 +237,26 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		options = append(options, deposit.KeepSanctioned)
 	}
 	a.flags = deposit.NewResolutions(a.db, a.chains, a.book, a.log, options...)
-	a.withdraw = &withdrawal.Service{
-		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
-		Risk: a.screens, Grants: grants,
-	}
 	a.white = whitelist.New(a.db, sign, whitelist.Config{
 		AttestKey: attest, Grants: grants, Chains: a.chains, CoolingOff: a.conf.Operator.coolingOff(),
 	}, a.log)
+	a.withdraw = &withdrawal.Service{
+		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
+		Risk: a.screens, Grants: grants, Whitelist: listed{a.white},
+	}
 	return nil
+}
+
+// listed is the whitelist as withdrawals of organizations ask it.
+type listed struct{ book *whitelist.Book }
+
+// Usable implements withdrawal.Whitelist.
+func (l listed) Usable(ctx context.Context, tx pg.Tx, org, listedID string) (withdrawal.Listed, error) {
+	a, err := l.book.Usable(ctx, tx, org, listedID)
+	if err != nil {
+		return withdrawal.Listed{}, err
+	}
+	return withdrawal.Listed{Chain: a.Chain, Address: a.Address}, nil
 }
 
 // certificatesOf are those of the signer on the network in the words of the metrics.

@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 type serve struct {
@@ -208,8 +209,9 @@ func (s signerImport) Run(ctx context.Context, std streams) error {
 }
 
 type withdrawals struct {
-	Approve approve `cmd:"" help:"Approve a held withdrawal: it is paid."`
-	Remove  remove  `cmd:"" help:"Remove a held withdrawal: its amount returns to the customer."`
+	Approve      approve     `cmd:"" help:"Approve a held withdrawal: it is paid."`
+	Remove       remove      `cmd:"" help:"Remove a held withdrawal: its amount returns to the balance that it came from."`
+	Organization ownWithdraw `cmd:"" help:"Withdraw the organization's own money to an address on its list."`
 }
 
 // decision is what both verbs take.
@@ -220,8 +222,16 @@ type decision struct {
 }
 
 // person finds who decides and that they may.
-func (d decision) person(ctx context.Context, db *pg.DB) (p people.Person, err error) {
-	email := d.As
+func (d decision) person(ctx context.Context, db *pg.DB) (people.Person, error) {
+	p, err := personOf(ctx, db, d.As)
+	if err == nil && !p.May(people.Approve) {
+		return p, fmt.Errorf("%s may not decide about withdrawals: that takes the role OWNER, ADMIN or APPROVER", p.Email)
+	}
+	return p, err
+}
+
+// personOf finds somebody by e-mail; without one, the first person of the local world.
+func personOf(ctx context.Context, db *pg.DB, email string) (p people.Person, err error) {
 	if email == "" {
 		info, err := localworld.Read(".")
 		if err != nil || len(info.Users) == 0 {
@@ -235,9 +245,6 @@ func (d decision) person(ctx context.Context, db *pg.DB) (p people.Person, err e
 	})
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", email, err)
-	}
-	if !p.May(people.Approve) {
-		return p, fmt.Errorf("%s may not decide about withdrawals: that takes the role OWNER, ADMIN or APPROVER", email)
 	}
 	return p, nil
 }
@@ -285,8 +292,82 @@ func (c remove) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s of %s %s is %s, removed by %s; the amount is available to %s again.\n",
-		w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.Status, p.Email, w.CustomerID)
+		w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.Status, p.Email, whose(w))
 	return nil
+}
+
+// whose is whose balance a withdrawal takes from.
+func whose(w webhook.Withdrawal) string {
+	if w.Product != nil {
+		return *w.Product
+	}
+	return *w.CustomerID
+}
+
+type ownWithdraw struct {
+	installation
+	Product string `required:"" enum:"CUSTODIAL,CHECKOUT,BATCH_PAYOUT" help:"Whose balance pays: CUSTODIAL, CHECKOUT or BATCH_PAYOUT."`
+	Mint    int    `required:"" help:"What is paid: the number of its mint."`
+	To      string `required:"" placeholder:"wla_…" help:"The entry of the organization's list of addresses that is paid."`
+	Amount  string `xor:"amount" required:"" help:"What the destination receives, in whole tokens such as 1.5. A coin's network fee comes from the same balance, on top."`
+	Max     bool   `xor:"amount" required:"" help:"All of the balance, less the network fee of a coin."`
+	Key     string `help:"Idempotency key: the same command with the same key again shows the same withdrawal."`
+	As      string `placeholder:"EMAIL" help:"Who asks; the first person of the local world when it is not said."`
+	Preview bool   `help:"Only tell what would become of it."`
+}
+
+func (c ownWithdraw) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	p, err := personOf(ctx, a.DB(), c.As)
+	if err != nil {
+		return err
+	}
+	r := withdrawal.OrganizationRequest{
+		Product: c.Product, MintID: c.Mint, WhitelistedAddressID: c.To, Amount: c.Amount, UseDecimal: true, Max: c.Max,
+	}
+	if c.Key != "" {
+		r.IdempotencyKey = &c.Key
+	}
+	if c.Preview {
+		return c.preview(ctx, std, a.Withdrawals(), p, r)
+	}
+	w, again, err := a.Withdrawals().RequestOrganization(ctx, p, r)
+	if err != nil {
+		return err
+	}
+	if again {
+		fmt.Fprintln(std.out, "The key is known: nothing more is paid. This is the withdrawal that has it.")
+	}
+	fmt.Fprintf(std.out, "%s of %s %s from %s to %s is %s, asked for by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, whose(w), w.ToAddress, w.Status, p.Email)
+	if w.Status == string(withdrawal.AwaitingApproval) {
+		fmt.Fprintf(std.out, "It waits for %d other people to approve it: %v.\n", w.Approvals.Required, strings.Join(w.ApprovalReasons, ", "))
+	}
+	return nil
+}
+
+func (c ownWithdraw) preview(ctx context.Context, std streams, s *withdrawal.Service, p people.Person, r withdrawal.OrganizationRequest) error {
+	e, err := s.EstimateOrganization(ctx, p, c.Product, c.Mint, c.To)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "The network takes at most %v atomic units of the chain's coin; all that %s could pay now is %v atomic units.\n", e.NetworkFee, c.Product, e.MaxAmount)
+	seen, err := s.PreviewOrganization(ctx, p, r)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "It would be %s%s. Nothing was held and nothing was sent.\n", seen.WouldBe, reasonsOf(seen.Reasons))
+	return nil
+}
+
+func reasonsOf(all []withdrawal.Reason) (s string) {
+	for i, r := range all {
+		s += [2]string{", for ", ", "}[min(i, 1)] + string(r)
+	}
+	return s
 }
 
 type sweepCmd struct {

@@ -246,7 +246,7 @@ func missing(want, have money.Amount) money.Amount {
 func intentOf(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
 	i := signer.Intent{
 		ID: o.ID, Purpose: o.Purpose, Chain: o.Chain, From: from.Ref(), To: o.To, Contract: o.Contract, Amount: o.Amount,
-		CustomerID: o.CustomerID, MintID: o.MintID, IdempotencyKeyHash: o.KeyHash, FeeDeducted: o.FeeDeducted, Grant: o.Grant,
+		CustomerID: o.CustomerID, Product: o.Product, WhitelistedID: o.WhitelistedID, MintID: o.MintID, IdempotencyKeyHash: o.KeyHash, FeeDeducted: o.FeeDeducted, Grant: o.Grant,
 	}
 	if o.FeeMax != nil {
 		i.FeeMax = *o.FeeMax

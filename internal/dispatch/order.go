@@ -40,7 +40,10 @@ type Order struct {
 	Contract   chain.Address // "" for the native coin
 	Amount     money.Amount
 	CustomerID string // whose money it is, "" when nobody's in particular
-	KeyHash    string // hex SHA-256 of the caller's idempotency key, or ""
+	// Product is whose balance pays an organization's own payment, and WhitelistedID the
+	// entry of its list that is paid; both "" for every other order.
+	Product, WhitelistedID string
+	KeyHash                string // hex SHA-256 of the caller's idempotency key, or ""
 	// FeeMax is the most that a transaction which pays may cost, in native units; nil
 	// for no limit of its own. FeeDeducted is what its customer pays of that, beside
 	// Amount; dispatch only hands it on, to the signer's memory.
@@ -147,15 +150,16 @@ type Listener interface {
 func Place(ctx context.Context, tx pg.Tx, o Order) error {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
-		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted, authority)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16)
+		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted, authority,
+		                             product, whitelisted_address_id)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''))
 		ON CONFLICT (order_id) DO UPDATE
 		SET status = 'QUEUED', waiting_for = NULL, last_error = NULL, attempt_after = excluded.attempt_after, authority = excluded.authority
 		WHERE dispatch_orders.status = 'REFUSED' AND dispatch_orders.amount = excluded.amount
 		  AND dispatch_orders.to_address = excluded.to_address AND dispatch_orders.fee_deducted = excluded.fee_deducted
 		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max`,
 		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
-		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant)
+		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product, o.WhitelistedID)
 	if err != nil {
 		return fmt.Errorf("place order %s: %w", o.ID, err)
 	}
@@ -233,12 +237,12 @@ func Brought(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, wa
 }
 
 const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coalesce(to_wallet_id, ''), to_address, mint_id,
-	contract, amount, coalesce(customer_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at`
+	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at`
 
 func (o *Order) columns() []any {
 	return []any{
 		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.ToWalletID, &o.To, &o.MintID,
-		&o.Contract, &o.Amount, &o.CustomerID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted, &o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt,
+		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted, &o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt,
 	}
 }
 

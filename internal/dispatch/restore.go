@@ -112,7 +112,8 @@ func (j Journal) one(ctx context.Context, tx pg.Tx, m mirror.Remembered) (*Resto
 		}
 	case err != nil:
 		return nil, err
-	case m.Intent != nil && (m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract || m.Intent.Purpose != r.Purpose):
+	case m.Intent != nil && (m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract || m.Intent.Purpose != r.Purpose ||
+		m.Intent.Product != r.Product || m.Intent.WhitelistedID != r.WhitelistedID):
 		return nil, fmt.Errorf("it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To)
 	}
 	missing, err := j.unknown(ctx, tx, m)
@@ -143,7 +144,7 @@ func queueAgain(ctx context.Context, tx pg.Tx, m mirror.Remembered) (Order, erro
 	o := Order{
 		ID: i.ID, OrgID: i.From.OrgID, Purpose: i.Purpose, Chain: i.Chain, WalletID: from.ID, To: i.To, MintID: i.MintID,
 		Contract: i.Contract, Amount: i.Amount, CustomerID: i.CustomerID, KeyHash: i.IdempotencyKeyHash, Status: Queued, CreatedAt: m.At,
-		FeeDeducted: i.FeeDeducted,
+		FeeDeducted: i.FeeDeducted, Product: i.Product, WhitelistedID: i.WhitelistedID,
 	}
 	if !i.FeeMax.IsZero() {
 		o.FeeMax = &i.FeeMax

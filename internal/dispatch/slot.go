@@ -110,7 +110,7 @@ func (s slot) attempt(h chain.TxHash) attempt {
 
 const selectSlots = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
-	       o.contract, o.amount, coalesce(o.customer_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at,
+	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at,
 	       s.nonce, s.gas_reserved, o.funds_pending, s.absent_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
 

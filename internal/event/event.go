@@ -59,6 +59,15 @@ const (
 	OrganizationDeposit         = webhook.OrganizationDeposit
 	OrganizationDepositReversed = webhook.OrganizationDepositReversed
 
+	OrganizationWithdraw                 = webhook.OrganizationWithdraw
+	OrganizationWithdrawAwaitingApproval = webhook.OrganizationWithdrawAwaitingApproval
+	OrganizationWithdrawBlocked          = webhook.OrganizationWithdrawBlocked
+	OrganizationWithdrawApproved         = webhook.OrganizationWithdrawApproved
+	OrganizationWithdrawRejected         = webhook.OrganizationWithdrawRejected
+	OrganizationWithdrawCancelled        = webhook.OrganizationWithdrawCancelled
+	OrganizationWithdrawFailed           = webhook.OrganizationWithdrawFailed
+	OrganizationWithdrawCompleted        = webhook.OrganizationWithdrawCompleted
+
 	TransferCompleted = webhook.TransferCompleted
 )
 
@@ -75,6 +84,10 @@ var extension = map[Type]bool{
 	CustomerDepositSeen: true,
 
 	OrganizationDeposit: true, OrganizationDepositReversed: true,
+
+	OrganizationWithdraw: true, OrganizationWithdrawAwaitingApproval: true, OrganizationWithdrawBlocked: true,
+	OrganizationWithdrawApproved: true, OrganizationWithdrawRejected: true, OrganizationWithdrawCancelled: true,
+	OrganizationWithdrawFailed: true, OrganizationWithdrawCompleted: true,
 
 	TransferCompleted: true,
 }

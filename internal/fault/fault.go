@@ -46,6 +46,7 @@ const (
 	SameAccount            Code = "SAME_ACCOUNT"
 	CodeUnauthorized       Code = "UNAUTHORIZED"
 	IPNotAllowed           Code = "IP_NOT_ALLOWED"
+	ScopeMissing           Code = "SCOPE_MISSING"
 	CustomerFrozen         Code = "CUSTOMER_FROZEN"
 	OrganizationFrozen     Code = "ORGANIZATION_FROZEN"
 	FeatureDisabled        Code = "FEATURE_DISABLED"

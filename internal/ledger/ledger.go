@@ -42,6 +42,8 @@ const (
 	Product     Kind = "PRODUCT"     // the organization's own; the subject is the product
 	Gas         Kind = "GAS"         // native coin that the operator put in for network fees
 	Suspense    Kind = "SUSPENSE"    // arrived or restored, and whose it is has to be settled
+
+	ProductWithdrawing Kind = "PRODUCT_WITHDRAWING" // held for the organization's own withdrawals; the subject is the product
 )
 
 // The kinds without a floor: what we own, are due or lost. Nothing hot locks
@@ -54,14 +56,18 @@ const (
 	Restored   Kind = "RESTORED"    // owed by a customer for a payment that a restored backup had forgotten; the subject is the customer's id
 )
 
-// Products are the subjects of the accounts of kind Product.
+// ProductRestored has no floor either: it is owed by a product for a payment that a
+// restored backup had forgotten; the subject is the product.
+const ProductRestored Kind = "PRODUCT_RESTORED"
+
+// Products are the subjects of the accounts of kind Product and its sisters.
 var Products = []string{"CUSTODIAL", "CHECKOUT", "BATCH_PAYOUT"}
 
 // Floored tells whether accounts of the kind have a balance that cannot fall
 // below zero.
 func (k Kind) Floored() bool {
 	switch k {
-	case Customer, Withdrawing, Product, Gas, Suspense:
+	case Customer, Withdrawing, Product, ProductWithdrawing, Gas, Suspense:
 		return true
 	}
 	return false
@@ -103,7 +109,8 @@ const (
 	DepositReversal CauseKind = "DEPOSIT_REVERSAL" // the deposit that the chain took back
 	WithdrawalHold  CauseKind = "WITHDRAWAL_HOLD"  // the withdrawal
 	WithdrawalEnd   CauseKind = "WITHDRAWAL_END"   // the withdrawal, settled or released
-	WithdrawalFee   CauseKind = "WITHDRAWAL_FEE"   // the withdrawal whose customer paid the network fee
+	WithdrawalFee   CauseKind = "WITHDRAWAL_FEE"   // the withdrawal whose customer, or product, paid the network fee
+	FeePrepaid      CauseKind = "FEE_PREPAID"      // the organization's own withdrawal whose product paid it: off the bill
 	Transfer        CauseKind = "TRANSFER"         // the transfer between customers and products
 	NetworkFee      CauseKind = "NETWORK_FEE"      // the dispatch order
 	FeeChange       CauseKind = "FEE_CHANGE"       // the dispatch order, and after a slash the fork in which its transaction cost something else
@@ -365,7 +372,7 @@ func Find(b *pgx.Batch, paying, paid []Account) Found {
 	return found
 }
 
-// Total is what all accounts of one kind hold of a mint, for a product by itself.
+// Total is what all accounts of one kind hold of a mint, for each product by itself.
 type Total struct {
 	MintID  int
 	Kind    Kind
@@ -377,7 +384,7 @@ type Total struct {
 // product, of accounts with a floor. It adds up every customer: for reports.
 func Totals(ctx context.Context, tx pg.Tx, org string) ([]Total, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT a.mint_id, a.kind, CASE a.kind WHEN 'PRODUCT' THEN a.subject ELSE '' END, sum(b.balance)
+		SELECT a.mint_id, a.kind, CASE WHEN a.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING') THEN a.subject ELSE '' END, sum(b.balance)
 		FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
 		WHERE a.org_id = $1
 		GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`, org)

@@ -42,11 +42,13 @@ type Action string
 const (
 	Approve  Action = "APPROVE"  // approve or remove a withdrawal that waits for approval
 	Settings Action = "SETTINGS" // change thresholds
+	Withdraw Action = "WITHDRAW" // ask for a withdrawal of the organization's own money
 )
 
 var allowed = map[Action][]Role{
 	Approve:  {Owner, Admin, Approver},
 	Settings: {Owner, Admin},
+	Withdraw: {Owner, Admin, Finance},
 }
 
 // Person is somebody of one organization.

@@ -22,6 +22,14 @@ func TestOnlyOwnersAdminsAndApproversApprove(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", role, got, want)
 		}
 	}
+	for role, want := range map[people.Role]bool{
+		people.Owner: true, people.Admin: true, people.Finance: true,
+		people.Approver: false, people.Developer: false, people.Viewer: false, "": false,
+	} {
+		if got := (people.Person{Roles: []people.Role{role}}).May(people.Withdraw); got != want {
+			t.Errorf("%s asks for the organization's money: got %v, want %v", role, got, want)
+		}
+	}
 	if (people.Person{Roles: []people.Role{people.Owner}}).May("ANYTHING") {
 		t.Error("an owner may do what is not an action")
 	}

@@ -95,6 +95,8 @@ type ProductBalance struct {
 	Product   string
 	Mint      mint.Mint
 	Available money.Amount // may be moved
+	Pending   money.Amount // held for withdrawals of the organization's own that have not ended
+	Total     money.Amount // both
 	// PendingDeposit is seen on its addresses and not credited yet; nothing of it is
 	// certain, and it is no part of Available.
 	PendingDeposit money.Amount
@@ -135,7 +137,7 @@ func Products(ctx context.Context, tx pg.Tx, org string) ([]ProductBalance, erro
 	for _, t := range totals {
 		at := place{t.MintID, custodial}
 		switch t.Kind {
-		case ledger.Product:
+		case ledger.Product, ledger.ProductWithdrawing:
 			at.product = t.Subject
 		case ledger.Customer, ledger.Withdrawing:
 		default:
@@ -144,10 +146,15 @@ func Products(ctx context.Context, tx pg.Tx, org string) ([]ProductBalance, erro
 		if err := open(at); err != nil {
 			return nil, err
 		}
-		if t.Kind == ledger.Product {
+		switch t.Kind {
+		case ledger.Product:
 			rows[at].Available = t.Balance
-		} else if rows[at].Owed, err = rows[at].Owed.Add(t.Balance); err != nil {
-			return nil, fmt.Errorf("what customers have of mint %d: %w", t.MintID, err)
+		case ledger.ProductWithdrawing:
+			rows[at].Pending = t.Balance
+		default:
+			if rows[at].Owed, err = rows[at].Owed.Add(t.Balance); err != nil {
+				return nil, fmt.Errorf("what customers have of mint %d: %w", t.MintID, err)
+			}
 		}
 	}
 	pending, err := deposit.PendingOfProducts(ctx, tx, org)
@@ -163,6 +170,9 @@ func Products(ctx context.Context, tx pg.Tx, org string) ([]ProductBalance, erro
 	}
 	all := make([]ProductBalance, 0, len(rows))
 	for _, b := range rows {
+		if b.Total, err = b.Available.Add(b.Pending); err != nil {
+			return nil, fmt.Errorf("total of %s in mint %d: %w", b.Product, b.Mint.ID, err)
+		}
 		all = append(all, *b)
 	}
 	slices.SortFunc(all, func(a, b ProductBalance) int {

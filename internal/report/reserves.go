@@ -81,7 +81,7 @@ func Reserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) {
 			SELECT a.mint_id,
 				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'CUSTOMER'), 0) AS available,
 				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'WITHDRAWING'), 0) AS withdrawing,
-				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'PRODUCT'), 0) AS products,
+				coalesce(sum(b.balance) FILTER (WHERE a.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING')), 0) AS products,
 				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'GAS'), 0) AS gas,
 				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'SUSPENSE'), 0) AS suspense,
 				sum(b.balance) AS total

@@ -33,6 +33,10 @@ type Terms struct {
 	Memo         string
 	FeeMode      string
 	FeeMax       money.Amount // zero for no limit
+	// Product pays in place of a customer, to the entry of the list that WhitelistedID
+	// names; both "" for a customer's payment.
+	Product       string
+	WhitelistedID string
 }
 
 // termsVersion and its sisters are hashed first, so that no MAC of one kind is one of
@@ -56,8 +60,15 @@ func spelled(words ...string) []byte {
 // Digest is hex SHA-256 of every word with its length before it: no two payments have
 // the same.
 func (t Terms) Digest() string {
-	sum := sha256.Sum256(spelled(termsVersion, t.OrgID, t.WithdrawalID, string(t.Chain), strconv.Itoa(t.MintID), string(t.Contract), string(t.To),
-		t.Amount.String(), t.Memo, t.FeeMode, t.FeeMax.String()))
+	words := []string{
+		termsVersion, t.OrgID, t.WithdrawalID, string(t.Chain), strconv.Itoa(t.MintID), string(t.Contract), string(t.To),
+		t.Amount.String(), t.Memo, t.FeeMode, t.FeeMax.String(),
+	}
+	if t.Product != "" || t.WhitelistedID != "" {
+		// A customer's payment has the digest that it always had.
+		words = append(words, "ORGANIZATION", t.Product, t.WhitelistedID)
+	}
+	sum := sha256.Sum256(spelled(words...))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -183,7 +194,7 @@ func (k *GrantKey) Check(i Intent) *Refusal {
 	}
 	t := Terms{
 		OrgID: i.From.OrgID, WithdrawalID: i.ID, Chain: i.Chain, MintID: i.MintID, Contract: i.Contract, To: i.To,
-		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: i.FeeMax,
+		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: i.FeeMax, Product: i.Product, WhitelistedID: i.WhitelistedID,
 	}
 	if !hmac.Equal(k.of(t, i.FeeDeducted, g), g.MAC) {
 		return no("is not what was let go: its words, or how many had to approve, were changed since")

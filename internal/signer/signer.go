@@ -75,6 +75,8 @@ type Intent struct {
 	// WhitelistedID names the endorsement that lets an organization pay out its own money
 	// to an address: a payment has it or a CustomerID, and only a payment has it.
 	WhitelistedID string `json:"whitelistedId,omitempty"`
+	// Product is whose balance pays such a payment.
+	Product string `json:"product,omitempty"`
 	// Grant says why a payment may be made. It is looked at when the intent is admitted,
 	// and is no part of what is remembered.
 	Grant *Grant `json:"grant,omitempty"`

@@ -162,7 +162,7 @@ func (s *Service) write(ctx context.Context, org string, all []*asked) error {
 
 // read queues the look-ups of the facts, which are there when the batch was sent.
 func read(b *pgx.Batch, org string, all []*asked) facts {
-	var keys, payers []string
+	var keys, payers, products []string
 	var mints []int
 	var paying, paid []ledger.Account
 	for _, a := range all {
@@ -173,6 +173,8 @@ func read(b *pgx.Batch, org string, all []*asked) facts {
 		mints, paying, paid = append(mints, a.MintID), append(paying, a.from), append(paid, a.to)
 		if a.from.Kind == ledger.Customer {
 			payers = append(payers, a.from.Subject)
+		} else {
+			products = append(products, a.from.Subject)
 		}
 	}
 	f := facts{kept: map[string]kept{}, owed: map[ledger.Account]money.Amount{}}
@@ -203,6 +205,19 @@ func read(b *pgx.Batch, org string, all []*asked) facts {
 			WHERE org_id = $1 AND customer_id = ANY ($2) AND owed > 0 GROUP BY customer_id, mint_id`, org, distinct(payers)).Query(func(rows pgx.Rows) error {
 			var owed money.Amount
 			a := ledger.Account{OrgID: org, Kind: ledger.Customer}
+			_, err := pgx.ForEachRow(rows, []any{&a.Subject, &a.MintID, &owed}, func() error {
+				f.owed[a] = owed
+				return nil
+			})
+			return err
+		})
+	}
+	if len(products) > 0 {
+		b.Queue(`
+			SELECT product, mint_id, sum(owed) FROM withdrawals
+			WHERE org_id = $1 AND product = ANY ($2) AND owed > 0 GROUP BY product, mint_id`, org, distinct(products)).Query(func(rows pgx.Rows) error {
+			var owed money.Amount
+			a := ledger.Account{OrgID: org, Kind: ledger.Product}
 			_, err := pgx.ForEachRow(rows, []any{&a.Subject, &a.MintID, &owed}, func() error {
 				f.owed[a] = owed
 				return nil

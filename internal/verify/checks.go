@@ -10,6 +10,11 @@ const (
 	slotless = `('QUEUED', 'REFUSED', 'WITHDRAWN')`
 	// A withdrawal in one of these holds its amount.
 	openWithdrawals = `('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`
+	// Whose a withdrawal is: the kinds of the accounts that it takes from and is held in,
+	// and their subject.
+	spentFrom = `CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END`
+	heldIn    = `CASE WHEN product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END`
+	whose     = `coalesce(product, customer_id)`
 	// What kind of account a deposit is credited to.
 	creditedTo = `CASE purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
 					ELSE CASE contract WHEN '' THEN 'GAS' ELSE 'SUSPENSE' END END`
@@ -51,6 +56,7 @@ var checks = []Check{
 			('organizations', 'organizations_stay'), ('customers', 'customers_stay'), ('customers', 'customers_keep'), ('mints', 'mints_stay'),
 			('withdrawal_decisions', 'withdrawal_decisions_append_only'),
 			('withdrawal_approvals', 'withdrawal_approvals_append_only'), ('withdrawal_approvals', 'withdrawal_approvals_fit'),
+			('ledger_accounts', 'ledger_accounts_floor'), ('ledger_transfers', 'ledger_transfers_of_fee_prepaid'),
 			('withdrawals', 'withdrawals_quorum_keep'), ('withdrawals', 'withdrawals_quorum'),
 			('withdrawals', 'withdrawals_terms_keep'), ('dispatch_orders', 'dispatch_orders_terms_keep'),
 			('ledger_transfers', 'ledger_transfers_of_withdrawal_fee'),
@@ -126,14 +132,14 @@ var checks = []Check{
 		LEFT JOIN sums s ON s.account_id = coalesce(a.account_id, b.account_id)
 		WHERE a.account_id IS NULL OR b.balance IS DISTINCT FROM coalesce(s.total, 0)`},
 
-	{ID: "I-18-held", Promise: "what is held for withdrawals is the sum of the open ones, by customer and mint", sql: `
-		SELECT coalesce(h.org_id, w.org_id), format('customer %s in mint %s', coalesce(h.subject, w.customer_id), coalesce(h.mint_id, w.mint_id)),
+	{ID: "I-18-held", Promise: "what is held for withdrawals is the sum of the open ones, by customer or product and mint", sql: `
+		SELECT coalesce(h.org_id, w.org_id), format('%s %s in mint %s', coalesce(h.kind, w.kind), coalesce(h.subject, w.subject), coalesce(h.mint_id, w.mint_id)),
 			format('%s held, %s in open withdrawals', coalesce(h.balance, 0), coalesce(w.amount, 0))
-		FROM (SELECT a.org_id, a.subject, a.mint_id, b.balance
-			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind = 'WITHDRAWING') h
-		FULL JOIN (SELECT org_id, customer_id, mint_id, sum(amount) AS amount
-			FROM withdrawals WHERE status IN ` + openWithdrawals + ` GROUP BY 1, 2, 3) w
-			ON w.org_id = h.org_id AND w.customer_id = h.subject AND w.mint_id = h.mint_id
+		FROM (SELECT a.org_id, a.kind, a.subject, a.mint_id, b.balance
+			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind IN ('WITHDRAWING', 'PRODUCT_WITHDRAWING')) h
+		FULL JOIN (SELECT org_id, ` + heldIn + ` AS kind, ` + whose + ` AS subject, mint_id, sum(amount) AS amount
+			FROM withdrawals WHERE status IN ` + openWithdrawals + ` GROUP BY 1, 2, 3, 4) w
+			ON w.org_id = h.org_id AND w.kind = h.kind AND w.subject = h.subject AND w.mint_id = h.mint_id
 		WHERE coalesce(h.balance, 0) <> coalesce(w.amount, 0)`},
 
 	{ID: "I-18-ended", Promise: "every withdrawal was held once and, if it ended, ended once and as it says", sql: `
@@ -147,13 +153,13 @@ var checks = []Check{
 			GROUP BY 1, 2),
 		due AS (
 			SELECT 'WITHDRAWAL_HOLD' AS cause_kind, withdrawal_id AS cause_id, org_id, mint_id, amount, status,
-				'CUSTOMER' AS from_kind, customer_id AS from_subject, 'WITHDRAWING' AS to_kind, customer_id AS to_subject
+				` + spentFrom + ` AS from_kind, ` + whose + ` AS from_subject, ` + heldIn + ` AS to_kind, ` + whose + ` AS to_subject
 			FROM withdrawals WHERE status <> 'BLOCKED'
 			UNION ALL
 			SELECT 'WITHDRAWAL_END', withdrawal_id, org_id, mint_id, amount, status,
-				'WITHDRAWING', customer_id,
-				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE 'CUSTOMER' END,
-				CASE status WHEN 'COMPLETED' THEN '' ELSE customer_id END
+				` + heldIn + `, ` + whose + `,
+				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE ` + spentFrom + ` END,
+				CASE status WHEN 'COMPLETED' THEN '' ELSE ` + whose + ` END
 			FROM withdrawals WHERE status <> 'BLOCKED' AND status NOT IN ` + openWithdrawals + `)
 		SELECT coalesce(w.org_id, p.org_id), 'withdrawal ' || coalesce(w.cause_id, p.cause_id),
 			CASE WHEN p.cause_id IS NULL THEN format('is %s and has no %s', w.status, w.cause_kind)
@@ -164,24 +170,30 @@ var checks = []Check{
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.from_subject, p.to_kind, p.to_subject)
 			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.amount, w.from_kind, w.from_subject, w.to_kind, w.to_subject)`},
 
-	{ID: "I-18-fee", Promise: "the fee that a customer paid is the organization's once its payment is made, and nothing else came that way", sql: `
+	{ID: "I-18-fee", Promise: "the fee that was held of a paid withdrawal is the organization's, or of its own the operator's and off its bill, and nothing else came that way", sql: `
 		WITH posted AS (
-			SELECT t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
+			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
 				min(d.kind) AS from_kind, min(c.kind) AS to_kind, min(c.subject) AS to_subject
 			FROM ledger_transfers t
 			JOIN ledger_accounts d ON d.account_id = t.debit_account
 			JOIN ledger_accounts c ON c.account_id = t.credit_account
-			WHERE t.cause_kind = 'WITHDRAWAL_FEE'
-			GROUP BY 1),
-		due AS (SELECT * FROM withdrawals WHERE status = 'COMPLETED' AND fee_deducted > 0)
-		SELECT coalesce(w.org_id, p.org_id), 'withdrawal ' || coalesce(w.withdrawal_id, p.cause_id),
-			CASE WHEN p.cause_id IS NULL THEN format('its customer paid %s for the fee, and nobody has it', w.fee_deducted)
-				WHEN w.withdrawal_id IS NULL THEN format('%s was kept for a fee that its customer did not pay', p.amount)
-				ELSE format('its customer paid %s of mint %s for the fee; posted in %s legs were %s of mint %s from %s to %s %s',
-					w.fee_deducted, w.mint_id, p.legs, p.amount, p.mint_id, p.from_kind, p.to_kind, p.to_subject) END
-		FROM due w FULL JOIN posted p ON p.cause_id = w.withdrawal_id
+			WHERE t.cause_kind IN ('WITHDRAWAL_FEE', 'FEE_PREPAID')
+			GROUP BY 1, 2),
+		due AS (
+			SELECT 'WITHDRAWAL_FEE' AS cause_kind, withdrawal_id AS cause_id, org_id, mint_id, fee_deducted, 'CUSTODY' AS from_kind,
+				CASE WHEN product IS NULL THEN 'PRODUCT' ELSE 'GAS' END AS to_kind, CASE WHEN product IS NULL THEN 'CUSTODIAL' ELSE '' END AS to_subject
+			FROM withdrawals WHERE status = 'COMPLETED' AND fee_deducted > 0
+			UNION ALL
+			SELECT 'FEE_PREPAID', withdrawal_id, org_id, mint_id, fee_deducted, 'FEES_BILLED', 'FEES_DUE', ''
+			FROM withdrawals WHERE status = 'COMPLETED' AND fee_deducted > 0 AND product IS NOT NULL)
+		SELECT coalesce(w.org_id, p.org_id), 'withdrawal ' || coalesce(w.cause_id, p.cause_id),
+			CASE WHEN p.cause_id IS NULL THEN format('%s was held of it for the fee, and no %s says who has it', w.fee_deducted, w.cause_kind)
+				WHEN w.cause_id IS NULL THEN format('%s was posted as %s for a fee that it did not pay', p.amount, p.cause_kind)
+				ELSE format('%s of mint %s was held of it for the fee; posted as %s in %s legs were %s of mint %s from %s to %s %s',
+					w.fee_deducted, w.mint_id, p.cause_kind, p.legs, p.amount, p.mint_id, p.from_kind, p.to_kind, p.to_subject) END
+		FROM due w FULL JOIN posted p ON p.cause_kind = w.cause_kind AND p.cause_id = w.cause_id
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.to_kind, p.to_subject)
-			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.fee_deducted, 'CUSTODY', 'PRODUCT', 'CUSTODIAL')`},
+			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.fee_deducted, w.from_kind, w.to_kind, w.to_subject)`},
 
 	{ID: "I-18-transfers", Promise: "every transfer was posted once and whole, between the balances that it names, and told once", sql: `
 		WITH posted AS (
@@ -467,8 +479,8 @@ var checks = []Check{
 		WHERE w.withdrawal_id IS NULL
 			OR o.order_id IS NULL AND w.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED', 'BLOCKED')
 			OR o.order_id IS NOT NULL AND (w.status = 'BLOCKED' OR
-				(w.org_id, w.chain, w.mint_id, w.amount - coalesce(w.fee_deducted, 0), w.to_address, w.customer_id, coalesce(w.fee_deducted, 0), w.max_network_fee)
-					IS DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id, o.fee_deducted, o.fee_max)
+				(w.org_id, w.chain, w.mint_id, w.amount - coalesce(w.fee_deducted, 0), w.to_address, w.customer_id, w.product, w.whitelisted_address_id, coalesce(w.fee_deducted, 0), w.max_network_fee)
+					IS DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id, o.product, o.whitelisted_address_id, o.fee_deducted, o.fee_max)
 				OR (w.status = 'COMPLETED') <> (o.status = 'PAID')
 				OR (w.status = 'FAILED') <> (o.status = 'FAILED')
 				OR w.status = 'BROADCAST' AND o.status NOT IN ('BROADCAST', 'STUCK')
@@ -567,40 +579,46 @@ var checks = []Check{
 		LEFT JOIN deposits d ON d.org_id = e.org_id AND d.deposit_id = e.resource_id AND d.purpose = 'CUSTOMER_DEPOSIT'
 		WHERE d.deposit_id IS NULL OR (e.times, e.place) <> (1, 1)`},
 
-	{ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal was told", sql: `
-		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s; %s was told of %s times', w.status, due.type, due.told)
-		FROM withdrawals w
-		LEFT JOIN (SELECT org_id, resource_id,
-				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW') AS broadcast,
-				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_AWAITING_APPROVAL') AS awaiting,
-				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_COMPLETED') AS completed,
-				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_FAILED') AS failed,
-				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_REJECTED') AS rejected,
-				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_CANCELLED') AS cancelled,
-				count(*) FILTER (WHERE type = 'CUSTOMER_WITHDRAW_BLOCKED') AS blocked
-			FROM events GROUP BY 1, 2) e ON e.org_id = w.org_id AND e.resource_id = w.withdrawal_id
+	{ID: "I-36-withdrawal", Promise: "every broadcast, end and wait of a withdrawal was told, and as whose it was", sql: `
+		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('is %s; %s was told of %s times', w.status, w.prefix || due.type, due.told)
+		FROM (SELECT *, CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'ORGANIZATION' END AS prefix FROM withdrawals) w
+		LEFT JOIN (SELECT org_id, resource_id, split_part(type, '_', 1) AS prefix,
+				count(*) FILTER (WHERE type IN ('CUSTOMER_WITHDRAW', 'ORGANIZATION_WITHDRAW')) AS broadcast,
+				count(*) FILTER (WHERE type IN ('CUSTOMER_WITHDRAW_AWAITING_APPROVAL', 'ORGANIZATION_WITHDRAW_AWAITING_APPROVAL')) AS awaiting,
+				count(*) FILTER (WHERE type IN ('CUSTOMER_WITHDRAW_COMPLETED', 'ORGANIZATION_WITHDRAW_COMPLETED')) AS completed,
+				count(*) FILTER (WHERE type IN ('CUSTOMER_WITHDRAW_FAILED', 'ORGANIZATION_WITHDRAW_FAILED')) AS failed,
+				count(*) FILTER (WHERE type IN ('CUSTOMER_WITHDRAW_REJECTED', 'ORGANIZATION_WITHDRAW_REJECTED')) AS rejected,
+				count(*) FILTER (WHERE type IN ('CUSTOMER_WITHDRAW_CANCELLED', 'ORGANIZATION_WITHDRAW_CANCELLED')) AS cancelled,
+				count(*) FILTER (WHERE type IN ('CUSTOMER_WITHDRAW_BLOCKED', 'ORGANIZATION_WITHDRAW_BLOCKED')) AS blocked
+			FROM events GROUP BY 1, 2, 3) e ON e.org_id = w.org_id AND e.resource_id = w.withdrawal_id AND e.prefix = w.prefix
 		CROSS JOIN LATERAL (VALUES
-			('CUSTOMER_WITHDRAW', coalesce(e.broadcast, 0), coalesce(e.broadcast, 0) = (w.broadcast_at IS NOT NULL)::int
+			('_WITHDRAW', coalesce(e.broadcast, 0), coalesce(e.broadcast, 0) = (w.broadcast_at IS NOT NULL)::int
 				AND (w.broadcast_at IS NOT NULL OR w.status NOT IN ('BROADCAST', 'COMPLETED'))),
-			('CUSTOMER_WITHDRAW_AWAITING_APPROVAL', coalesce(e.awaiting, 0), coalesce(e.awaiting, 0) > 0 OR w.status <> 'AWAITING_APPROVAL' AND w.approved_at IS NULL),
-			('CUSTOMER_WITHDRAW_COMPLETED', coalesce(e.completed, 0), coalesce(e.completed, 0) = (w.status = 'COMPLETED')::int),
-			('CUSTOMER_WITHDRAW_FAILED', coalesce(e.failed, 0), coalesce(e.failed, 0) = (w.status = 'FAILED')::int),
-			('CUSTOMER_WITHDRAW_REJECTED', coalesce(e.rejected, 0), coalesce(e.rejected, 0) = (w.status = 'REJECTED')::int),
-			('CUSTOMER_WITHDRAW_CANCELLED', coalesce(e.cancelled, 0), coalesce(e.cancelled, 0) = (w.status = 'CANCELLED')::int),
-			('CUSTOMER_WITHDRAW_BLOCKED', coalesce(e.blocked, 0), coalesce(e.blocked, 0) = (w.status = 'BLOCKED')::int)) AS due (type, told, kept)
-		WHERE NOT due.kept`},
+			('_WITHDRAW_AWAITING_APPROVAL', coalesce(e.awaiting, 0), coalesce(e.awaiting, 0) > 0 OR w.status <> 'AWAITING_APPROVAL' AND w.approved_at IS NULL),
+			('_WITHDRAW_COMPLETED', coalesce(e.completed, 0), coalesce(e.completed, 0) = (w.status = 'COMPLETED')::int),
+			('_WITHDRAW_FAILED', coalesce(e.failed, 0), coalesce(e.failed, 0) = (w.status = 'FAILED')::int),
+			('_WITHDRAW_REJECTED', coalesce(e.rejected, 0), coalesce(e.rejected, 0) = (w.status = 'REJECTED')::int),
+			('_WITHDRAW_CANCELLED', coalesce(e.cancelled, 0), coalesce(e.cancelled, 0) = (w.status = 'CANCELLED')::int),
+			('_WITHDRAW_BLOCKED', coalesce(e.blocked, 0), coalesce(e.blocked, 0) = (w.status = 'BLOCKED')::int)) AS due (type, told, kept)
+		WHERE NOT due.kept
+		UNION ALL
+		SELECT e.org_id, 'withdrawal ' || e.resource_id, format('was told of by %s, and is not such a one', e.type)
+		FROM events e LEFT JOIN withdrawals w ON w.org_id = e.org_id AND w.withdrawal_id = e.resource_id
+		WHERE e.type LIKE ANY (ARRAY['CUSTOMER\_WITHDRAW%', 'ORGANIZATION\_WITHDRAW%'])
+			AND (w.withdrawal_id IS NULL OR (w.product IS NULL) <> starts_with(e.type, 'CUSTOMER'))`},
 
-	{ID: "I-45-owed", Promise: "what customers owe for restored payments is what their withdrawals say", sql: `
-		SELECT coalesce(l.org_id, w.org_id), format('customer %s in mint %s', coalesce(l.subject, w.customer_id), coalesce(l.mint_id, w.mint_id)),
+	{ID: "I-45-owed", Promise: "what customers and products owe for restored payments is what their withdrawals say", sql: `
+		SELECT coalesce(l.org_id, w.org_id), format('%s %s in mint %s', coalesce(l.kind, w.kind), coalesce(l.subject, w.subject), coalesce(l.mint_id, w.mint_id)),
 			format('the books say %s, the withdrawals %s', coalesce(l.owed, 0), coalesce(w.owed, 0))
-		FROM (SELECT a.org_id, a.subject, a.mint_id, sum(m.delta) AS owed
+		FROM (SELECT a.org_id, a.kind, a.subject, a.mint_id, sum(m.delta) AS owed
 			FROM ledger_accounts a JOIN (
 				SELECT debit_account AS account_id, amount AS delta FROM ledger_transfers WHERE cause_kind = 'RESTORE'
 				UNION ALL
 				SELECT credit_account, -amount FROM ledger_transfers WHERE cause_kind = 'RESTORE') m USING (account_id)
-			WHERE a.kind = 'RESTORED' GROUP BY 1, 2, 3) l
-		FULL JOIN (SELECT org_id, customer_id, mint_id, sum(owed) AS owed FROM withdrawals WHERE owed > 0 GROUP BY 1, 2, 3) w
-			ON w.org_id = l.org_id AND w.customer_id = l.subject AND w.mint_id = l.mint_id
+			WHERE a.kind IN ('RESTORED', 'PRODUCT_RESTORED') GROUP BY 1, 2, 3, 4) l
+		FULL JOIN (SELECT org_id, CASE WHEN product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END AS kind, ` + whose + ` AS subject, mint_id, sum(owed) AS owed
+			FROM withdrawals WHERE owed > 0 GROUP BY 1, 2, 3, 4) w
+			ON w.org_id = l.org_id AND w.kind = l.kind AND w.subject = l.subject AND w.mint_id = l.mint_id
 		WHERE coalesce(l.owed, 0) <> coalesce(w.owed, 0)`},
 
 	{ID: "I-36-order", Promise: "events are numbered without gaps, by resource and by organization", sql: `
@@ -730,6 +748,25 @@ var checks = []Check{
 		-- A row from before there was this record has its decision in itself.
 		WHERE CASE WHEN d.status IS NULL THEN w.decision IS NULL
 			ELSE d.status <> CASE WHEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED', 'BLOCKED') THEN w.status ELSE 'PROCESSING' END END`},
+
+	{ID: "I-40-approved", Promise: "every withdrawal that people let go had the approvals of as many as it needed, and none of whoever asked for it", sql: `
+		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('was let go by %s of %s people', a.people, greatest(w.approvals_required, 1))
+		FROM withdrawals w
+		CROSS JOIN LATERAL (SELECT count(DISTINCT (a.approver_kind, a.approver_id)) FILTER (WHERE a.approver_kind IN ('USER', 'OPERATOR') AND NOT EXISTS (
+				SELECT FROM withdrawal_decisions d WHERE d.withdrawal_id = w.withdrawal_id AND d.act = 'REQUESTED'
+					AND (d.actor_kind, d.actor_id) = (a.approver_kind, a.approver_id))) AS people
+			FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id AND a.org_id = w.org_id AND a.round = w.approval_round) a
+		WHERE w.requires_approval AND w.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED', 'BLOCKED')
+			-- Held before approvals had rows.
+			AND (w.request_mac IS NOT NULL OR w.approvals_required > 0 OR w.approval_round > 0)
+			-- Restored from the journal, where it was signed: who let it go is not remembered.
+			AND NOT EXISTS (SELECT FROM withdrawal_decisions d WHERE d.withdrawal_id = w.withdrawal_id AND d.act = 'APPROVED'
+				AND (d.actor_kind, d.actor_id) = ('SYSTEM', 'restore'))
+			AND a.people < greatest(w.approvals_required, 1)
+		UNION ALL
+		SELECT a.org_id, 'withdrawal ' || a.withdrawal_id, format('was approved by %s %s, who asked for it', a.approver_kind, a.approver_id)
+		FROM withdrawal_approvals a JOIN withdrawal_decisions d ON d.withdrawal_id = a.withdrawal_id AND d.act = 'REQUESTED'
+			AND (d.actor_kind, d.actor_id) = (a.approver_kind, a.approver_id)`},
 
 	{ID: "I-41", Promise: "every table with an organization's rows is fenced", sql: `
 		SELECT NULL::text, 'table ' || c.relname, 'has no row level security, or not for its owner'

@@ -285,6 +285,29 @@ func build(t testing.TB) *house {
 	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
 		VALUES ($1, 'wd_back', now(), 'REQUESTED', 'AWAITING_APPROVAL', '{REQUIRE_APPROVAL}', '[]', 'API_KEY', $1),
 			($1, 'wd_back', now(), 'CANCELLED', 'CANCELLED', '{}', '[]', 'API_KEY', $1)`, h.org)
+	// One of the organization's own coin, whose fee came from the same balance, and which two people let go.
+	h.exec(`INSERT INTO withdrawals (withdrawal_id, org_id, product, whitelisted_address_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval,
+			approval_reasons, tx_hash, created_at, approved_at, broadcast_at, fee_mode, fee_deducted, approvals_required, request_mac)
+		VALUES ('wd_own', $1, 'CUSTODIAL', 'wla_1', 2, 'ETHEREUM', 8, '0xsomebody', '', 'COMPLETED', true,
+			'{USD_THRESHOLD}', 'hash_wd_own', now(), now(), now(), 'DEDUCTED', 2, 2, 'mac')`, h.org)
+	for _, act := range []string{"requested", "approved", "broadcast", "completed"} {
+		h.did("withdrawal."+act, "wd_own")
+	}
+	for i, e := range []string{"_AWAITING_APPROVAL", "_APPROVED", "", "_COMPLETED"} {
+		h.told("ORGANIZATION_WITHDRAW"+e, "wd_own", i+1, 0)
+	}
+	h.post(ledger.WithdrawalHold, "wd_own", ledger.Leg{Debit: h.account(2, ledger.Product, "CUSTODIAL"), Credit: h.account(2, ledger.ProductWithdrawing, "CUSTODIAL"), Amount: u(8)})
+	h.post(ledger.WithdrawalEnd, "wd_own", ledger.Leg{Debit: h.account(2, ledger.ProductWithdrawing, "CUSTODIAL"), Credit: h.account(2, ledger.Custody, ""), Amount: u(8)})
+	h.post(ledger.WithdrawalFee, "wd_own", ledger.Leg{Debit: h.account(2, ledger.Custody, ""), Credit: h.account(2, ledger.Gas, ""), Amount: u(2)})
+	h.post(ledger.FeePrepaid, "wd_own", ledger.Leg{Debit: h.account(2, ledger.FeesBilled, ""), Credit: h.account(2, ledger.FeesDue, ""), Amount: u(2)})
+	ordered("wd_own", "PAYMENT", dep, nil, 2, 6, "PAID", 1, 9)
+	h.exec(`UPDATE dispatch_orders SET customer_id = NULL, product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', fee_deducted = 2 WHERE order_id = 'wd_own'`)
+	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
+		VALUES ($1, 'wd_own', now(), 'REQUESTED', 'AWAITING_APPROVAL', '{USD_THRESHOLD}', '[]', 'USER', 'usr_maker'),
+			($1, 'wd_own', now(), 'APPROVAL_ADDED', 'AWAITING_APPROVAL', '{}', '[]', 'USER', 'usr_a'),
+			($1, 'wd_own', now(), 'APPROVED', 'PROCESSING', '{}', '[]', 'USER', 'usr_b')`, h.org)
+	h.exec(`INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
+		VALUES ($1, 'wd_own', 0, 'USER', 'usr_a', now(), '', ''), ($1, 'wd_own', 0, 'USER', 'usr_b', now(), '', '')`, h.org)
 	h.exec(`INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, to_product, created_at)
 		VALUES ('tr_made', $1, 'k', '', 1, 3, 'ann', 'CUSTODIAL', now())`, h.org)
 	h.post(ledger.Transfer, "tr_made", ledger.Leg{Debit: h.account(1, ledger.Customer, "ann"), Credit: h.account(1, ledger.Product, "CUSTODIAL"), Amount: u(3)})
@@ -295,7 +318,7 @@ func build(t testing.TB) *house {
 		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)
 	}
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
-		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 90, 41, 0, 0),
+		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 96, 40, 0, 0),
 		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 200, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 438, 66, 0)`, h.org)
 	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 

@@ -35,12 +35,12 @@ func grantedHouse(t *testing.T) (*house, signer.Signer) {
 func (h *house) intent(withdrawalID string) signer.Intent {
 	h.t.Helper()
 	i := signer.Intent{
-		ID: withdrawalID, Purpose: signer.Payment, Chain: chain.Ethereum, CustomerID: alice,
+		ID: withdrawalID, Purpose: signer.Payment, Chain: chain.Ethereum,
 		From: signer.WalletRef{OrgID: h.org, Family: chain.EVM, Purpose: wallet.Treasury},
 	}
 	err := pgtest.Owner(h.t, h.DB).QueryRow(h.t.Context(), `
-		SELECT to_address, contract, amount, mint_id, fee_deducted, coalesce(fee_max, 0), authority FROM dispatch_orders WHERE order_id = $1`, withdrawalID).
-		Scan(&i.To, &i.Contract, &i.Amount, &i.MintID, &i.FeeDeducted, &i.FeeMax, &i.Grant)
+		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), to_address, contract, amount, mint_id, fee_deducted, coalesce(fee_max, 0), authority FROM dispatch_orders WHERE order_id = $1`, withdrawalID).
+		Scan(&i.CustomerID, &i.Product, &i.WhitelistedID, &i.To, &i.Contract, &i.Amount, &i.MintID, &i.FeeDeducted, &i.FeeMax, &i.Grant)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -28,16 +28,16 @@ const reasonRunesMax = 500
 
 // row is what the verbs need of a withdrawal that exists.
 type row struct {
-	id         string
-	customerID string
-	mintID     int
-	chain      chain.Name
-	amount     money.Amount
-	to         chain.Address
-	key        *string
-	status     Status
-	txHash     *string
-	reasons    []Reason
+	id      string
+	owner   owner
+	mintID  int
+	chain   chain.Name
+	amount  money.Amount
+	to      chain.Address
+	key     *string
+	status  Status
+	txHash  *string
+	reasons []Reason
 
 	deducts  bool          // its customer pays the fee,
 	deducted *money.Amount // this much of it: nil until the payment is ordered
@@ -52,12 +52,21 @@ type row struct {
 func (r row) terms(org string, m mint.Mint) signer.Terms {
 	t := signer.Terms{
 		OrgID: org, WithdrawalID: r.id, Chain: r.chain, MintID: r.mintID, Contract: m.Contract, To: r.to, Amount: r.amount,
-		FeeMode: parsed{deducts: r.deducts}.feeMode(),
+		FeeMode: parsed{deducts: r.deducts}.feeMode(), Product: r.owner.product, WhitelistedID: r.owner.listedID,
 	}
 	if r.feeMax != nil {
 		t.FeeMax = *r.feeMax
 	}
 	return t
+}
+
+// asked is what the gates are asked about: what a customer pays, and what the
+// destination of an organization's own receives.
+func (r row) asked() money.Amount {
+	if r.owner.product != "" {
+		return r.pays()
+	}
+	return r.amount
 }
 
 // pays is what its order pays: the amount less the fee that comes out of it.
@@ -83,10 +92,10 @@ func read(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (row, e
 		return r, notFound()
 	}
 	err := tx.QueryRow(ctx, `
-		SELECT customer_id, mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
+		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
 			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
-		Scan(&r.customerID, &r.mintID, &r.chain, &r.amount, &r.to, &r.key, &r.status, &r.txHash, &r.reasons,
+		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.to, &r.key, &r.status, &r.txHash, &r.reasons,
 			&r.deducts, &r.deducted, &r.feeMax, &r.required, &r.round, &r.mac)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return r, notFound()
@@ -144,7 +153,7 @@ func (s *Service) ApproveSeen(ctx context.Context, org, withdrawalID string, act
 		return none, changed()
 	}
 	_, f.chainRuns = s.Chains[r.chain]
-	f.amount, f.destination = r.amount, r.to
+	f.owner, f.amount, f.destination = r.owner, r.asked(), r.to
 	// What was deducted once stays: the order has its amount for ever.
 	f.deducts, f.feeMax = r.deducts && r.deducted == nil, r.feeMax
 	if _, err := s.outside(ctx, org, &f, f.deducts); err != nil {
@@ -165,7 +174,7 @@ func (s *Service) ApproveSeen(ctx context.Context, org, withdrawalID string, act
 			return err
 		}
 		now := f
-		if err := current(ctx, tx, org, r.customerID, &now); err != nil {
+		if err := s.current(ctx, tx, org, &now); err != nil {
 			return err
 		}
 		held, err := locked(ctx, tx, org, r.id)
@@ -442,7 +451,7 @@ func (s *Service) order(org string, r row, m mint.Mint, treasury wallet.Wallet, 
 	o := dispatch.Order{
 		ID: r.id, OrgID: org, Purpose: signer.Payment, Chain: r.chain, WalletID: treasury.ID,
 		To: r.to, MintID: r.mintID, Contract: m.Contract, Amount: r.pays(),
-		CustomerID: r.customerID, KeyHash: keyHash(r.key), FeeMax: r.feeMax,
+		CustomerID: r.owner.customerID, Product: r.owner.product, WhitelistedID: r.owner.listedID, KeyHash: keyHash(r.key), FeeMax: r.feeMax,
 	}
 	if r.deducted != nil {
 		o.FeeDeducted = *r.deducted
@@ -454,7 +463,7 @@ func (s *Service) order(org string, r row, m mint.Mint, treasury wallet.Wallet, 
 // release gives a hold back. It has the same cause as the settlement, so that a
 // hold cannot end twice.
 func release(org string, r row) ledger.Posting {
-	return end(org, r, ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Customer, Subject: r.customerID})
+	return end(org, r, r.owner.spends(org, r.mintID))
 }
 
 // settle ends a hold by what left our custody.
@@ -462,11 +471,29 @@ func settle(org string, r row) ledger.Posting {
 	return end(org, r, ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Custody})
 }
 
-// kept is the fee that came out of the amount of a payment that was made: the
-// organization's own, which is billed what the network took. nil without one.
+// kept is the fee that was held of a payment that was made: a customer's is the
+// organization's own, which is billed what the network took. What the organization itself
+// held for it is the operator's gas from now on, and is taken off that bill. nil without
+// one.
 func kept(org string, r row) []ledger.Posting {
 	if r.deducted == nil || r.deducted.IsZero() {
 		return nil
+	}
+	if r.owner.product != "" {
+		one := func(kind ledger.CauseKind, debit, credit ledger.Kind) ledger.Posting {
+			return ledger.Posting{
+				Cause: ledger.Cause{Kind: kind, ID: r.id},
+				Legs: []ledger.Leg{{
+					Debit:  ledger.Account{OrgID: org, MintID: r.mintID, Kind: debit},
+					Credit: ledger.Account{OrgID: org, MintID: r.mintID, Kind: credit},
+					Amount: *r.deducted,
+				}},
+			}
+		}
+		return []ledger.Posting{
+			one(ledger.WithdrawalFee, ledger.Custody, ledger.Gas),
+			one(ledger.FeePrepaid, ledger.FeesBilled, ledger.FeesDue),
+		}
 	}
 	return []ledger.Posting{{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalFee, ID: r.id},
@@ -485,7 +512,7 @@ func end(org string, r row, to ledger.Account) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: r.id},
 		Legs: []ledger.Leg{{
-			Debit:  ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Withdrawing, Subject: r.customerID},
+			Debit:  r.owner.holds(org, r.mintID),
 			Credit: to,
 			Amount: r.amount,
 		}},

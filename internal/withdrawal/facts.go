@@ -25,16 +25,16 @@ import (
 // gather reads the facts that lie in the organization's own rows. Freezes and
 // settings stay as they are until the transaction ends: one that has committed counts
 // for every acceptance that commits after it. The balance is decided by the posting.
-func gather(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) error {
+func (s *Service) gather(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
 	if err := org.HoldSettings(ctx, tx, orgID); err != nil {
 		return err
 	}
-	if err := current(ctx, tx, orgID, customerID, f); err != nil {
+	if err := s.current(ctx, tx, orgID, f); err != nil {
 		return err
 	}
 	var err error
-	if f.balance, err = spendable(ctx, tx, orgID, customerID, f.mint.ID); err != nil {
-		return fmt.Errorf("balance of a customer of %s: %w", orgID, err)
+	if f.balance, err = spendable(ctx, tx, orgID, f.owner, f.mint.ID); err != nil {
+		return fmt.Errorf("balance of a customer or product of %s: %w", orgID, err)
 	}
 	if f.liquid, err = liquid(ctx, tx, orgID, f.mint, f.amount); err != nil {
 		return err
@@ -44,16 +44,23 @@ func gather(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) e
 }
 
 // current reads what an approval looks at again. The caller holds the settings.
-func current(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) error {
+func (s *Service) current(ctx context.Context, tx pg.Tx, orgID string, f *facts) error {
 	settings, err := org.SettingsOf(ctx, tx, orgID)
 	if err != nil {
 		return fmt.Errorf("settings of %s: %w", orgID, err)
 	}
 	f.keyNeeded = settings.RequireWithdrawIdempotency
-	f.threshold = settings.CustomerWithdrawUSDThreshold
 	f.quorum = settings.ApprovalQuorum
-	if f.allowed, err = skips(ctx, tx, orgID, customerID, settings); err != nil {
-		return err
+	if f.owner.product != "" {
+		f.threshold = settings.TwoFactorUSDThreshold
+		if f.listed, f.unlisted, err = s.listed(ctx, tx, orgID, f.owner.listedID); err != nil {
+			return err
+		}
+	} else {
+		f.threshold = settings.CustomerWithdrawUSDThreshold
+		if f.allowed, err = skips(ctx, tx, orgID, f.owner.customerID, settings); err != nil {
+			return err
+		}
 	}
 	f.screen.Case.Threshold = nil
 	if t := risk.Severity(settings.WithdrawSeverityThreshold); t != "" {
@@ -63,7 +70,7 @@ func current(ctx context.Context, tx pg.Tx, orgID, customerID string, f *facts) 
 	if err := freeze.Hold(ctx, tx); err != nil {
 		return err
 	}
-	if f.frozen, err = freeze.Standing(ctx, tx, freeze.Of{OrgID: orgID, CustomerID: customerID, Chain: f.mint.Chain}); err != nil {
+	if f.frozen, err = freeze.Standing(ctx, tx, freeze.Of{OrgID: orgID, CustomerID: f.owner.customerID, Chain: f.mint.Chain}); err != nil {
 		return err
 	}
 	mints, err := mint.All(ctx, tx)

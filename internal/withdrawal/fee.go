@@ -70,9 +70,12 @@ type Estimation struct {
 	UseDecimal bool
 	ToAddress  *string
 	FeeMode    string // "" means ORGANIZATION
+
+	own *owner // a product in place of a customer
 }
 
-// Estimate tells what a withdrawal would cost now. It holds nothing and writes nothing. Errors: the faults of Request for what is malformed,
+// Estimate tells what a withdrawal would cost now. It holds nothing and writes nothing.
+// Errors: the faults of Request for what is malformed,
 // WITHDRAWALS_SUSPENDED for a chain that is not running, UNAVAILABLE when the chain
 // does not say what it would charge.
 func (s *Service) Estimate(ctx context.Context, org string, r Estimation) (Estimate, error) {
@@ -113,11 +116,20 @@ func (s *Service) Estimate(ctx context.Context, org string, r Estimation) (Estim
 			}
 		}
 	}
+	if r.own != nil {
+		err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+			balance, err := spendable(ctx, tx, org, *r.own, p.mint.ID)
+			all := most(balance, p.mint, *fee)
+			e.MaxAmount = &all
+			return err
+		})
+		return e, err
+	}
 	if r.CustomerID == nil {
 		return e, nil
 	}
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		most, err := spendable(ctx, tx, org, *r.CustomerID, p.mint.ID)
+		most, err := spendable(ctx, tx, org, owner{customerID: *r.CustomerID}, p.mint.ID)
 		e.MaxAmount = &most
 		return err
 	})
@@ -150,13 +162,13 @@ func parseSome(r Estimation, mints mint.Catalogue, chains chain.Chains) (p parse
 	return p, err
 }
 
-// spendable is what a customer may withdraw of a mint: what is available, less what
-// is owed for restored payments. It locks nothing.
-func spendable(ctx context.Context, tx pg.Tx, org, customerID string, mintID int) (money.Amount, error) {
-	balance, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.Customer, Subject: customerID})
+// spendable is what a customer or a product may withdraw of a mint: what is available,
+// less what is owed for restored payments. It locks nothing.
+func spendable(ctx context.Context, tx pg.Tx, org string, o owner, mintID int) (money.Amount, error) {
+	balance, err := ledger.Balance(ctx, tx, o.spends(org, mintID))
 	if err != nil {
 		return balance, err
 	}
-	owed, err := owedBy(ctx, tx, org, customerID, mintID)
+	owed, err := owedBy(ctx, tx, org, o, mintID)
 	return less(balance, owed), err
 }

@@ -19,6 +19,7 @@ import (
 // facts are everything that decides about a request. They are gathered in one
 // transaction, and decide reads nothing else.
 type facts struct {
+	owner     owner
 	mint      mint.Mint
 	amount    money.Amount
 	frozen    *freeze.Freeze
@@ -32,7 +33,11 @@ type facts struct {
 	token       bool          // the destination is a token's contract
 	resembles   chain.Address // a known destination that it could be mistaken for, or ""
 
-	balance         money.Amount          // what the customer may spend
+	max      bool         // an organization wants all of its balance: amount follows from it
+	listed   Listed       // what the organization's list says of the destination's entry
+	unlisted *fault.Fault // why nothing may be paid to that entry, or nil
+
+	balance         money.Amount          // what the customer or the product may spend
 	screen          risk.WithdrawalRecord // what is known of who is behind the destination
 	allowed         bool                  // the approval allowlist has the customer's e-mail, which is trusted
 	requireApproval bool
@@ -43,7 +48,7 @@ type facts struct {
 	asked           time.Time    // when it said so
 	liquid          money.Amount
 
-	deducts bool          // the fee comes out of the amount
+	deducts bool          // the fee comes out of the amount; of a product's balance, it comes on top
 	feeMax  *money.Amount // the caller's limit of the fee, or nil
 	fee     *money.Amount // the most that the network would take now; nil: unknown, or nobody needs it
 }
@@ -57,6 +62,15 @@ func (f facts) deducted() *money.Amount {
 	return f.fee
 }
 
+// takes is what leaves the balance: the amount, and with a product the fee on top that
+// was quoted. Error: more than an amount can be.
+func (f facts) takes() (money.Amount, error) {
+	if fee := f.deducted(); fee != nil && f.owner.product != "" {
+		return f.amount.Add(*fee)
+	}
+	return f.amount, nil
+}
+
 // Gate is one question that a request has to pass.
 type Gate string
 
@@ -67,6 +81,7 @@ const (
 	GateIdempotencyKey Gate = "IDEMPOTENCY_KEY"
 	GateMinimum        Gate = "MINIMUM"
 	GateSuspended      Gate = "SUSPENDED"
+	GateWhitelist      Gate = "WHITELIST"
 	GateAddress        Gate = "ADDRESS"
 	GateBalance        Gate = "BALANCE"
 	GateRisk           Gate = "RISK"
@@ -115,10 +130,18 @@ type Decision struct {
 // suspended, by the destination, by the balance, by risk; then the holds.
 func decide(f facts) Decision {
 	d := Decision{Reasons: []Reason{}}
-	for _, ask := range []func(facts) (Step, *fault.Fault){
+	gates := []func(facts) (Step, *fault.Fault){
 		standing, keyed, minimum, suspended, address, balance, screened,
 		asked, threshold, lookalike, liquidity, networkFee,
-	} {
+	}
+	if f.owner.product != "" {
+		// Rule OW-1. A person asks, who needs no key and whom no list of customers lets pass.
+		gates = []func(facts) (Step, *fault.Fault){
+			standing, minimum, suspended, whitelisted, address, balance, screened,
+			threshold, lookalike, liquidity, networkFee,
+		}
+	}
+	for _, ask := range gates {
 		step, refusal := ask(f)
 		d.Gates = append(d.Gates, step)
 		if refusal != nil {
@@ -187,6 +210,14 @@ func again(f facts) (asked []Step, refusal *fault.Fault) {
 			return asked, refusal
 		}
 	}
+	if f.owner.product != "" {
+		step, refusal := whitelisted(f)
+		asked = append(asked, step)
+		if refusal != nil {
+			return asked, fault.New(fault.Conflict, fault.ApprovalRefused,
+				"The destination may not be paid as the organization's list of addresses is now: %s. Nothing was sent; the withdrawal still waits and the amount is still held. Remove it, or approve it when the address may be paid.", step.Inputs["why"])
+		}
+	}
 	step, refusal := address(f)
 	asked = append(asked, step)
 	if refusal != nil {
@@ -240,6 +271,30 @@ func keyed(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
+// whitelisted asks whether an organization's own money may go there: to an entry of its
+// list that may be used now, on the mint's chain, with just this address.
+// Rule OW-2.
+func whitelisted(f facts) (Step, *fault.Fault) {
+	s := Step{Gate: GateWhitelist, Result: Refuse, Inputs: map[string]string{}}
+	if f.unlisted != nil {
+		s.Inputs["why"] = f.unlisted.Message
+		return s, f.unlisted
+	}
+	refuse := func(why string) (Step, *fault.Fault) {
+		s.Inputs["why"] = why
+		return s, fault.New(fault.Unprocessable, fault.AddressNotWhitelisted,
+			"Your organization's own money goes only to addresses on its list: %s. Nothing was held and nothing was sent. Choose an address of the list that may be used, or ask the operator of this service to add one.", why).On("whitelistedAddressId")
+	}
+	switch {
+	case f.listed.Address == "" || f.listed.Address != f.destination:
+		return refuse("the entry has another address")
+	case f.listed.Chain != f.mint.Chain:
+		return refuse("the address is of another chain than the mint")
+	}
+	s.Result = Pass
+	return s, nil
+}
+
 func minimum(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateMinimum, Result: Pass, Inputs: map[string]string{"minimum": f.mint.MinWithdraw.String()}}
 	if f.amount.Less(f.mint.MinWithdraw) {
@@ -249,7 +304,7 @@ func minimum(f facts) (Step, *fault.Fault) {
 			f.mint.Symbol, f.mint.MinWithdraw, f.mint.MinWithdraw.Decimal(f.mint.Decimals), f.mint.Symbol).
 			On("amount").With("minWithdrawAmount", f.mint.MinWithdraw.String())
 	}
-	if fee := f.deducted(); fee != nil && !fee.Less(f.amount) {
+	if fee := f.deducted(); fee != nil && f.owner.product == "" && !fee.Less(f.amount) {
 		s.Result, s.Inputs["networkFee"] = Refuse, fee.String()
 		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum,
 			"The network fee comes out of the amount, and at the moment it would be %s atomic units: nothing would be left. Nothing was held and nothing was sent. Ask for more, or let your organization pay the fee.", fee).
@@ -287,22 +342,32 @@ func address(f facts) (Step, *fault.Fault) {
 	}
 	s.Result = Refuse
 	s.Inputs = map[string]string{"why": why}
+	if f.owner.product != "" {
+		return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
+			"Withdrawals to this address are not allowed, although it is on the list: %s. Nothing was held and nothing was sent. Have it taken from the list, and choose another one.", why).On("whitelistedAddressId")
+	}
 	return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed,
 		"Withdrawals to this address are not allowed: %s. Nothing was held and nothing was sent. Give an address of your customer's own.", why).On("toAddress")
 }
 
 func balance(f facts) (Step, *fault.Fault) {
 	s := Step{Gate: GateBalance, Result: Pass, Inputs: map[string]string{"available": f.balance.String()}}
-	if f.balance.Less(f.amount) {
+	takes, err := f.takes()
+	if err != nil || f.amount.IsZero() || f.balance.Less(takes) {
 		s.Result = Refuse
-		return s, insufficient(f.mint)
+		return s, insufficient(f.owner, f.mint)
 	}
 	return s, nil
 }
 
 // insufficient is the one answer to too little money, whether the customer is
 // unknown, has nothing, or was quicker elsewhere.
-func insufficient(m mint.Mint) *fault.Fault {
+func insufficient(o owner, m mint.Mint) *fault.Fault {
+	if o.product != "" {
+		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
+			"What %s has available of %s on %s is less than the amount, with the network fee on top for the chain's own coin. Nothing was held and nothing was sent. Look at GET /balances and ask for less, or for the maximum.",
+			o.product, m.Symbol, m.Chain).On("amount")
+	}
 	return fault.New(fault.Unprocessable, fault.InsufficientBalance,
 		"The customer's available balance of %s on %s is smaller than the amount. Nothing was held and nothing was sent. Look at GET /customers/{customerId}/balances and ask for less, or wait for a deposit.",
 		m.Symbol, m.Chain).On("amount")

@@ -15,6 +15,7 @@ import (
 
 // Filter narrows a list; members at their zero value do not.
 type Filter struct {
+	Type           string // CUSTOMER or ORGANIZATION
 	CustomerID     string
 	Status         string
 	MintID         *int
@@ -38,6 +39,13 @@ func (s *Service) narrow(q *page.Query, f Filter) *page.Query {
 		if value != "" {
 			q.And(column+" = ?", value)
 		}
+	}
+	switch f.Type {
+	case webhook.OfCustomer:
+		q.And("w.customer_id IS NOT NULL")
+	case webhook.OfOrganization:
+		// As it stands in the index that lists customers': few of many are found there.
+		q.And("w.customer_id IS NULL")
 	}
 	equal("w.customer_id", f.CustomerID)
 	equal("w.status", f.Status)

@@ -43,11 +43,29 @@ func tell(ctx context.Context, tx pg.Tx, org string, t transition, w webhook.Wit
 		return nil
 	}
 	w.TravelRule = nil // it names people, and a webhook goes a long way
-	_, err := event.Record(ctx, tx, event.Event{
-		OrgID: org, Type: t.Event, ResourceKind: "withdrawal", ResourceID: w.WithdrawalID,
-		CustomerID: w.CustomerID, Chain: w.Mint.Chain, Data: w,
-	})
+	e := event.Event{
+		OrgID: org, Type: t.Event, ResourceKind: "withdrawal", ResourceID: w.WithdrawalID, Chain: w.Mint.Chain, Data: w,
+	}
+	if w.CustomerID != nil {
+		e.CustomerID = *w.CustomerID
+	} else {
+		e.Type = ownEvents[t.Event]
+	}
+	_, err := event.Record(ctx, tx, e)
 	return err
+}
+
+// ownEvents are how the organization's own withdrawals are told: by extensions alone, so
+// that no endpoint that was made for customers' money hears of it.
+var ownEvents = map[webhook.Type]webhook.Type{
+	webhook.CustomerWithdraw:                 webhook.OrganizationWithdraw,
+	webhook.CustomerWithdrawAwaitingApproval: webhook.OrganizationWithdrawAwaitingApproval,
+	webhook.CustomerWithdrawBlocked:          webhook.OrganizationWithdrawBlocked,
+	webhook.CustomerWithdrawApproved:         webhook.OrganizationWithdrawApproved,
+	webhook.CustomerWithdrawRejected:         webhook.OrganizationWithdrawRejected,
+	webhook.CustomerWithdrawCancelled:        webhook.OrganizationWithdrawCancelled,
+	webhook.CustomerWithdrawFailed:           webhook.OrganizationWithdrawFailed,
+	webhook.CustomerWithdrawCompleted:        webhook.OrganizationWithdrawCompleted,
 }
 
 func (s *Service) step(ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any) error {

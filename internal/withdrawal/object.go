@@ -15,7 +15,7 @@ import (
 )
 
 const selectObjects = `
-	SELECT w.withdrawal_id, w.idempotency_key, w.customer_id, w.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,
+	SELECT w.withdrawal_id, w.idempotency_key, w.customer_id, w.product, w.whitelisted_address_id, w.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,
 		w.amount, w.usd_value, w.to_address, w.network_fee,
 		(SELECT n.mint_id FROM mints n WHERE n.chain = w.chain AND n.kind = 'NATIVE'),
 		w.status, w.chain_status, w.requires_approval, w.approval_reasons, w.tx_hash, w.replaced_tx_hashes,
@@ -75,7 +75,7 @@ func render(row pgx.CollectableRow) (listed, error) {
 		metadata                       map[string]string
 		screening                      *webhook.WithdrawalScreening
 	)
-	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.MintID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
+	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.Product, &w.WhitelistedAddressID, &w.MintID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
 		&amount, &value, &w.ToAddress, &fee, &w.NetworkFeeMintID,
 		&w.Status, &w.ChainStatus, &w.RequiresApproval, &reasons, &w.TxHash, &replaced,
 		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata, &w.FeeMode, &deducted, &feeMax, &travel,
@@ -86,6 +86,15 @@ func render(row pgx.CollectableRow) (listed, error) {
 	w.Mint.ID = w.MintID
 	if contract != "" {
 		w.Mint.ContractAddress = &contract
+	}
+	w.Type = webhook.OfCustomer
+	if w.Product != nil {
+		w.Type = webhook.OfOrganization
+		// The fee was held beside the amount, and whose it is was never in question.
+		w.FeeMode = FeeOrganization
+		if deducted != nil {
+			amount = less(amount, *deducted)
+		}
 	}
 	w.Amount, w.AmountDecimal = amount.String(), amount.Decimal(w.Mint.Decimals)
 	if deducted != nil && w.Status != string(Failed) && w.Status != string(Rejected) && w.Status != string(Cancelled) {

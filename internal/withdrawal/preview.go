@@ -51,7 +51,7 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 	}
 	if s.Risk.Configured() {
 		// Nobody is asked about what is refused without them.
-		if d, err := s.weigh(ctx, org, r.CustomerID, &f); err != nil {
+		if d, err := s.weigh(ctx, org, &f); err != nil {
 			return none, err
 		} else if d.refusal != nil && d.Status != Blocked {
 			return none, d.refusal.With("gates", Flat(d.Gates))
@@ -60,7 +60,7 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 	var d Decision
 	var native *int
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if f, d, err = judge(ctx, tx, org, r.CustomerID, f); err != nil {
+		if f, d, err = s.judge(ctx, tx, org, f); err != nil {
 			return err
 		}
 		mints, err := mint.All(ctx, tx)

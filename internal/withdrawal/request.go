@@ -76,6 +76,19 @@ type Request struct {
 	// Limit, unless nil, is asked once the key is known to be new, before
 	// anything else can refuse: a replay is answered whatever the rate.
 	Limit func() error
+
+	// own makes it a withdrawal of the organization's own. Only RequestOrganization and
+	// its sisters set it: no surface can, whatever its caller sends.
+	own *own
+}
+
+// owner is whose balance pays: a customer's, or a product's of the organization to an
+// entry of its list.
+func (r Request) owner() owner {
+	if r.own != nil {
+		return r.own.owner
+	}
+	return owner{customerID: r.CustomerID}
 }
 
 // parsed is a request that was understood.
@@ -85,6 +98,7 @@ type parsed struct {
 	to     chain.Address
 
 	deducts bool
+	max     bool // of an organization's own: amount follows from its balance
 	feeMax  *money.Amount
 	travel  *string // canonical JSON, or nil
 
@@ -100,6 +114,9 @@ type parsed struct {
 // parse reads a request's words. It is pure; what it refuses depends on nothing
 // that can change for a mint that exists.
 func parse(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
+	if r.own != nil {
+		return parseOwn(r, mints, chains)
+	}
 	var p parsed
 	if err := customer.CheckID(r.CustomerID); err != nil {
 		return p, err
@@ -305,6 +322,7 @@ type prepared struct {
 	parsed
 	wrong error          // why it could not be read, or nil
 	stop  *freeze.Freeze // of the customer or the organization
+	entry Listed         // of the organization's list, when it is its own money
 	twin  existing       // the row that has its key,
 	known bool           // if there is one
 }
@@ -316,6 +334,11 @@ func (s *Service) prepare(ctx context.Context, org string, r Request) (prepared,
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 		if q.twin, q.known, err = lookup(ctx, tx, org, r.IdempotencyKey); err != nil || q.known {
 			return errors.Join(err, loadMints(ctx, tx, &mints))
+		}
+		if r.own != nil {
+			if q.entry, _, err = s.listed(ctx, tx, org, r.own.listedID); err != nil {
+				return err
+			}
 		}
 		of := freeze.Of{OrgID: org}
 		if customer.CheckID(r.CustomerID) == nil {
@@ -330,6 +353,11 @@ func (s *Service) prepare(ctx context.Context, org string, r Request) (prepared,
 		return q, fmt.Errorf("prepare withdrawal: %w", err)
 	}
 	q.parsed, q.wrong = parse(r, mints, s.Chains)
+	if r.own != nil {
+		// Not the caller's to say. Of an entry that may not be used there is none, and the
+		// gate refuses it.
+		q.to = q.entry.Address
+	}
 	return q, nil
 }
 
@@ -340,7 +368,7 @@ func (q prepared) refusal(r Request) error {
 			return err
 		}
 	}
-	if _, refusal := standing(facts{frozen: q.stop}); refusal != nil {
+	if _, refusal := standing(facts{owner: r.owner(), frozen: q.stop}); refusal != nil {
 		return refusal
 	}
 	return q.wrong
@@ -454,7 +482,7 @@ func (s *Service) answer(ctx context.Context, org, withdrawalID string) (w webho
 // facts are what the request itself says.
 func (p parsed) facts(r Request) facts {
 	return facts{
-		mint: p.mint, amount: p.amount, chainRuns: p.runs, destination: p.to,
+		owner: r.owner(), max: p.max, mint: p.mint, amount: p.amount, chainRuns: p.runs, destination: p.to,
 		requireApproval: r.RequireApproval, keyGiven: r.IdempotencyKey != nil,
 		deducts: p.deducts, feeMax: p.feeMax,
 	}
@@ -463,8 +491,8 @@ func (p parsed) facts(r Request) facts {
 // judge is the one decision about a request, for those who make it and for those who
 // only ask what would become of it: the organization's own rows as this transaction
 // sees them, and the gates.
-func judge(ctx context.Context, tx pg.Tx, org, customerID string, f facts) (facts, Decision, error) {
-	if err := gather(ctx, tx, org, customerID, &f); err != nil {
+func (s *Service) judge(ctx context.Context, tx pg.Tx, org string, f facts) (facts, Decision, error) {
+	if err := s.gather(ctx, tx, org, &f); err != nil {
 		return f, Decision{}, err
 	}
 	return f, decide(f), nil
@@ -482,7 +510,7 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 	}
 	pays := true // as far as it can be told before the row is written
 	if !paidBefore || s.Risk.Configured() {
-		d, err := s.weigh(ctx, org, r.CustomerID, &f)
+		d, err := s.weigh(ctx, org, &f)
 		if err != nil {
 			return none, err
 		}
@@ -509,7 +537,7 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 	})
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
-		return none, insufficient(p.mint)
+		return none, insufficient(f.owner, p.mint)
 	case errors.Is(err, pg.ErrCommitUnknown):
 		// It is there or it is not; the id is ours, so the row can tell.
 		if found, lookErr := s.answer(ctx, org, withdrawalID); lookErr == nil || fault.Is(lookErr, fault.WithdrawalRiskBlocked) {
@@ -530,10 +558,10 @@ func (s *Service) place(ctx context.Context, org string, r Request, p parsed) (w
 // weigh decides without writing anything, and asks who is behind the destination when
 // nothing else refuses the request; f then has what they said. No transaction is open
 // while they are asked.
-func (s *Service) weigh(ctx context.Context, org, customerID string, f *facts) (d Decision, err error) {
+func (s *Service) weigh(ctx context.Context, org string, f *facts) (d Decision, err error) {
 	seen := *f
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		seen, d, err = judge(ctx, tx, org, customerID, *f)
+		seen, d, err = s.judge(ctx, tx, org, *f)
 		return err
 	})
 	if err != nil || d.refusal != nil || seen.screen.Decision.Outcome != risk.AskWho {
@@ -556,7 +584,7 @@ func (s *Service) treasury(ctx context.Context, org string, name chain.Name) (wa
 // write is the one transaction of a request.
 func (s *Service) write(ctx context.Context, tx pg.Tx, org, withdrawalID string, r Request, p parsed, f facts, treasury wallet.Wallet) (webhook.Withdrawal, error) {
 	var none webhook.Withdrawal
-	f, d, err := judge(ctx, tx, org, r.CustomerID, f)
+	f, d, err := s.judge(ctx, tx, org, f)
 	if err != nil {
 		return none, err
 	}
@@ -573,33 +601,43 @@ func (s *Service) write(ctx context.Context, tx pg.Tx, org, withdrawalID string,
 	}
 	// The fee is decided when the payment is ordered: by an approval that is days
 	// later, the network may ask for something else.
+	// What an organization holds for it beside the amount has to be known from the start.
 	var deducted *money.Amount
-	if d.Status == Processing {
+	amount := f.amount
+	switch {
+	case d.Status == Processing && r.own == nil:
 		deducted = f.deducted()
+	case d.Status != Blocked && r.own != nil:
+		deducted = f.deducted()
+		if amount, err = f.takes(); err != nil {
+			return none, fmt.Errorf("what withdrawal %s takes: %w", withdrawalID, err)
+		}
 	}
 	quorum := 0
 	if d.Status == AwaitingApproval {
 		quorum = f.quorum
 	}
 	asked := row{
-		id: withdrawalID, customerID: r.CustomerID, mintID: p.mint.ID, chain: p.mint.Chain, amount: p.amount, to: p.to,
+		id: withdrawalID, owner: f.owner, mintID: p.mint.ID, chain: p.mint.Chain, amount: amount, to: p.to,
 		key: r.IdempotencyKey, deducts: p.deducts, deducted: deducted, feeMax: p.feeMax,
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
 			idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
-			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
-		withdrawalID, org, r.CustomerID, p.mint.ID, p.mint.Chain, p.amount, p.to,
+			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac,
+			product, whitelisted_address_id)
+		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''))`,
+		withdrawalID, org, f.owner.customerID, p.mint.ID, p.mint.Chain, amount, p.to,
 		r.IdempotencyKey, p.digest, r.Reference, r.Metadata, d.Status, d.Status == AwaitingApproval, d.Reasons,
-		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel, shownOf(f.screen.Decision), quorum, s.Grants.Request(asked.terms(org, p.mint)))
+		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel, shownOf(f.screen.Decision), quorum, s.Grants.Request(asked.terms(org, p.mint)),
+		f.owner.product, f.owner.listedID)
 	if err != nil {
 		return none, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}
 	// The key before the balance: whoever waits for a key may wait for somebody who
 	// has that row and wants the balance, as a removal does.
 	if d.Status != Blocked {
-		if err := ledger.Post(ctx, tx, hold(org, withdrawalID, r.CustomerID, p)); err != nil {
+		if err := ledger.Post(ctx, tx, hold(org, withdrawalID, f.owner, p.mint.ID, amount)); err != nil {
 			return none, fmt.Errorf("hold for %s: %w", withdrawalID, err)
 		}
 	}
@@ -634,14 +672,10 @@ func shownOf(d risk.WithdrawalDecision) webhook.WithdrawalScreening {
 	return w
 }
 
-func hold(org, withdrawalID, customerID string, p parsed) ledger.Posting {
+func hold(org, withdrawalID string, of owner, mintID int, amount money.Amount) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalHold, ID: withdrawalID},
-		Legs: []ledger.Leg{{
-			Debit:  ledger.Account{OrgID: org, MintID: p.mint.ID, Kind: ledger.Customer, Subject: customerID},
-			Credit: ledger.Account{OrgID: org, MintID: p.mint.ID, Kind: ledger.Withdrawing, Subject: customerID},
-			Amount: p.amount,
-		}},
+		Legs:  []ledger.Leg{{Debit: of.spends(org, mintID), Credit: of.holds(org, mintID), Amount: amount}},
 	}
 }
 
@@ -661,11 +695,22 @@ func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool
 			return err
 		}
 		f.ours = len(known) > 0
-		from, err = payer(ctx, tx, org, f.mint.Chain)
+		if from, err = payer(ctx, tx, org, f.mint.Chain); err == nil && f.max {
+			f.balance, err = spendable(ctx, tx, org, f.owner, f.mint.ID)
+		}
 		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("look whose address %s is: %w", f.destination, err)
+	}
+	if f.max {
+		f.amount = f.balance
+	}
+	if priced {
+		f.fee = s.fee(ctx, chain.Payment{From: from, To: f.destination, Contract: f.mint.Contract, Amount: f.amount}, f.mint.Chain)
+	}
+	if fee := f.deducted(); f.max && fee != nil {
+		f.amount = less(f.amount, *fee)
 	}
 	f.screen.Case = risk.WithdrawalCase{
 		Subject: risk.Subject{
@@ -674,9 +719,6 @@ func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool
 		Configured: s.Risk.Configured(), UnknownAs: s.Risk.UnknownAs, Now: s.DB.Clock()(),
 	}
 	s.priced(ctx, f)
-	if priced {
-		f.fee = s.fee(ctx, chain.Payment{From: from, To: f.destination, Contract: f.mint.Contract, Amount: f.amount}, f.mint.Chain)
-	}
 	return from != "", nil
 }
 

@@ -47,10 +47,13 @@ func (s *Service) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Rest
 		if !ok || m.Chain != o.Chain || m.Contract != o.Contract {
 			return nil, fmt.Errorf("restore withdrawal %s: mint %d is not what the journal paid with: configure it as it was", o.ID, o.MintID)
 		}
-		if _, _, err := customer.Ensure(ctx, tx, o.OrgID, o.CustomerID, ""); err != nil {
-			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
+		of := owner{customerID: o.CustomerID, product: o.Product, listedID: o.WhitelistedID}
+		if of.product == "" {
+			if _, _, err := customer.Ensure(ctx, tx, o.OrgID, o.CustomerID, ""); err != nil {
+				return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
+			}
 		}
-		from := ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID}
+		from := of.spends(o.OrgID, o.MintID)
 		if _, read := left[from]; !read {
 			if left[from], err = ledger.Balance(ctx, tx, from); err != nil {
 				return nil, err
@@ -62,7 +65,7 @@ func (s *Service) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Rest
 		}
 		owed := less(amount, left[from])
 		left[from] = less(left[from], amount)
-		if err := s.insertRestored(ctx, tx, o, m, amount, owed); err != nil {
+		if err := s.insertRestored(ctx, tx, o, of, m, amount, owed); err != nil {
 			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
 		}
 		if !owed.IsZero() {
@@ -71,14 +74,18 @@ func (s *Service) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Rest
 				Legs:  []ledger.Leg{{Debit: debt(from), Credit: from, Amount: owed}},
 			})
 		}
-		postings = append(postings, hold(o.OrgID, o.ID, o.CustomerID, parsed{mint: m, amount: amount}))
+		postings = append(postings, hold(o.OrgID, o.ID, of, o.MintID, amount))
 	}
 	return postings, nil
 }
 
-// debt is the account of what a customer owes for restored payments.
+// debt is the account of what a customer, or a product, owes for restored payments.
 func debt(of ledger.Account) ledger.Account {
-	of.Kind = ledger.Restored
+	if of.Kind == ledger.Product {
+		of.Kind = ledger.ProductRestored
+	} else {
+		of.Kind = ledger.Restored
+	}
 	return of
 }
 
@@ -118,7 +125,7 @@ func (s *Service) known(ctx context.Context, tx pg.Tx, o dispatch.Restored) (boo
 	return false, fmt.Errorf("it is %s here, and the signer has signed or admitted it since", status)
 }
 
-func (s *Service) insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Restored, m mint.Mint, amount, owed money.Amount) error {
+func (s *Service) insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Restored, of owner, m mint.Mint, amount, owed money.Amount) error {
 	status, reasons := Processing, []Reason{}
 	if !o.Signed {
 		status, reasons = AwaitingApproval, []Reason{ReasonRestored}
@@ -128,7 +135,7 @@ func (s *Service) insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Resto
 		key = &o.KeyHash
 	}
 	p := parsed{mint: m, amount: amount, to: o.To, deducts: !o.FeeDeducted.IsZero()}
-	restored := row{id: o.ID, mintID: o.MintID, chain: o.Chain, amount: amount, to: o.To, deducts: p.deducts, feeMax: o.FeeMax}
+	restored := row{id: o.ID, owner: of, mintID: o.MintID, chain: o.Chain, amount: amount, to: o.To, deducts: p.deducts, feeMax: o.FeeMax}
 	quorum := 0
 	if !o.Signed {
 		settings, err := org.SettingsOf(ctx, tx, o.OrgID)
@@ -137,13 +144,18 @@ func (s *Service) insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Resto
 		}
 		quorum = settings.ApprovalQuorum
 	}
+	asked := digest(Request{CustomerID: o.CustomerID}, p)
+	if of.product != "" {
+		asked = ownDigest(of, m.ID, o.Amount.String())
+	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest,
 			status, requires_approval, approval_reasons, created_at, restored_at, restored_key_hash, owed, fee_mode, fee_deducted, max_network_fee,
-			approvals_required, request_mac)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
-		o.ID, o.OrgID, o.CustomerID, o.MintID, o.Chain, amount, o.To, digest(Request{CustomerID: o.CustomerID}, p),
-		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedBy(o), o.FeeMax, quorum, s.Grants.Request(restored.terms(o.OrgID, m)))
+			approvals_required, request_mac, product, whitelisted_address_id)
+		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, nullif($21, ''), nullif($22, ''))`,
+		o.ID, o.OrgID, of.customerID, o.MintID, o.Chain, amount, o.To, asked,
+		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedBy(o), o.FeeMax, quorum, s.Grants.Request(restored.terms(o.OrgID, m)),
+		of.product, of.listedID)
 	if pg.Violates(err, "withdrawals_key_hash_unique") {
 		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after it was restored: "+
 			"restore the backup once more and let nothing run on it before the import: %w", err)
@@ -173,15 +185,20 @@ func deductedBy(o dispatch.Restored) *money.Amount {
 	return &o.FeeDeducted
 }
 
-// owedBy is what a customer owes of a mint for restored payments. It stands against
+// owedBy is what a customer, or a product, owes of a mint for restored payments. It stands against
 // the balance: only Restored makes it more, while nothing else runs, and Collect takes
 // both in one transaction, so that an older answer is never too small.
-func owedBy(ctx context.Context, tx pg.Tx, org, customerID string, mintID int) (owed money.Amount, err error) {
-	err = tx.QueryRow(ctx, `
+func owedBy(ctx context.Context, tx pg.Tx, org string, o owner, mintID int) (owed money.Amount, err error) {
+	sql, of := `
 		SELECT coalesce(sum(owed), 0) FROM withdrawals
-		WHERE org_id = $1 AND customer_id = $2 AND mint_id = $3 AND owed > 0`, org, customerID, mintID).Scan(&owed)
-	if err != nil {
-		return owed, fmt.Errorf("what a customer of %s owes: %w", org, err)
+		WHERE org_id = $1 AND customer_id = $2 AND mint_id = $3 AND owed > 0`, o.customerID
+	if o.product != "" {
+		sql, of = `
+		SELECT coalesce(sum(owed), 0) FROM withdrawals
+		WHERE org_id = $1 AND product = $2 AND mint_id = $3 AND owed > 0`, o.product
+	}
+	if err = tx.QueryRow(ctx, sql, org, of, mintID).Scan(&owed); err != nil {
+		return owed, fmt.Errorf("what a customer or product of %s owes: %w", org, err)
 	}
 	return owed, nil
 }
@@ -205,7 +222,7 @@ func (s *Service) RunCollect(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// Collect takes from customers what they owe for restored payments, as far as their
+// Collect takes from customers and products what they owe for restored payments, as far as their
 // balances go, and says from how many withdrawals it took something off. Without a
 // restore there is nothing to look at.
 func (s *Service) Collect(ctx context.Context) (n int, err error) {
@@ -216,7 +233,8 @@ func (s *Service) Collect(ctx context.Context) (n int, err error) {
 			SELECT org_id, withdrawal_id FROM withdrawals w
 			WHERE owed > 0 AND EXISTS (
 				SELECT FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
-				WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND a.kind = 'CUSTOMER' AND a.subject = w.customer_id AND b.balance > 0)
+				WHERE a.org_id = w.org_id AND a.mint_id = w.mint_id AND b.balance > 0
+					AND (a.kind, a.subject) = (CASE WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END, coalesce(w.product, w.customer_id)))
 			ORDER BY created_at, withdrawal_id LIMIT $1`, collectMax)
 		if err != nil {
 			return err
@@ -249,13 +267,15 @@ func (s *Service) Collect(ctx context.Context) (n int, err error) {
 func collect(ctx context.Context, tx pg.Tx, org, withdrawalID string) (bool, error) {
 	var owed money.Amount
 	var takings int
-	from := ledger.Account{OrgID: org, Kind: ledger.Customer}
+	var of owner
+	var mintID int
 	err := tx.QueryRow(ctx, `
-		SELECT owed, takings, customer_id, mint_id FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2 FOR UPDATE`,
-		org, withdrawalID).Scan(&owed, &takings, &from.Subject, &from.MintID)
+		SELECT owed, takings, coalesce(customer_id, ''), coalesce(product, ''), mint_id FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2 FOR UPDATE`,
+		org, withdrawalID).Scan(&owed, &takings, &of.customerID, &of.product, &mintID)
 	if err != nil {
 		return false, err
 	}
+	from := of.spends(org, mintID)
 	balance, err := ledger.Balance(ctx, tx, from)
 	if err != nil {
 		return false, err

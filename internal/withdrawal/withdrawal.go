@@ -1,5 +1,5 @@
 // Package withdrawal is the life of a payment from a customer's balance to an
-// address: the request with its gates, the approval, and what dispatch tells of
+// address, or from a product's to an address on the organization's list: the request with its gates, the approval, and what dispatch tells of
 // the payment until it is final.
 //
 // What never happens here: a row without its hold or a hold without its row, a
@@ -39,6 +39,8 @@ type Service struct {
 	Prices  price.Source
 	// Risk says who is asked about destinations; its zero value asks nobody.
 	Risk risk.Policy
+	// Whitelist says where an organization's own money may go; nil: nowhere.
+	Whitelist Whitelist
 	// Grants binds what was decided to the words of the payment, for the signer; nil
 	// where the signer asks for nothing of the kind.
 	Grants *signer.GrantKey

@@ -416,7 +416,7 @@ export interface EndpointChange {
   /** For people. */
   description?: string | null;
   /** Which events it receives. Empty for the seven events of the interface and no extension. */
-  events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** What leaves out events. */
   filters?: EndpointFilters | null;
   /** ENABLED or PAUSED. */
@@ -454,7 +454,7 @@ export interface EndpointRequest {
    * Which events it receives. Leave it out, or empty, for the seven events of the interface and no
    * extension.
    */
-  events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** What leaves out events. */
   filters?: EndpointFilters | null;
   /** Where events are posted: HTTPS, and no address inside a private network. */
@@ -1054,7 +1054,7 @@ export interface SwapSummary {
 /** Asks for a sample. */
 export interface TestRequest {
   /** Which event. */
-  type: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "TRANSFER_COMPLETED";
+  type: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
 }
 
 /** Money that moved between two balances of your organization. It has no states: it is done. */
@@ -1228,7 +1228,7 @@ export interface WithdrawRequest {
   useDecimal?: boolean;
 }
 
-/** A payment from a customer's balance to an address. */
+/** A payment to an address: from a customer's balance, or from a balance of the organization's own. */
 export interface Withdrawal {
   /** Atomic units. */
   amount: string;
@@ -1253,11 +1253,8 @@ export interface Withdrawal {
   completedAt: string | null;
   /** When it was made. */
   createdAt: string;
-  /**
-   * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
-   * byte for byte.
-   */
-  customerId: string;
+  /** Your own id of the customer; null for your organization's own, which has a product. */
+  customerId: string | null;
   /** The transaction for people to look at, where an explorer is configured. */
   explorerUrl: string | null;
   /**
@@ -1298,6 +1295,8 @@ export interface Withdrawal {
   networkFee: string | null;
   /** The mint of networkFee: the chain's native coin. */
   networkFeeMintId: number | null;
+  /** Which balance of your organization's own pays. Absent from a customer's. */
+  product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
   /** Your own reference, shown again and searchable. */
   reference: string | null;
   /** What the person who removed it wrote. */
@@ -1319,8 +1318,12 @@ export interface Withdrawal {
   travelRule?: Record<string, unknown>;
   /** The transaction; null until there is one. */
   txHash: string | null;
+  /** Whose money it is: a customer's, or the organization's own, which a person of it asked for. */
+  type: "CUSTOMER" | "ORGANIZATION";
   /** Its value in dollars, for display; null when there is no price. */
   usdValue: string | null;
+  /** The entry of the organization's list of addresses that is paid. Absent from a customer's. */
+  whitelistedAddressId?: string | null;
   /** The withdrawal. */
   withdrawalId: string;
 }
@@ -1367,6 +1370,14 @@ export interface EventData {
   CUSTOMER_WITHDRAW_REJECTED: Withdrawal;
   ORGANIZATION_DEPOSIT: Deposit;
   ORGANIZATION_DEPOSIT_REVERSED: Deposit;
+  ORGANIZATION_WITHDRAW: Withdrawal;
+  ORGANIZATION_WITHDRAW_APPROVED: Withdrawal;
+  ORGANIZATION_WITHDRAW_AWAITING_APPROVAL: Withdrawal;
+  ORGANIZATION_WITHDRAW_BLOCKED: Withdrawal;
+  ORGANIZATION_WITHDRAW_CANCELLED: Withdrawal;
+  ORGANIZATION_WITHDRAW_COMPLETED: Withdrawal;
+  ORGANIZATION_WITHDRAW_FAILED: Withdrawal;
+  ORGANIZATION_WITHDRAW_REJECTED: Withdrawal;
   TRANSFER_COMPLETED: Transfer;
 }
 
@@ -1449,6 +1460,8 @@ export interface ListDepositsParams {
 export interface ListWithdrawalsParams {
   /** Only of this customer, compared byte for byte. */
   customerId?: string | undefined;
+  /** Only customers' withdrawals, or only the organization's own. */
+  type?: "CUSTOMER" | "ORGANIZATION" | undefined;
   /** Only in this status. */
   status?: "AWAITING_APPROVAL" | "PROCESSING" | "BROADCAST" | "COMPLETED" | "FAILED" | "REJECTED" | "CANCELLED" | "BLOCKED" | undefined;
   /** Only of this mint. */
@@ -1542,7 +1555,7 @@ export interface ListWebhookDeliveriesParams {
   /** Only attempts to send this event. */
   eventId?: string | undefined;
   /** Only attempts to send events of this type. */
-  type?: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "TRANSFER_COMPLETED" | undefined;
+  type?: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
   /** Only attempts made at this time or later. */
   since?: string | Date | undefined;
   /** By time of creation: newest first (desc, unless given) or oldest first. */
@@ -1761,9 +1774,10 @@ export class Coffer {
 
   /**
    * Take a withdrawal back. Ends a withdrawal that is AWAITING_APPROVAL: it is CANCELLED, its amount
-   * may be spent again, and CUSTOMER_WITHDRAW_CANCELLED is sent. Of a cancel, an approval and a
-   * removal that race one wins; the others are answered 409 with currentStatus. So is a repetition:
-   * currentStatus CANCELLED says that it is done.
+   * may be spent again, and CUSTOMER_WITHDRAW_CANCELLED is sent, or ORGANIZATION_WITHDRAW_CANCELLED
+   * for one of your organization's own. Of a cancel, an approval and a removal that race one wins;
+   * the others are answered 409 with currentStatus. So is a repetition: currentStatus CANCELLED says
+   * that it is done.
    *
    * POST /withdrawals/{withdrawalId}/cancel. It is sent once.
    */
@@ -1819,14 +1833,15 @@ export class Coffer {
   }
 
   /**
-   * List withdrawals. The organization's withdrawals. With idempotencyKey the one that has the key.
-   * With Accept: text/csv everything that the filters leave comes as one table, as of one moment,
-   * without limit and cursor; one that breaks off is cut, never ended.
+   * List withdrawals. The organization's withdrawals: its customers' and its own, unless type says
+   * which. With idempotencyKey the one that has the key. With Accept: text/csv everything that the
+   * filters leave comes as one table, as of one moment, without limit and cursor; one that breaks
+   * off is cut, never ended.
    *
    * GET /withdrawals. It is repeated when no answer comes.
    */
   listWithdrawals(params: ListWithdrawalsParams = {}, options: CallOptions = {}): Promise<WithdrawalPage> {
-    return this.#connection.call<WithdrawalPage>({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.call<WithdrawalPage>({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, type: params.type, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /** Every item of listWithdrawals, page after page. */
@@ -1839,7 +1854,7 @@ export class Coffer {
    * while reading means that the table is not complete.
    */
   listWithdrawalsCSV(params: ListWithdrawalsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    return this.#connection.stream({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.stream({ method: "GET", path: `/withdrawals`, repeat: "ALWAYS", query: { customerId: params.customerId, type: params.type, status: params.status, mintId: params.mintId, chain: params.chain, txHash: params.txHash, address: params.address, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**

@@ -560,8 +560,10 @@ func checkIntent(i signer.Intent) *signer.Refusal {
 		return refuse(signer.RefusedMalformed, "amount: nothing cannot be paid")
 	case i.WhitelistedID != "" && (i.Purpose != signer.Payment || i.CustomerID != ""):
 		return refuse(signer.RefusedMalformed, "whitelistedId: a payment of an organization has one, and nothing else")
-	case !short(i.WhitelistedID):
-		return refuse(signer.RefusedMalformed, "whitelistedId: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
+	case i.Product != "" && i.WhitelistedID == "":
+		return refuse(signer.RefusedMalformed, "product: a payment of an organization has one, and nothing else")
+	case !short(i.WhitelistedID) || !short(i.Product):
+		return refuse(signer.RefusedMalformed, "whitelistedId, product: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
 	case !short(i.CustomerID) || !short(i.IdempotencyKeyHash):
 		return refuse(signer.RefusedMalformed, "customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
 	}

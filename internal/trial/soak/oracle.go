@@ -187,7 +187,7 @@ func (w *world) settled() {
 	ended, kept := w.resolved(w.lookAtDestinations())
 	paid := map[string]*big.Int{} // by customer and mint, what left by the chain
 	at := func(who string, mintID int) string { return fmt.Sprintf("%s in mint %d", who, mintID) }
-	rows, err := w.eye.Query(w.ctx, `SELECT withdrawal_id, customer_id, mint_id, amount, to_address, status, coalesce(idempotency_key, '') FROM withdrawals ORDER BY created_at`)
+	rows, err := w.eye.Query(w.ctx, `SELECT withdrawal_id, coalesce(customer_id, product), mint_id, amount, to_address, status, coalesce(idempotency_key, '') FROM withdrawals ORDER BY created_at`)
 	w.must(err, "read the withdrawals")
 	defer rows.Close()
 	to := map[chain.Address]string{}
@@ -313,7 +313,7 @@ func (w *world) books() {
 		}
 	}
 	w.must(rows.Err(), "read what the addresses hold")
-	if n := w.count(`SELECT count(*) FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'WITHDRAWING' AND b.balance <> 0`); n > 0 {
+	if n := w.count(`SELECT count(*) FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind IN ('WITHDRAWING', 'PRODUCT_WITHDRAWING') AND b.balance <> 0`); n > 0 {
 		w.fail("%d holds are left and nothing is open", n)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/trial/works"
@@ -56,6 +57,7 @@ type house struct {
 	treasury wallet.Wallet
 	at       map[int]common.Address // tokens in the catalogue
 	steps    []works.Step
+	sign     signer.Signer
 
 	mu  sync.Mutex
 	now time.Time
@@ -129,6 +131,7 @@ func open(t *testing.T, tokens listed) *house {
 	h.must(err)
 	h.org = o.ID
 	sign, attest := signertest.New(t)
+	h.sign = sign
 	prices := price.Fixed{Prices: map[int]money.USD{}, Clock: h.clock}
 	h.Works = works.Wire(works.Plan{DB: h.db, Chain: ch, Signer: sign, Attest: attest, Prices: prices})
 	h.steps = h.Steps(nil)

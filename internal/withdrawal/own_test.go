@@ -1,0 +1,641 @@
+package withdrawal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/people"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// entries is a list of addresses as an operator would keep it.
+type entries map[string]Listed
+
+func (e entries) Usable(_ context.Context, _ pg.Tx, _, listedID string) (Listed, error) {
+	l, ok := e[listedID]
+	if !ok {
+		return Listed{}, unlisted()
+	}
+	return l, nil
+}
+
+// Entries of the list of an owning house.
+const (
+	vault = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC" // may be paid
+	other = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABD" // is of another chain
+	twin  = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABF" // has the same address, under another name
+)
+
+// owning is a house of an organization with money of its own and a list.
+type owning struct {
+	*house
+	sim    *sim.Chain
+	signer signer.Signer
+	list   entries
+	ann    people.Person
+}
+
+func newOwning(t *testing.T) *owning {
+	t.Helper()
+	key, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, s := newHouseWith(t, key)
+	net := sim.New(sim.Config{})
+	ch := net.Configured()
+	h.Chains = chain.Chains{ch.Name: ch}
+	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("3000")}}
+	o := &owning{house: h, sim: net, signer: s, list: entries{
+		vault: {Chain: chain.Ethereum, Address: stranger}, other: {Chain: chain.Base, Address: stranger},
+		twin: {Chain: chain.Ethereum, Address: stranger},
+	}}
+	h.Whitelist = o.list
+	for _, listedID := range []string{vault, twin} {
+		e := signer.Endorsement{OrgID: h.org, ID: listedID, Chain: o.list[listedID].Chain, Address: stranger, LabelHash: signer.LabelHash("vault"), NotBefore: signer.Moment(time.Unix(1, 0))}
+		e.MAC = key.Endorse(e)
+		if _, err := s.Endorse(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.system(func(ctx context.Context, tx pg.Tx) (err error) {
+		o.ann, err = people.Add(ctx, tx, audit.Operator("op"), h.org, "ann@example.com", "Ann", people.Finance)
+		return err
+	})
+	return o
+}
+
+// fund has a customer pay a product.
+func (o *owning) fund(product string, mintID int, n uint64) {
+	o.t.Helper()
+	o.deposit("payer", mintID, n)
+	transferID := id.New("tr", o.DB.Clock()())
+	err := o.DB.InOrg(o.t.Context(), o.org, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, to_product, created_at)
+			VALUES ($1, $2, $1, '', $3, $4, 'payer', $5, $6)`, transferID, o.org, mintID, money.Units(n), product, tx.Now)
+		if err != nil {
+			return err
+		}
+		return ledger.Post(ctx, tx, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.Transfer, ID: transferID},
+			Legs: []ledger.Leg{{
+				Debit: owner{customerID: "payer"}.spends(o.org, mintID), Credit: owner{product: product}.spends(o.org, mintID), Amount: money.Units(n),
+			}},
+		})
+	})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// wish is a request that passes every gate once CHECKOUT has something.
+func wish() OrganizationRequest {
+	return OrganizationRequest{Product: "CHECKOUT", MintID: usdc, WhitelistedAddressID: vault, Amount: "1000"}
+}
+
+func (o *owning) ask(r OrganizationRequest) webhook.Withdrawal {
+	o.t.Helper()
+	w, _, err := o.RequestOrganization(o.t.Context(), o.ann, r)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return w
+}
+
+// has compares what a product may spend, what is held of it, and what customers have.
+func (o *owning) has(mintID int, product, available, held string) {
+	o.t.Helper()
+	of := owner{product: product}
+	for _, c := range []struct {
+		account ledger.Account
+		want    string
+	}{{of.spends(o.org, mintID), available}, {of.holds(o.org, mintID), held}} {
+		if got := o.holds(mintID, c.account.Kind, c.account.Subject); got.String() != c.want {
+			o.t.Errorf("%v: got %v, want %v", c.account, got, c.want)
+		}
+	}
+}
+
+// ownFacts is a request for the organization's own money that passes every gate.
+func ownFacts() facts {
+	f := passing()
+	f.owner = owner{product: "CHECKOUT", listedID: vault}
+	f.listed = Listed{Chain: f.mint.Chain, Address: f.destination}
+	return f
+}
+
+// Rules OW-1, OW-2, OW-3, OW-4.
+func TestGatesOfAnOrganizationsOwnMoney(t *testing.T) {
+	t.Parallel()
+	above, most := money.MustParseUSD("100.000000000000000001"), money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
+	native := func(fee uint64) func(*facts) {
+		return func(f *facts) { f.deducts, f.fee = true, units(fee) }
+	}
+	for _, c := range []struct {
+		name    string
+		change  func(*facts)
+		refusal fault.Code
+		status  Status
+		reasons []Reason
+	}{
+		{"nothing against it", func(*facts) {}, "", Processing, nil},
+		{"no threshold set", func(f *facts) { f.threshold, f.value = nil, nil }, "", Processing, nil},
+		{"a key is demanded of programs", func(f *facts) { f.keyNeeded = true }, "", Processing, nil},
+		{"at the threshold", func(f *facts) { f.value = f.threshold }, "", Processing, nil},
+		{"above the threshold by the least", func(f *facts) { f.value = &above }, "", AwaitingApproval, []Reason{ReasonUSDThreshold}},
+		{"no price where a threshold is set", func(f *facts) { f.value = nil }, "", AwaitingApproval, []Reason{ReasonPriceUnavailable}},
+		{"not enough to pay with now", func(f *facts) { f.liquid = money.Units(99) }, "", AwaitingApproval, []Reason{ReasonLowLiquidity}},
+		{"nobody answers who is behind it", func(f *facts) { f.screen = says("") }, "", AwaitingApproval, []Reason{ReasonRiskReview}},
+		{"looks like a known destination", func(f *facts) { f.resembles = stranger }, "", AwaitingApproval, []Reason{ReasonDestinationAddress}},
+		{
+			"holds add up", func(f *facts) { f.value, f.liquid, f.screen = nil, money.Zero, says("") }, "", AwaitingApproval,
+			[]Reason{ReasonRiskReview, ReasonPriceUnavailable, ReasonLowLiquidity},
+		},
+		{"the customers' flag and list are not asked", func(f *facts) { f.requireApproval, f.allowed, f.value = true, false, nil; f.threshold = nil }, "", Processing, nil},
+		{"destination above the severity", func(f *facts) { f.screen = says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+
+		{"all of the balance of a token", func(f *facts) { f.balance = f.amount }, "", Processing, nil},
+		{"one unit short", func(f *facts) { f.balance = money.Units(99) }, fault.InsufficientBalance, "", nil},
+		{"a coin and its fee, all of the balance", func(f *facts) { native(7)(f); f.balance = money.Units(107) }, "", Processing, nil},
+		{"a coin and its fee, one unit short", func(f *facts) { native(7)(f); f.balance = money.Units(106) }, fault.InsufficientBalance, "", nil},
+		{"a fee above the amount comes on top all the same", func(f *facts) { native(500)(f); f.balance = money.Units(600) }, "", Processing, nil},
+		{"a coin and nobody knows its fee", func(f *facts) { f.deducts = true }, fault.CodeUnavailable, "", nil},
+		{"a fee beyond every amount", func(f *facts) { f.deducts, f.fee, f.balance = true, &most, most }, fault.InsufficientBalance, "", nil},
+		{"the maximum of nothing", func(f *facts) { f.amount, f.mint.MinWithdraw = money.Zero, money.Zero }, fault.InsufficientBalance, "", nil},
+
+		{"not on the list", func(f *facts) { f.listed, f.unlisted = Listed{}, unlisted() }, fault.AddressNotWhitelisted, "", nil},
+		{"the list was not asked", func(f *facts) { f.listed = Listed{} }, fault.AddressNotWhitelisted, "", nil},
+		{"another address than the entry's", func(f *facts) { f.listed.Address = usdcAddress }, fault.AddressNotWhitelisted, "", nil},
+		{"an entry of another chain", func(f *facts) { f.listed.Chain = chain.Base }, fault.AddressNotWhitelisted, "", nil},
+		{"no address at all", func(f *facts) { f.listed, f.destination = Listed{Chain: chain.Ethereum}, "" }, fault.AddressNotWhitelisted, "", nil},
+		{"listed, and ours", func(f *facts) { f.ours = true }, fault.DestinationNotAllowed, "", nil},
+		{"listed, and a token's contract", func(f *facts) { f.token = true }, fault.DestinationNotAllowed, "", nil},
+		{"listed, and nobody's", func(f *facts) { f.burns = true }, fault.DestinationNotAllowed, "", nil},
+
+		{"organization frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Organization} }, fault.OrganizationFrozen, "", nil},
+		{"chain frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Chain} }, fault.WithdrawalsSuspended, "", nil},
+		{"everything frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.All} }, fault.WithdrawalsSuspended, "", nil},
+		{"quarantined", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended, "", nil},
+		{"below the minimum", func(f *facts) { f.amount = money.Units(9) }, fault.AmountBelowMinimum, "", nil},
+		{"the list before the balance", func(f *facts) { f.unlisted, f.balance = unlisted(), money.Zero }, fault.AddressNotWhitelisted, "", nil},
+		{"the address before the balance", func(f *facts) { f.ours, f.balance = true, money.Zero }, fault.DestinationNotAllowed, "", nil},
+		{"the balance before risk", func(f *facts) { f.balance, f.screen = money.Zero, says(risk.Severe) }, fault.InsufficientBalance, "", nil},
+		{"risk before the holds", func(f *facts) { f.value, f.screen = &above, says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+	} {
+		f := ownFacts()
+		c.change(&f)
+		d := decide(f)
+		if c.refusal != "" {
+			if d.refusal == nil || d.refusal.Code != c.refusal || d.Status != c.status {
+				t.Errorf("%s: got %v and status %q, want %v", c.name, d.refusal, d.Status, c.refusal)
+			}
+			continue
+		}
+		if d.refusal != nil || d.Status != c.status || !slices.Equal(d.Reasons, c.reasons) {
+			t.Errorf("%s: got %v %s %v, want %s %v", c.name, d.refusal, d.Status, d.Reasons, c.status, c.reasons)
+		}
+		if len(d.Gates) != 11 {
+			t.Errorf("%s: got a record of %d gates, want all 11", c.name, len(d.Gates))
+		}
+	}
+	for name, change := range map[string]func(*facts){
+		"taken from the list": func(f *facts) { f.listed, f.unlisted = Listed{}, unlisted() },
+		"another address":     func(f *facts) { f.listed.Address = usdcAddress },
+	} {
+		f := ownFacts()
+		change(&f)
+		if _, _, got := recheck(f, nil); got == nil || got.Code != fault.ApprovalRefused {
+			t.Errorf("an approval, %s: got %v, want %v", name, got, fault.ApprovalRefused)
+		}
+	}
+}
+
+// Rules OW-1, OW-3.
+func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
+	t.Parallel()
+	o := newOwning(t)
+	o.fund("CHECKOUT", usdc, 1_500)
+	o.fund("CUSTODIAL", usdc, 90_000)
+	before := o.rows()
+	for _, c := range []struct {
+		name   string
+		change func(*OrganizationRequest)
+		want   fault.Code
+	}{
+		{"nowhere on the list", func(r *OrganizationRequest) { r.WhitelistedAddressID = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABE" }, fault.AddressNotWhitelisted},
+		{"an address in place of an entry", func(r *OrganizationRequest) { r.WhitelistedAddressID = stranger }, fault.AddressNotWhitelisted},
+		{"of another chain", func(r *OrganizationRequest) { r.WhitelistedAddressID = other }, fault.AddressNotWhitelisted},
+		{"more than this product has", func(r *OrganizationRequest) { r.Amount = "1501" }, fault.InsufficientBalance},
+		{"of a product that has nothing", func(r *OrganizationRequest) { r.Product = "BATCH_PAYOUT" }, fault.InsufficientBalance},
+		{"of no product", func(r *OrganizationRequest) { r.Product = "alice" }, fault.InvalidRequest},
+		{"an amount and all", func(r *OrganizationRequest) { r.Max = true }, fault.InvalidAmount},
+		{"no amount", func(r *OrganizationRequest) { r.Amount = "" }, fault.InvalidAmount},
+		{"no such mint", func(r *OrganizationRequest) { r.MintID = 99 }, fault.MintNotFound},
+	} {
+		r := wish()
+		c.change(&r)
+		if _, _, err := o.RequestOrganization(t.Context(), o.ann, r); !fault.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+	}
+	for _, role := range []people.Role{people.Approver, people.Developer, people.Viewer} {
+		p := o.ann
+		p.Roles = []people.Role{role}
+		if _, _, err := o.RequestOrganization(t.Context(), p, wish()); !fault.Is(err, fault.ScopeMissing) {
+			t.Errorf("%s: got %v, want %v", role, err, fault.ScopeMissing)
+		}
+	}
+	if got := o.rows(); got != before {
+		t.Errorf("rows: got %v, want %v", got, before)
+	}
+
+	seen, err := o.PreviewOrganization(t.Context(), o.ann, wish())
+	if err != nil || seen.WouldBe != Processing {
+		t.Errorf("preview: got %+v %v, want PROCESSING", seen, err)
+	}
+	if got := o.rows(); got != before {
+		t.Errorf("rows after a preview: got %v, want %v", got, before)
+	}
+	w := o.ask(wish())
+	if w.Type != "ORGANIZATION" || w.CustomerID != nil || w.Product == nil || *w.Product != "CHECKOUT" || *w.WhitelistedAddressID != vault ||
+		w.Amount != "1000" || w.ToAddress != stranger || w.Status != "PROCESSING" || w.FeeMode != "ORGANIZATION" || w.NetworkFee != nil {
+		t.Errorf("got %+v, want the organization's own", w)
+	}
+	o.has(usdc, "CHECKOUT", "500", "1000")
+	o.has(usdc, "CUSTODIAL", "90000", "0")
+	o.balances("1000000", "0")
+	if pays, kept := o.ordered(w); pays.String() != "1000" || !kept.IsZero() {
+		t.Errorf("the order pays %v and keeps %v, want 1000 and nothing", pays, kept)
+	}
+	order := o.order(w)
+	o.dispatched(order.ID, "BROADCAST")
+	o.system(func(ctx context.Context, tx pg.Tx) error { return o.Broadcast(ctx, tx, order, "0xaa") })
+	if err := o.ended(order, dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(21000)}); err != nil {
+		t.Fatal(err)
+	}
+	o.has(usdc, "CHECKOUT", "500", "0")
+	o.heard(w.WithdrawalID, "ORGANIZATION_WITHDRAW BROADCAST", "ORGANIZATION_WITHDRAW_COMPLETED COMPLETED")
+
+	all := wish()
+	all.Amount, all.Max = "", true
+	rest := o.ask(all)
+	if rest.Amount != "500" {
+		t.Errorf("all of a token: got %v, want 500", rest.Amount)
+	}
+	o.has(usdc, "CHECKOUT", "0", "500")
+	if err := o.ended(o.order(rest), dispatch.End{Hash: "0xbb", Fee: money.Units(9)}); err != nil {
+		t.Fatal(err)
+	}
+	o.has(usdc, "CHECKOUT", "500", "0")
+	o.heard(rest.WithdrawalID, "ORGANIZATION_WITHDRAW_FAILED FAILED")
+	for kind, want := range map[string]int{"": 2, "CUSTOMER": 0, "ORGANIZATION": 2} {
+		n := 0
+		err := o.Each(t.Context(), o.org, Filter{Type: kind}, false, func(webhook.Withdrawal) error { n++; return nil })
+		if err != nil || n != want {
+			t.Errorf("list of %q: got %d %v, want %d", kind, n, err, want)
+		}
+	}
+}
+
+// Rule OW-4.
+func TestTheFeeOfAnOrganizationsOwnCoinComesFromTheSameBalance(t *testing.T) {
+	t.Parallel()
+	o := newOwning(t)
+	const has = 1_000_000 * gwei
+	for _, c := range []struct {
+		name string
+		end  dispatch.End
+	}{
+		{"paid, and the network took less", dispatch.End{Paid: true, Hash: "0xaa", Fee: money.Units(1)}},
+		{"failed", dispatch.End{Hash: "0xcc", Fee: money.Units(7)}},
+	} {
+		o.fund("BATCH_PAYOUT", eth, has)
+		e, err := o.EstimateOrganization(t.Context(), o.ann, "BATCH_PAYOUT", eth, vault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gas := o.holds(eth, ledger.Gas, "")
+		w := o.ask(OrganizationRequest{Product: "BATCH_PAYOUT", MintID: eth, WhitelistedAddressID: vault, Max: true})
+		if sum, err := money.MustParse(w.Amount).Add(money.MustParse(*w.NetworkFee)); err != nil || sum != money.Units(has) || w.Amount != e.MaxAmount.String() {
+			t.Errorf("%s: got %s and a fee of %s, want all of %d, of which %v goes out", c.name, w.Amount, *w.NetworkFee, uint64(has), e.MaxAmount)
+		}
+		o.has(eth, "BATCH_PAYOUT", "0", money.Units(has).String())
+		pays, kept := o.ordered(w)
+		if pays.String() != w.Amount || kept.String() != *w.NetworkFee {
+			t.Errorf("%s: the order pays %v and keeps %v, want %s and %s", c.name, pays, kept, w.Amount, *w.NetworkFee)
+		}
+		if err := o.ended(o.order(w), c.end); err != nil {
+			t.Fatal(err)
+		}
+		if !c.end.Paid {
+			o.has(eth, "BATCH_PAYOUT", money.Units(has).String(), "0")
+			continue
+		}
+		o.has(eth, "BATCH_PAYOUT", "0", "0")
+		if now := o.holds(eth, ledger.Gas, ""); less(now, gas) != kept {
+			t.Errorf("%s: the operator's gas was %v and is %v, want %v more", c.name, gas, now, kept)
+		}
+		var due string
+		o.system(func(ctx context.Context, tx pg.Tx) error {
+			sum, err := ledger.Sum(ctx, tx, ledger.Account{OrgID: o.org, MintID: eth, Kind: ledger.FeesDue})
+			due = sum.String()
+			return err
+		})
+		if due != kept.String() {
+			t.Errorf("%s: %s is taken off the bill, want %v", c.name, due, kept)
+		}
+	}
+}
+
+// Rules OW-5, WD-35.
+func TestAnOrganizationsOwnMoneyAboveTheThresholdWaitsForOthersThanWhoAsked(t *testing.T) {
+	t.Parallel()
+	o := newOwning(t)
+	o.fund("CHECKOUT", usdc, 10_000_000)
+	o.set("twoFactorUsdThreshold", `"5"`)
+	o.set("customerWithdrawUsdThreshold", `"0"`)
+	o.set("approvalQuorum", "2")
+	r := wish()
+	r.Amount = "5000000"
+	if w := o.ask(r); w.Status != "PROCESSING" {
+		t.Errorf("at the threshold: got %s %v, want it to go", w.Status, w.ApprovalReasons)
+	}
+	r.Amount = "5000001"
+	o.fund("CHECKOUT", usdc, 10_000_000)
+	w := o.ask(r)
+	if got := count(w); got != "AWAITING_APPROVAL 0 of 2" || !slices.Equal(w.ApprovalReasons, []string{"USD_THRESHOLD"}) {
+		t.Fatalf("above it: got %s %v, want it to wait for two", got, w.ApprovalReasons)
+	}
+	_, err := o.Approve(t.Context(), o.org, w.WithdrawalID, o.ann.Actor())
+	refused(t, err, fault.ApprovalRefused)
+	o.approved(w.WithdrawalID, by(1))
+	_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, by(1))
+	refused(t, err, fault.InvalidState)
+	delete(o.list, vault)
+	_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, by(2))
+	refused(t, err, fault.ApprovalRefused)
+	if got := o.orders(w.WithdrawalID); got != "none" {
+		t.Errorf("order: got %v, want none", got)
+	}
+	o.list[vault] = Listed{Chain: chain.Ethereum, Address: stranger}
+	if got := count(o.approved(w.WithdrawalID, by(2))); got != "PROCESSING 2 of 2" {
+		t.Errorf("got %s, want it to go", got)
+	}
+	o.heard(w.WithdrawalID, "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "ORGANIZATION_WITHDRAW_APPROVED PROCESSING")
+}
+
+// Rule OW-5.
+func TestOfApprovalRemovalAndCancellationOfAnOrganizationsOwnMoneyOneWins(t *testing.T) {
+	t.Parallel()
+	o := newOwning(t)
+	o.fund("CHECKOUT", usdc, 10_000)
+	o.set("twoFactorUsdThreshold", `"0"`)
+	for range 3 {
+		had := o.holds(usdc, ledger.Product, "CHECKOUT")
+		w := o.ask(wish())
+		var won [3]bool
+		crowd(3, func(i int) {
+			var err error
+			switch i {
+			case 0:
+				_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, by(1))
+			case 1:
+				_, err = o.Remove(t.Context(), o.org, w.WithdrawalID, by(2), "no")
+			default:
+				_, err = o.Cancel(t.Context(), o.org, w.WithdrawalID, audit.APIKey(o.org))
+			}
+			if won[i] = err == nil; err != nil && !fault.Is(err, fault.InvalidState) {
+				t.Errorf("%d: got %v, want %v", i, err, fault.InvalidState)
+			}
+		})
+		now, err := o.ByID(t.Context(), o.org, w.WithdrawalID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := map[string]int{"PROCESSING": 0, "REJECTED": 1, "CANCELLED": 2}[now.Status]
+		if want := [3]bool{at == 0, at == 1, at == 2}; won != want {
+			t.Errorf("%s: got the winners %v, want %v", now.Status, won, want)
+		}
+		if at == 0 {
+			had = less(had, money.Units(1000))
+		}
+		if got := o.holds(usdc, ledger.Product, "CHECKOUT"); got != had {
+			t.Errorf("%s: CHECKOUT has %v, want %v", now.Status, got, had)
+		}
+	}
+}
+
+// Rules OW-1, WD-3.
+func TestAKeyOfOneKindOfWithdrawalMakesNoneOfTheOther(t *testing.T) {
+	t.Parallel()
+	o := newOwning(t)
+	o.fund("CHECKOUT", usdc, 10_000)
+	key := "one"
+	r := wish()
+	r.IdempotencyKey = &key
+	w := o.ask(r)
+	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known || again.WithdrawalID != w.WithdrawalID {
+		t.Errorf("again: got %v %v %v, want the same", again.WithdrawalID, known, err)
+	}
+	delete(o.list, vault) // what it was made of may be gone
+	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known || again.WithdrawalID != w.WithdrawalID {
+		t.Errorf("again, off the list: got %v %v %v, want the same", again.WithdrawalID, known, err)
+	}
+	for name, change := range map[string]func(*OrganizationRequest){
+		"another product": func(r *OrganizationRequest) { r.Product = "CUSTODIAL" },
+		"another entry":   func(r *OrganizationRequest) { r.WhitelistedAddressID = other },
+		"all of it":       func(r *OrganizationRequest) { r.Amount, r.Max = "", true },
+	} {
+		now := r
+		change(&now)
+		if _, _, err := o.RequestOrganization(t.Context(), o.ann, now); !fault.Is(err, fault.IdempotencyConflict) {
+			t.Errorf("%s: got %v, want %v", name, err, fault.IdempotencyConflict)
+		}
+	}
+	of := o.want()
+	of.IdempotencyKey = &key
+	_, _, err := o.Request(t.Context(), o.org, of)
+	refused(t, err, fault.IdempotencyConflict)
+	o.has(usdc, "CHECKOUT", "9000", "1000")
+	o.balances("1000000", "0")
+}
+
+// A customer may have the name of a product, and neither pays for the other.
+// Rule OW-3.
+func TestACustomerWithTheNameOfAProductIsACustomer(t *testing.T) {
+	t.Parallel()
+	o := newOwning(t)
+	o.fund("CHECKOUT", usdc, 10_000)
+	o.deposit("CHECKOUT", usdc, 3_000)
+	of := o.want()
+	of.CustomerID, of.RequireApproval = "CHECKOUT", true
+	customers := o.request(of)
+	own := o.ask(wish())
+	if customers.Type != "CUSTOMER" || own.Type != "ORGANIZATION" {
+		t.Errorf("got %s and %s, want one of each", customers.Type, own.Type)
+	}
+	o.has(usdc, "CHECKOUT", "9000", "1000")
+	for kind, want := range map[ledger.Kind]string{ledger.Customer: "2000", ledger.Withdrawing: "1000"} {
+		if got := o.holds(usdc, kind, "CHECKOUT"); got.String() != want {
+			t.Errorf("%s of the customer: got %v, want %v", kind, got, want)
+		}
+	}
+	if _, err := o.Remove(t.Context(), o.org, customers.WithdrawalID, person, ""); err != nil {
+		t.Fatal(err)
+	}
+	o.has(usdc, "CHECKOUT", "9000", "1000")
+}
+
+// Whoever owns the database pays nobody else, and from nothing else, with what was let
+// go. Rule OW-6.
+func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
+	t.Parallel()
+	o := newOwning(t)
+	o.fund("CHECKOUT", usdc, 100_000)
+	o.fund("CUSTODIAL", usdc, 100_000)
+	o.set("twoFactorUsdThreshold", `"0"`)
+	const thief = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
+	for name, set := range map[string]string{
+		"another destination": `to_address = '` + thief + `'`,
+		"another entry":       `whitelisted_address_id = '` + twin + `'`,
+		"another product":     `product = 'CUSTODIAL'`,
+		"another amount":      `amount = 2000`,
+	} {
+		held := o.ask(wish())
+		// Before it is approved: the approval refuses.
+		o.tamper(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
+		_, err := o.Approve(t.Context(), o.org, held.WithdrawalID, by(1))
+		if !fault.Is(err, fault.ApprovalRefused) {
+			t.Errorf("%s, before the approval: got %v, want %v", name, err, fault.ApprovalRefused)
+		}
+		// After it: the signer refuses.
+		w := o.ask(wish())
+		o.approved(w.WithdrawalID, by(1))
+		if _, err := o.signer.Admit(t.Context(), o.intent(w.WithdrawalID)); err != nil {
+			t.Fatalf("as it was let go: got %v, want it admitted", err)
+		}
+		again := o.ask(wish())
+		o.approved(again.WithdrawalID, by(1))
+		o.tamper(`UPDATE dispatch_orders SET `+set+` WHERE order_id = '`+again.WithdrawalID+`'`,
+			`UPDATE withdrawals SET `+set+` WHERE withdrawal_id = '`+again.WithdrawalID+`'`)
+		_, err = o.signer.Admit(t.Context(), o.intent(again.WithdrawalID))
+		if no := (*signer.Refusal)(nil); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
+			t.Errorf("%s, after the approval: got %v, want the signer to refuse", name, err)
+		}
+	}
+}
+
+// Neither a role of the program nor the owner makes another payment of it.
+// Rule OW-6.
+func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
+	t.Parallel()
+	o := newOwning(t)
+	o.fund("CHECKOUT", usdc, 10_000)
+	o.set("twoFactorUsdThreshold", `"0"`)
+	w, of := o.ask(wish()), o.held()
+	owner := pgtest.Owner(t, o.DB)
+	for name, c := range map[string]struct{ id, set, constraint string }{
+		"another product":     {w.WithdrawalID, `product = 'CUSTODIAL'`, "withdrawals_payment_fixed"},
+		"another entry":       {w.WithdrawalID, `whitelisted_address_id = 'wla_2'`, "withdrawals_payment_fixed"},
+		"a customer's":        {w.WithdrawalID, `product = NULL, whitelisted_address_id = NULL, customer_id = 'alice'`, "withdrawals_payment_fixed"},
+		"the organization's":  {of.WithdrawalID, `product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', customer_id = NULL`, "withdrawals_payment_fixed"},
+		"nobody approved yet": {w.WithdrawalID, `status = 'PROCESSING', approved_at = now()`, "withdrawals_as_ordered"},
+	} {
+		if _, err := owner.Exec(t.Context(), `UPDATE withdrawals SET `+c.set+` WHERE withdrawal_id = $1`, c.id); !pg.Violates(err, c.constraint) {
+			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
+		}
+	}
+	for name, c := range map[string]struct{ columns, values, constraint string }{
+		"nobody's":                     {``, ``, "withdrawals_of_one"},
+		"a customer's and a product's": {`, customer_id, product, whitelisted_address_id`, `, 'alice', 'CHECKOUT', 'wla_1'`, "withdrawals_of_one"},
+		"a product's to anywhere":      {`, product`, `, 'CHECKOUT'`, "withdrawals_of_one"},
+		"a customer's on the list":     {`, customer_id, whitelisted_address_id`, `, 'alice', 'wla_1'`, "withdrawals_of_one"},
+		"of an unknown product":        {`, product, whitelisted_address_id`, `, 'alice', 'wla_1'`, "withdrawals_product_known"},
+	} {
+		err := o.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, `
+				INSERT INTO withdrawals (withdrawal_id, org_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval, approval_reasons, created_at`+c.columns+`)
+				VALUES ('wd_x', $1, 1, 'ETHEREUM', 1, 'x', '', 'BLOCKED', false, '{}', now()`+c.values+`)`, o.org)
+			return err
+		})
+		if !pg.Violates(err, c.constraint) {
+			t.Errorf("%s: got %v, want a violation of %s", name, err, c.constraint)
+		}
+	}
+}
+
+// A payment that the signer remembers and a restored database does not is the product's
+// again, with its key, and what the product lacks for it is taken before anything else.
+// Rules OW-3, OW-4.
+func TestARestoredWithdrawalOfAProductIsThatProducts(t *testing.T) {
+	t.Parallel()
+	o := newOwning(t)
+	o.fund("CHECKOUT", usdc, 500)
+	o.fund("CHECKOUT", eth, 100)
+	o.deposit("CHECKOUT", usdc, 5_000) // a customer of that name owes nothing
+	key := "restored"
+	order := func(mintID int, contract chain.Address, amount, deducted uint64) dispatch.Restored {
+		w := id.New("wd", o.DB.Clock()())
+		return dispatch.Restored{New: true, Order: dispatch.Order{
+			ID: w, OrgID: o.org, Purpose: signer.Payment, Chain: chain.Ethereum, To: stranger, MintID: mintID, Contract: contract,
+			Amount: money.Units(amount), FeeDeducted: money.Units(deducted), Product: "CHECKOUT", WhitelistedID: vault, CreatedAt: o.DB.Clock()(),
+		}}
+	}
+	token, coin := order(usdc, usdcAddress, 700, 0), order(eth, "", 80, 20)
+	token.KeyHash = keyHash(&key)
+	o.system(func(ctx context.Context, tx pg.Tx) error {
+		postings, err := o.Restored(ctx, tx, []dispatch.Restored{token, coin})
+		if err != nil {
+			return err
+		}
+		return ledger.Post(ctx, tx, postings...)
+	})
+	o.has(usdc, "CHECKOUT", "0", "700")
+	o.has(eth, "CHECKOUT", "0", "100")
+	for w, want := range map[string]string{token.ID: "700", coin.ID: "80"} {
+		got, err := o.ByID(t.Context(), o.org, w)
+		if err != nil || got.Type != "ORGANIZATION" || *got.WhitelistedAddressID != vault || got.Amount != want || got.Status != "AWAITING_APPROVAL" {
+			t.Errorf("got %+v %v, want %s of CHECKOUT that waits", got, err, want)
+		}
+	}
+	r := wish()
+	r.Amount, r.IdempotencyKey = "700", &key
+	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known || again.WithdrawalID != token.ID {
+		t.Errorf("its key: got %v %v %v, want %s", again.WithdrawalID, known, err, token.ID)
+	}
+
+	o.fund("CHECKOUT", usdc, 300) // of which 200 are owed
+	r.IdempotencyKey, r.Amount = nil, "101"
+	_, _, err := o.RequestOrganization(t.Context(), o.ann, r)
+	refused(t, err, fault.InsufficientBalance)
+	if n, err := o.Collect(t.Context()); err != nil || n != 1 {
+		t.Errorf("collect: got %d %v, want one", n, err)
+	}
+	o.has(usdc, "CHECKOUT", "100", "700")
+	if got := o.holds(usdc, ledger.Customer, "CHECKOUT"); got.String() != "5000" {
+		t.Errorf("the customer has %v, want 5000", got)
+	}
+	if _, err := o.Remove(t.Context(), o.org, coin.ID, person, ""); err != nil {
+		t.Fatal(err)
+	}
+	o.has(eth, "CHECKOUT", "100", "0")
+}
