@@ -68,13 +68,14 @@ func (b *Book) endorse(ctx context.Context, a Address) error {
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE whitelisted_addresses SET usable_from = $2, proof = $3, journal_id = $4, journal_seq = $5, refusal = NULL
-			WHERE whitelisted_address_id = $1 AND removed_at IS NULL`,
+			WHERE whitelisted_address_id = $1 AND removed_at IS NULL
+				AND (usable_from, proof, journal_id, journal_seq, refusal) IS DISTINCT FROM ($2::timestamptz, $3::bytea, $4::text, $5::bigint, NULL::text)`,
 			a.ID, from, said.Proof, said.Entry.JournalID, int64(said.Entry.Seq))
 		if err != nil {
 			return fmt.Errorf("keep the endorsement of %s: %w", a.ID, err)
 		}
 		if tag.RowsAffected() == 0 {
-			return nil // it was removed meanwhile; the signer is told next
+			return nil // somebody else wrote it, or it was removed meanwhile and the signer is told next
 		}
 		return audit.Record(ctx, tx, a.entry(audit.System("whitelist"), "whitelist.endorsed", map[string]any{"usableFrom": said.UsableFrom, "entry": said.Entry.Seq}))
 	})
@@ -92,7 +93,7 @@ func (b *Book) refused(ctx context.Context, a Address, no *signer.Refusal) error
 	}
 	b.log.Error("the signer refuses a whitelisted address", "whitelisted", a.ID, "org", a.OrgID, "code", no.Code, "why", no.Message)
 	return b.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE whitelisted_addresses SET refusal = $2 WHERE whitelisted_address_id = $1 AND removed_at IS NULL`, a.ID, why)
+		tag, err := tx.Exec(ctx, `UPDATE whitelisted_addresses SET refusal = $2 WHERE whitelisted_address_id = $1 AND removed_at IS NULL AND refusal IS DISTINCT FROM $2`, a.ID, why)
 		if err != nil {
 			return fmt.Errorf("keep the refusal of %s: %w", a.ID, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
@@ -503,4 +505,71 @@ func TestTheTableKeepsWhatWasAdded(t *testing.T) {
 	if err == nil {
 		t.Error("written by an organization: got no error, want it refused")
 	}
+}
+
+func TestManyWhoAddOneAddressAddItOnce(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	const callers = 16
+	got := make([]error, callers)
+	var all sync.WaitGroup
+	for n := range callers {
+		all.Go(func() {
+			var out whitelist.Outcome
+			got[n] = h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+				out, err = h.book.Ask(ctx, tx, op, foureyes.Rule{}, org, wanted())
+				return err
+			})
+			if got[n] == nil {
+				got[n] = h.book.Finish(t.Context(), out.Address.ID)
+			} else if fault.Is(got[n], fault.InvalidState) {
+				got[n] = h.book.Pass(t.Context(), true)
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(got...); err != nil {
+		t.Error(err)
+	}
+	var rows, told int
+	err := h.owner.QueryRow(t.Context(), `SELECT count(*), (SELECT count(*) FROM audit_log WHERE action LIKE 'whitelist.%') FROM whitelisted_addresses`).Scan(&rows, &told)
+	if err != nil || rows != 1 || told != 2 {
+		t.Errorf("got %d rows and %d words in the log %v, want one row that was added and endorsed once", rows, told, err)
+	}
+}
+
+// Whoever removes an address waits for those who are choosing it, and whoever chooses it
+// afterwards is refused: the answer to the removal comes when it holds.
+func TestARemovalWaitsForWhoIsChoosing(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	id := h.add(t, org, wanted())
+	h.pass(time.Hour)
+	removed := make(chan error, 1)
+	err := h.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
+		if _, err := h.book.Usable(ctx, tx, org, id); err != nil {
+			return err
+		}
+		go func() {
+			removed <- h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+				_, err := h.book.Remove(ctx, tx, op, org, id)
+				return err
+			})
+		}()
+		pgtest.Eventually(t, func() bool {
+			var waits bool
+			err := h.owner.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`).Scan(&waits)
+			return err == nil && waits
+		}, "the removal waits")
+		_, err := h.book.Usable(ctx, tx, org, id)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-removed; err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.usable(t, org, id)
+	wantCode(t, "after the removal", err, fault.AddressNotWhitelisted)
 }
