@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/verify"
 )
 
 func adding(address, label string) map[string]any {
@@ -48,6 +49,15 @@ func TestTheOperatorKeepsWhatOrganizationsMayBePaidOutTo(t *testing.T) {
 	err := pgtest.Owner(t, o.db).QueryRow(t.Context(), `SELECT string_agg(action || ' ' || actor_id, ', ' ORDER BY audit_id) FROM audit_log WHERE resource_id = $1`, id).Scan(&acts)
 	if want := "whitelist.added " + o.key.ID + ", whitelist.endorsed whitelist, whitelist.removed " + o.key.ID; err != nil || acts != want {
 		t.Errorf("audit: got %s %v, want %s", acts, err, want)
+	}
+	report, err := verify.Run(t.Context(), o.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range report.Breaches {
+		if strings.HasSuffix(b.Check, "whitelist") {
+			t.Errorf("verify: got %+v, want no breach", b)
+		}
 	}
 	// No key of an organization reaches any of it.
 	for _, call := range []struct{ method, path string }{{"GET", path}, {"POST", path}, {"DELETE", path + "/" + id}} {

@@ -149,6 +149,9 @@ var alone = []mistake{
 		c.Risk.Oracle.Contracts = map[string]string{"ETHEREUM": "0x40c57923924B5c5c5455c48D93317139ADDaC8fb"}
 	}},
 	{"risk.sanctions_floor", "no list", func(c *Config) { c.Risk.SanctionsFloor = "ON" }},
+	{"operator.whitelist_cooling_off", "length of time", func(c *Config) { c.Operator.WhitelistCoolingOff = "a day" }},
+	{"operator.whitelist_cooling_off", "from 0s", func(c *Config) { c.Operator.WhitelistCoolingOff = "-1h" }},
+	{"operator.whitelist_cooling_off", "720h", func(c *Config) { c.Operator.WhitelistCoolingOff = "721h" }},
 	{"operator.allow", "no address", func(c *Config) { c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"office"}} }},
 }
 
@@ -395,5 +398,16 @@ exports = {count = 0}
 	}
 	if got, err := conf.API.proxies(); err != nil || len(got) != 2 || got[1].String() != "fd00::1/128" {
 		t.Errorf("proxies: got %v %v, want two", got, err)
+	}
+}
+
+func TestACoolingOffMayBeNone(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{"": 24 * time.Hour, "0s": 0, "1h30m": 90 * time.Minute, "720h": 720 * time.Hour} {
+		var errs faults
+		o := Operator{WhitelistCoolingOff: text}
+		if o.check(chain.Local, &errs); len(errs) > 0 || o.coolingOff() != want {
+			t.Errorf("%q: got %v %v, want %v", text, o.coolingOff(), errs, want)
+		}
 	}
 }

@@ -38,6 +38,7 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, frozen := regexp.MustCompile(`org_[0-9A-Z]{26}`), regexp.MustCompile(`frz_[0-9A-Z]{26}`)
+	listed := regexp.MustCompile(`wla_[0-9A-Z]{26}`)
 	// A group of its own, so that the world stands until the scripts have ended.
 	t.Run("scripts", func(t *testing.T) {
 		testscript.Run(t, testscript.Params{
@@ -51,6 +52,10 @@ func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 				// second remembers the organization that was just made.
 				"second": func(ts *testscript.TestScript, _ bool, _ []string) {
 					ts.Setenv("SECOND", id.FindString(ts.ReadFile("stdout")))
+				},
+				// unlisted takes the address from the whitelist that was told of last.
+				"unlisted": func(ts *testscript.TestScript, _ bool, _ []string) {
+					ts.Check(ts.Exec("coffer", "whitelist", "remove", listed.FindString(ts.ReadFile("stdout")), "--org", ts.Getenv("SECOND")))
 				},
 				// lifted lifts the freeze that was told of last.
 				"lifted": func(ts *testscript.TestScript, _ bool, _ []string) {

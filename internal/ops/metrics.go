@@ -194,6 +194,20 @@ func (w watched) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed,
 	return out, err
 }
 
+// Endorse implements signer.Signer.
+func (w watched) Endorse(ctx context.Context, e signer.Endorsement) (signer.Endorsed, error) {
+	out, err := w.Signer.Endorse(ctx, e)
+	w.count("endorse", err)
+	return out, err
+}
+
+// Revoke implements signer.Signer.
+func (w watched) Revoke(ctx context.Context, r signer.Revocation) (signer.Entry, error) {
+	out, err := w.Signer.Revoke(ctx, r)
+	w.count("revoke", err)
+	return out, err
+}
+
 // Head implements signer.Signer.
 func (w watched) Head(ctx context.Context) (signer.Head, error) {
 	out, err := w.Signer.Head(ctx)
