@@ -65,7 +65,7 @@ func newQueue(t *testing.T, n int, options ...deposit.ResolutionsOption) *queue 
 	c := sim.New(sim.Config{Behind: 3})
 	c.Mint(q.payer, usdcAddress, money.Units(1_000_000_000))
 	desk := deposit.New(q.db, q.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
-		risk.Policy{Providers: sanctions{}, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, newLogger(q.logs))
+		risk.Policy{Providers: sanctions{}, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, newLogger(q.logs), deposit.Senders(chain.Chains{chain.Ethereum: c.Configured()}))
 	start := uint64(0)
 	walker := scan.New(q.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(q.logs))
 	for range n {

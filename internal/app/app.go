@@ -138,7 +138,7 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 	if err := mint.Sync(ctx, a.db, mints); err != nil {
 		return a, err
 	}
-	deposits := deposit.New(a.db, a.book, a.prices, a.screens, log, deposit.Bound(a.grants))
+	deposits := a.deposits()
 	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"whitelist", a.white.Keep}, loop{"restored", func(ctx context.Context) error {
 		return a.withdraw.RunCollect(ctx, log)
 	}})
@@ -154,6 +154,11 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 		return nil
 	}})
 	return a, a.wireEdges(ctx)
+}
+
+// deposits takes deposits in, by the prices and on the chains of the configuration.
+func (a *App) deposits() *deposit.Desk {
+	return deposit.New(a.db, a.book, a.prices, a.screens, a.log, deposit.Bound(a.grants), deposit.PriceAge(a.conf.PriceAge()), deposit.Senders(a.chains))
 }
 
 // runAs adds loops when this process has their role.
@@ -175,7 +180,7 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	if err := a.open(ctx, noSigner{}, attest); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	deposits := deposit.New(a.db, a.book, a.prices, a.screens, log, deposit.Bound(a.grants))
+	deposits := a.deposits()
 	for name, ch := range a.chains {
 		a.sweepers[name] = sweep.New(a.db, ch, a.book, a.prices, sweep.Config{}, a.log)
 		a.walkers[name] = scan.New(a.db, scan.Config{Chain: name, Reader: ch.Reader, Concerned: concerned(deposits)}, deposits, a.log)
@@ -241,7 +246,7 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		AttestKey: attest, Grants: grants, Chains: a.chains, CoolingOff: a.conf.Operator.coolingOff(),
 	}, a.log)
 	a.withdraw = &withdrawal.Service{
-		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAgeMax: time.Duration(a.conf.Prices.MaxAge),
+		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAge: a.conf.PriceAge(),
 		Risk: a.screens, Grants: grants, Whitelist: listed{a.white},
 	}
 	return nil

@@ -107,6 +107,10 @@ func (s silent) Balances(context.Context, chain.Block, []chain.Holding) ([]money
 	return nil, s.err
 }
 
+func (s silent) Kind(context.Context, chain.Block, chain.Address) (chain.AccountKind, error) {
+	return "", s.err
+}
+
 func (s silent) Quote(context.Context, chain.Payment) (chain.Fees, error) {
 	return chain.Fees{}, s.err
 }

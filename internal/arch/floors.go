@@ -133,6 +133,7 @@ var places = []place{
 	{"internal/risk/elliptic", adapters, 0},
 	{"internal/risk/ofac", adapters, 0},
 	{"internal/risk/oracle", adapters, 0},
+	{"internal/risk/risktest", adapters, testOnly},
 	{"internal/price/chainlink", adapters, 0},
 	{"internal/price/coingecko", adapters, 0},
 	{"internal/price/oneclick", adapters, 0},

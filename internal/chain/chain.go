@@ -169,6 +169,10 @@ type Reader interface {
 	// *SilentError when all that fails is that contracts give no balance; the
 	// function Balances asks again without those.
 	Balances(ctx context.Context, at Block, of []Holding) ([]money.Amount, error)
+	// Kind tells who can send from an address, as of a named block: Keyed when the
+	// configured number of providers say so, and Programmed as soon as one that is asked
+	// does. Error: nobody can say, as where the state of the block is no longer kept.
+	Kind(ctx context.Context, at Block, of Address) (AccountKind, error)
 }
 
 // Called is what a contract answered at one provider, in that provider's latest block.
@@ -176,6 +180,15 @@ type Called struct {
 	At   Block
 	Data []byte // empty where there is no contract
 }
+
+// AccountKind is who can send from an address.
+type AccountKind string
+
+// The kinds of account.
+const (
+	Keyed      AccountKind = "KEYED"      // whoever has its key, also where the key lends it to a program
+	Programmed AccountKind = "PROGRAMMED" // a program alone, a contract: what comes to it may stay there
+)
 
 // Caller asks contracts, of chains that have such. It may be asked again after an
 // error and is safe for concurrent use.

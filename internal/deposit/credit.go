@@ -28,7 +28,7 @@ import (
 
 const (
 	batchMax    = 500             // deposits credited in one transaction
-	priceAgeMax = 5 * time.Minute // older prices decide nothing and are not shown
+	priceAgeMax = 5 * time.Minute // where PriceAge says nothing else
 )
 
 // candidate is a deposit that waits for its credit, and what it leans on.
@@ -40,6 +40,7 @@ type candidate struct {
 	symbol   string
 	settings org.Settings        // that it is decided by
 	record   *risk.DepositRecord // nil for what nobody decides about
+	keyed    bool                // a chain says that its sender is no contract
 }
 
 // proven is the block that a proof is of.
@@ -397,7 +398,7 @@ func (c candidate) decided(was row, now time.Time) (is row, ok bool) {
 	case c.record == nil && !was.screenable(), c.record != nil && c.record.Decision.Outcome == risk.Credit:
 		is.status, is.creditedAt = Credited, &now
 	case c.record != nil && c.record.Decision.Outcome == risk.Flag:
-		is.status, is.flag = Flagged, flagOf(is, *c.record, now)
+		is.status, is.flag = Flagged, flagOf(is, *c.record, c.keyed, now)
 	default:
 		return was, false
 	}

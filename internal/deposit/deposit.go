@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
@@ -50,6 +51,8 @@ type Desk struct {
 	grants  *signer.GrantKey // nil: none, as in tests of other things
 	log     *slog.Logger
 	poll    time.Duration
+	ageOf   func(mintID int) time.Duration
+	chains  chain.Chains
 	tried   sync.Map // chain.Name -> hash of the block that was observed last
 }
 
@@ -65,10 +68,25 @@ type DeskOption func(*Desk)
 // which have the same one, send nothing back whose sender was changed since.
 func Bound(k *signer.GrantKey) DeskOption { return func(d *Desk) { d.grants = k } }
 
+// PriceAge says how old a price of a mint may be and still decide, or be shown; without
+// it, five minutes.
+func PriceAge(of func(mintID int) time.Duration) DeskOption {
+	return func(d *Desk) { d.ageOf = of }
+}
+
+// Senders says where to ask whether a sender is a contract; of whom nobody can say, as
+// on a chain that is not here, it is taken for one.
+func Senders(on chain.Chains) DeskOption {
+	return func(d *Desk) { d.chains = on }
+}
+
 // New makes a desk. A missing price counts as above every threshold; where none is
 // set it is for display only.
 func New(db *pg.DB, wallets Prover, prices price.Source, screens risk.Policy, log *slog.Logger, options ...DeskOption) *Desk {
-	d := &Desk{db: db, wallets: wallets, prices: prices, screens: screens, log: log, poll: pollDefault}
+	d := &Desk{
+		db: db, wallets: wallets, prices: prices, screens: screens, log: log, poll: pollDefault,
+		ageOf: func(int) time.Duration { return priceAgeMax },
+	}
 	for _, change := range options {
 		change(d)
 	}

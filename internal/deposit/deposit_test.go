@@ -134,7 +134,8 @@ func openWith(t *testing.T, screens risk.Policy) *world {
 	w := &world{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}}
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
 	w.book = wallet.New(db, nil, public)
-	w.desk = deposit.New(db, w.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, screens, log, deposit.Bound(grantKey()))
+	w.desk = deposit.New(db, w.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, screens, log, deposit.Bound(grantKey()),
+		deposit.Senders(chain.Chains{chain.Ethereum: c.Configured()}))
 	w.w = w.walker(w.desk)
 	w.walk(t)
 	return w

@@ -3,12 +3,14 @@ package deposit_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -16,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -24,6 +27,7 @@ import (
 type opinions struct {
 	mu   sync.Mutex
 	says map[chain.Address]risk.Severity // nothing: not available
+	owns map[chain.Address]string        // the category of who has an address
 	n    int
 }
 
@@ -44,7 +48,11 @@ func (o *opinions) Screen(_ context.Context, s risk.Subject) (risk.Verdict, erro
 		return risk.Verdict{}, risk.Unavailable("nobody is there")
 	}
 	score := 90
-	return risk.Verdict{Provider: "OPINIONS", Severity: severity, Known: true, Score: &score, Entity: "a mixer", Categories: []string{"MIXING"}, At: time.Now()}, nil
+	var owner []string
+	if c := o.owns[s.Address]; c != "" {
+		owner = []string{c}
+	}
+	return risk.Verdict{Owner: owner, Provider: "OPINIONS", Severity: severity, Known: true, Score: &score, Entity: "a mixer", Categories: []string{"EXCHANGE", "MIXING"}, At: time.Now()}, nil
 }
 
 // thresholds is a world in which deposits above two dollars are asked about, and held
@@ -181,6 +189,53 @@ func TestAFlaggedDepositIsHeldAndToldOnce(t *testing.T) {
 	}
 	if n := w.count(t, `SELECT count(*) FROM events WHERE resource_id = $1 AND data::text IS NOT NULL`, id); n != 1 {
 		t.Errorf("got %d events, want one and then silence", n)
+	}
+}
+
+// Rule DEP-36.
+func TestWhoSentAFlaggedDepositIsToldFromAContract(t *testing.T) {
+	t.Parallel()
+	w, o := thresholds(t)
+	named := func(name string) chain.Address {
+		a := sim.Address(name)
+		w.c.Mint(a, usdcAt, money.Units(1000))
+		o.set(a, risk.Severe)
+		return a
+	}
+	person, vault, market, dealt := named("a person"), named("a vault"), named("an exchange"), named("a customer of an exchange")
+	o.owns = map[chain.Address]string{market: "Exchange (no KYC)", vault: "exchange", dealt: "unnamed service"}
+	w.c.Deploy(vault)
+	want := map[chain.Address]string{person: "NONE", vault: "CONTRACT", market: "KNOWN_EXCHANGE", dealt: "NONE"}
+	for a := range want {
+		w.c.Pay(a, alice, usdcAt, 500)
+	}
+	w.c.Mine(1)
+	w.c.Mine(4)
+	w.walk(t)
+	late, gone := named("a person while nobody answers"), named("a person of a chain that is not here")
+	w.c.Pay(late, alice, usdcAt, 500)
+	w.c.Mine(4)
+	w.final(t)
+	w.c.Provider(0).Down(errors.New("connection refused"))
+	w.credit(t)
+	w.c.Provider(0).Down(nil)
+	w.c.Pay(gone, alice, usdcAt, 500)
+	w.c.Mine(4)
+	w.final(t)
+	blind := deposit.New(w.db, w.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
+		risk.Policy{Providers: o, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, slog.New(slog.DiscardHandler))
+	if _, err := blind.Credit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want[late], want[gone] = "CONTRACT", "CONTRACT"
+	got := w.list(t, deposit.Filter{Status: "FLAGGED"})
+	if len(got) != len(want) {
+		t.Fatalf("got %d flagged, want %d", len(got), len(want))
+	}
+	for _, d := range got {
+		if from := chain.Address(d.FromAddresses[0]); d.ReturnAddressRisk == nil || *d.ReturnAddressRisk != want[from] {
+			t.Errorf("%s: got %v, want %s", from, *d.ReturnAddressRisk, want[from])
+		}
 	}
 }
 

@@ -64,13 +64,14 @@ func (d *Desk) price(ctx context.Context, asked map[int]priced, mintID int) pric
 		return p
 	}
 	quote, err := d.prices.USD(ctx, mintID)
+	ageMax := d.ageOf(mintID)
 	if err == nil {
-		err = price.Fresh(quote, d.db.Clock()(), priceAgeMax)
+		err = price.Fresh(quote, d.db.Clock()(), ageMax)
 	}
 	if err != nil {
 		p.missing = risk.Text(err.Error())
 	} else {
-		p.quote = &risk.Quote{USD: quote.Price, Source: quote.Source, At: quote.At.UTC(), AgeMax: priceAgeMax}
+		p.quote = risk.PriceOf(quote, ageMax)
 	}
 	asked[mintID] = p
 	return p
@@ -111,25 +112,40 @@ func screening(rec risk.DepositRecord) json.RawMessage {
 	return encoded(s)
 }
 
-// flagOf is why and for whom a deposit is held.
-func flagOf(r row, rec risk.DepositRecord, now time.Time) *flag {
+// flagOf is why and for whom a deposit is held. keyed says that its sender is no
+// contract; whoever does not know says false.
+func flagOf(r row, rec risk.DepositRecord, keyed bool, now time.Time) *flag {
 	reason := webhook.FlagReason{Code: rec.Decision.Reason, Categories: webhook.List[string]{}}
-	f := &flag{risk: string(rec.Decision.RiskOfFunds), at: now, returnTo: string(r.from), returnRisk: "NONE"}
-	if v := rec.Decision.Verdict; v != nil && rec.Decision.Reason == risk.ReasonAbove {
+	f := &flag{risk: string(rec.Decision.RiskOfFunds), at: now, returnTo: string(r.from), returnRisk: returnNone}
+	v := rec.Decision.Verdict
+	if v != nil && rec.Decision.Reason == risk.ReasonAbove {
 		severity := string(v.Severity)
 		reason.Score, reason.Severity, reason.Entity, reason.Provider = v.Score, &severity, null(v.Entity), &v.Provider
 		reason.Categories, reason.Sanctioned = v.Categories, sanctioned(*v)
-		for _, c := range v.Categories {
-			if strings.Contains(strings.ToLower(c), "exchange") {
-				f.returnRisk = "KNOWN_EXCHANGE"
-			}
-		}
 	}
-	if r.kind == chain.Internal {
-		f.returnRisk = "CONTRACT" // only a contract sends like this
+	switch {
+	case r.kind == chain.Internal || !keyed:
+		f.returnRisk = returnContract // only a contract sends an internal transfer
+	case v != nil && exchange(*v):
+		f.returnRisk = returnExchange
 	}
 	f.reason = encoded(reason)
 	return f
+}
+
+// What speaks against sending a deposit back.
+const (
+	returnNone     = "NONE"
+	returnContract = "CONTRACT"
+	returnExchange = "KNOWN_EXCHANGE"
+)
+
+// exchange tells whether any of those who were asked says that an address is an
+// exchange's, whatever the severity is. Who dealt with one is somebody else.
+func exchange(v risk.Verdict) bool {
+	return slices.ContainsFunc(v.Of, exchange) || slices.ContainsFunc(v.Owner, func(c string) bool {
+		return strings.Contains(strings.ToLower(c), "exchange")
+	})
 }
 
 // sanctioned tells whether an address itself is on a list of sanctions, by the word of
@@ -176,9 +192,50 @@ func (c *candidate) decide(rec risk.DepositRecord) {
 func (d *Desk) ask(ctx context.Context, of []candidate) {
 	var asking sync.WaitGroup
 	for i := range of {
-		asking.Go(func() { of[i].decide(d.screens.Decide(ctx, of[i].record.Case)) })
+		asking.Go(func() {
+			of[i].decide(d.screens.Decide(ctx, of[i].record.Case))
+			if of[i].record.Decision.Outcome == risk.Flag {
+				of[i].keyed = d.keyed(ctx, of[i].row)
+			}
+		})
 	}
 	asking.Wait()
+}
+
+// How a chain is asked who a sender is.
+const (
+	senderTries = 3
+	senderTry   = 5 * time.Second
+)
+
+// keyed tells whether the chain says that a deposit's sender is no contract, as of the
+// block that the deposit is in. Whatever else comes of asking is false: what is sent back
+// to a contract may be lost, and to warn without need costs a look.
+func (d *Desk) keyed(ctx context.Context, r row) bool {
+	if r.kind == chain.Internal {
+		return false
+	}
+	on, ok := d.chains[r.chain]
+	if !ok || on.Reader == nil {
+		return false
+	}
+	var kind chain.AccountKind
+	var err error
+	for range senderTries {
+		if kind, err = d.senderKind(ctx, on.Reader, r); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		d.log.Warn("deposit: nobody says whether the sender is a contract; it is taken for one", "deposit", r.id, "chain", string(r.chain), "sender", string(r.from), "error", err)
+	}
+	return err == nil && kind == chain.Keyed
+}
+
+func (d *Desk) senderKind(ctx context.Context, reader chain.Reader, r row) (chain.AccountKind, error) {
+	ctx, cancel := context.WithTimeout(ctx, senderTry)
+	defer cancel()
+	return reader.Kind(ctx, chain.Block{Height: r.height, Hash: r.blockHash}, r.from)
 }
 
 // decisions keeps what was decided, with all that it was made of. What nobody had set

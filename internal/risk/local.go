@@ -214,7 +214,7 @@ func (l Local) Screen(ctx context.Context, s Subject) (Verdict, error) {
 	case e.Outage:
 		return Verdict{}, Final("the local list has an outage for this address")
 	}
-	v.Severity, v.Known, v.Score, v.Entity, v.Categories = e.Severity, e.Severity != Unknown, e.Score, e.Entity, e.Categories
+	v.Severity, v.Known, v.Score, v.Entity, v.Categories, v.Owner = e.Severity, e.Severity != Unknown, e.Score, e.Entity, e.Categories, e.Categories
 	v.Raw, err = json.Marshal(map[string]any{"listed": true, "severity": e.Severity, "score": e.Score, "entity": e.Entity, "categories": e.Categories})
 	if err != nil {
 		return Verdict{}, Unavailable("%w", err)

@@ -83,7 +83,9 @@ type Verdict struct {
 	Score      *int     `json:"score"` // 0 to 100, when the provider has such a thing
 	Entity     string   `json:"entity,omitempty"`
 	Categories []string `json:"categories"`
-	Direct     bool     `json:"direct"` // the address itself, and not somebody it dealt with
+	// Owner are those of the categories that say whose the address itself is.
+	Owner  []string `json:"owner,omitempty"`
+	Direct bool     `json:"direct"` // the address itself, and not somebody it dealt with
 	// Reference finds the answer again: at the provider, or among those kept here.
 	Reference string        `json:"reference,omitempty"`
 	Latency   time.Duration `json:"latency"` // nanoseconds
@@ -182,14 +184,22 @@ func Text(s string) string {
 // tidy bounds the texts of a verdict and puts its categories in order.
 func (v *Verdict) tidy() {
 	v.Entity, v.Reference = Text(v.Entity), Text(v.Reference)
-	categories := make([]string, 0, len(v.Categories))
-	for _, c := range v.Categories {
+	v.Categories = tidied(v.Categories)
+	if len(v.Owner) > 0 {
+		v.Owner = tidied(v.Owner)
+	}
+	v.At = v.At.UTC()
+}
+
+// tidied are bounded texts in order, each once.
+func tidied(of []string) []string {
+	out := make([]string, 0, len(of))
+	for _, c := range of {
 		if c = Text(c); c != "" {
-			categories = append(categories, c)
+			out = append(out, c)
 		}
 	}
-	slices.Sort(categories)
-	categories = slices.Compact(categories)
-	v.Categories = categories[:min(len(categories), categoriesMax)]
-	v.At = v.At.UTC()
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), categoriesMax)]
 }

@@ -110,7 +110,7 @@ func (s *Service) Estimate(ctx context.Context, org string, r Estimation) (Estim
 	native, ok := mints.Native(p.mint.Chain)
 	if ok {
 		e.NetworkFeeMintID = &native.ID
-		if q := s.quote(ctx, native.ID); q != nil && fresh(*q, s.DB.Clock()(), s.priceAgeMax()) {
+		if q := s.quote(ctx, native.ID); q != nil && fresh(*q, s.DB.Clock()(), s.priceAge(native.ID)) {
 			if v, err := money.ValueOf(*fee, native.Decimals, q.Price); err == nil {
 				e.NetworkFeeUSD = &v
 			}

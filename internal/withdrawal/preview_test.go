@@ -83,7 +83,7 @@ func TestAPreviewSaysWhatTheRequestDoes(t *testing.T) {
 		{name: "above the threshold", before: threshold("0.0009"), want: "AWAITING_APPROVAL"},
 		{name: "at the threshold", before: threshold("0.001"), want: "PROCESSING"},
 		{name: "no price", before: func() { h.Prices = nil }, want: "AWAITING_APPROVAL"},
-		{name: "an old price", before: func() { h.Prices = agedPrice{still(h.DB.Clock()()), h.priceAgeMax() * 2} }, want: "AWAITING_APPROVAL"},
+		{name: "an old price", before: func() { h.Prices = agedPrice{still(h.DB.Clock()()), priceAgeMax * 2} }, want: "AWAITING_APPROVAL"},
 		{name: "approval and no price", change: func(r *Request) { r.RequireApproval = true }, after: func() { threshold("")(); h.Prices = still(h.DB.Clock()()) }, want: "AWAITING_APPROVAL"},
 		{name: "looks like a known address", change: func(r *Request) { r.ToAddress = strings.ToLower(alike) }, want: "AWAITING_APPROVAL"},
 		{

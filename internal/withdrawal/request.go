@@ -735,7 +735,7 @@ func payer(ctx context.Context, tx pg.Tx, org string, name chain.Name) (from cha
 // that is fresh, and so no value.
 func (s *Service) priced(ctx context.Context, f *facts) {
 	f.asked = s.DB.Clock()()
-	if f.quote = s.quote(ctx, f.mint.ID); f.quote == nil || !fresh(*f.quote, f.asked, s.priceAgeMax()) {
+	if f.quote = s.quote(ctx, f.mint.ID); f.quote == nil || !fresh(*f.quote, f.asked, s.priceAge(f.mint.ID)) {
 		return
 	}
 	if v, err := money.ValueOf(f.amount, f.mint.Decimals, f.quote.Price); err == nil {

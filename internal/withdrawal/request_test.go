@@ -68,7 +68,7 @@ func TestThresholdHoldsStrictlyAbove(t *testing.T) {
 		t.Errorf("above the threshold: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
 	}
 	fixed := h.Prices
-	h.Prices = agedPrice{fixed, h.priceAgeMax() + time.Second}
+	h.Prices = agedPrice{fixed, priceAgeMax + time.Second}
 	if w := h.request(r); w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "PRICE_UNAVAILABLE" {
 		t.Errorf("with a stale price: got %v %v, want AWAITING_APPROVAL", w.Status, w.ApprovalReasons)
 	}

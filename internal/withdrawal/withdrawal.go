@@ -44,9 +44,9 @@ type Service struct {
 	// Grants binds what was decided to the words of the payment, for the signer; nil
 	// where the signer asks for nothing of the kind.
 	Grants *signer.GrantKey
-	// PriceAgeMax is how old a price may be where a dollar threshold decides;
-	// zero means five minutes.
-	PriceAgeMax time.Duration
+	// PriceAge is how old a price of a mint may be where a dollar threshold decides;
+	// nil means five minutes.
+	PriceAge func(mintID int) time.Duration
 }
 
 // The service hears of its payments from dispatch.
@@ -55,9 +55,9 @@ var (
 	_ dispatch.Repricer = (*Service)(nil)
 )
 
-func (s *Service) priceAgeMax() time.Duration {
-	if s.PriceAgeMax > 0 {
-		return s.PriceAgeMax
+func (s *Service) priceAge(mintID int) time.Duration {
+	if s.PriceAge != nil {
+		return s.PriceAge(mintID)
 	}
 	return priceAgeMax
 }

@@ -181,6 +181,25 @@ var readerPromises = []promise{
 			t.Errorf("of nobody: got %v, %v, want nothing", got, err)
 		}
 	}},
+	{"AContractIsNotTakenForWhoHasAKey", func(t *testing.T, b bench) {
+		if !b.has(chain.Token) {
+			return
+		}
+		fresh, used := b.Account(t), b.Account(t)
+		b.Give(t, used, "", units(400))
+		at := b.heads(t).Latest
+		for a, want := range map[chain.Address]chain.AccountKind{fresh: chain.Keyed, used: chain.Keyed, b.Token(): chain.Programmed} {
+			if got, err := b.Chain().Reader.Kind(t.Context(), at, a); err != nil || got != want {
+				t.Errorf("%s: got %q, %v, want %s", a, got, err, want)
+			}
+		}
+		b.Mine(t, 1)
+		gone := b.heads(t).Latest
+		b.Fork(t, 1)
+		if got, err := b.Chain().Reader.Kind(t.Context(), gone, fresh); err == nil {
+			t.Errorf("in a block that is nowhere: got %q, want an error", got)
+		}
+	}},
 	{"ABalanceInABlockThatIsNowhereIsAnError", func(t *testing.T, b bench) {
 		a := b.Account(t)
 		b.Mine(t, 1)

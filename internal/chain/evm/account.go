@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,4 +67,50 @@ func (a *adapter) nonces(ctx context.Context, p *provider, who common.Address) (
 	// A fork between the two answers can leave the final one ahead.
 	latest := uint64(*atLatest)
 	return chain.Account{Latest: latest, Final: min(latest, uint64(*atFinal))}, nil
+}
+
+// delegation begins the code of an account whose key lends it to a contract (EIP-7702);
+// the contract's address follows. The key still moves what is there.
+var delegation = []byte{0xef, 0x01, 0x00}
+
+// kindOf tells who can send from an address by its code. It is pure.
+func kindOf(code []byte) chain.AccountKind {
+	if len(code) == 0 || len(code) == len(delegation)+common.AddressLength && bytes.HasPrefix(code, delegation) {
+		return chain.Keyed
+	}
+	return chain.Programmed
+}
+
+// Kind asks for the code at an address, in a block that is named by its hash. One
+// provider that has code there is enough for a contract: it only makes people look.
+func (a *adapter) Kind(ctx context.Context, at chain.Block, of chain.Address) (chain.AccountKind, error) {
+	who, err := evmtx.Bytes(of)
+	if err != nil {
+		return "", fmt.Errorf("account on %s: %w", a.Name, err)
+	}
+	where := inBlock{common.HexToHash(at.Hash), true}
+	var errs []error
+	keyed := 0
+	for _, p := range a.withArchives() {
+		var code *hexutil.Bytes
+		err := p.call(ctx, &code, "eth_getCode", who, where)
+		switch {
+		case err == nil && code == nil:
+			errs = append(errs, fmt.Errorf("%s: gave no code of %s", p.name, who))
+		case gone(err):
+			errs = append(errs, fmt.Errorf("%w: %w", chain.ErrStateGone, err))
+		case err != nil:
+			errs = append(errs, err)
+		case kindOf(*code) != chain.Keyed:
+			return chain.Programmed, nil
+		default:
+			if keyed++; keyed >= a.Agree {
+				return chain.Keyed, nil
+			}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", fmt.Errorf("account %s in block %d of %s: %d of the %d providers that have to agree: %w", of, at.Height, a.Name, keyed, a.Agree, errors.Join(errs...))
 }

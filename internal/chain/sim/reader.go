@@ -239,3 +239,34 @@ func (c *Chain) Balances(ctx context.Context, at chain.Block, of []chain.Holding
 	}
 	return nil, fmt.Errorf("balances in block %s: %w", at.Hash, problem)
 }
+
+// Kind implements chain.Reader.
+func (c *Chain) Kind(ctx context.Context, at chain.Block, of chain.Address) (chain.AccountKind, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	b, ok := c.byHash[at.Hash]
+	if !ok || b.Height > c.tip().Height || c.blocks[b.Height] != b {
+		return "", fmt.Errorf("account in block %s: no provider knows the block", at.Hash)
+	}
+	var problem error
+	n := 0
+	for _, p := range c.providers {
+		switch {
+		case p.down != nil:
+			problem = errors.Join(problem, fmt.Errorf("provider %d: %w", p.index, p.down))
+		case p.pruned && b != c.tip():
+			problem = errors.Join(problem, fmt.Errorf("provider %d: missing trie node: %w", p.index, chain.ErrStateGone))
+		case b.state.programs[of]:
+			return chain.Programmed, nil
+		default:
+			n++
+		}
+	}
+	if n < c.conf.Agree {
+		return "", fmt.Errorf("account in block %s: %d providers say, %d must: %w", at.Hash, n, c.conf.Agree, problem)
+	}
+	return chain.Keyed, nil
+}

@@ -109,10 +109,11 @@ type state struct {
 	nonces   map[chain.Address]uint64
 	balances map[chain.Holding]money.Amount
 	refuses  map[chain.Holding]string // a token that will not pay this address, and why
+	programs map[chain.Address]bool   // where a contract is
 }
 
 func (s *state) copy() *state {
-	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refuses: maps.Clone(s.refuses)}
+	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refuses: maps.Clone(s.refuses), programs: maps.Clone(s.programs)}
 }
 
 func (s *state) add(h chain.Holding, a money.Amount) error {
@@ -143,7 +144,7 @@ func New(conf Config) *Chain {
 		c.providers = append(c.providers, &Provider{c: c, index: i})
 	}
 	genesis := &block{state: &state{
-		nonces: map[chain.Address]uint64{}, balances: map[chain.Holding]money.Amount{}, refuses: map[chain.Holding]string{},
+		nonces: map[chain.Address]uint64{}, balances: map[chain.Holding]money.Amount{}, refuses: map[chain.Holding]string{}, programs: map[chain.Address]bool{},
 	}, receipts: map[chain.TxHash]*receipt{}}
 	genesis.Block = chain.Block{Hash: digest("genesis", c.conf.ChainID), Parent: digest("nothing"), Time: c.conf.Start}
 	c.blocks = []*block{genesis}
@@ -175,6 +176,9 @@ func (c *Chain) Mint(to, contract chain.Address, units money.Amount) {
 		if err := b.state.add(chain.Holding{Address: to, Contract: contract}, units); err != nil {
 			panic(fmt.Sprintf("sim: mint for %s: %v", to, err))
 		}
+		if contract != "" {
+			b.state.programs[contract] = true
+		}
 	}
 }
 
@@ -189,6 +193,14 @@ func (c *Chain) Refuse(contract, to chain.Address, reason string) {
 		return
 	}
 	c.tip().state.refuses[h] = reason
+}
+
+// Deploy puts a contract at an address, in a block of its own.
+func (c *Chain) Deploy(at chain.Address) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mine(nil)
+	c.tip().state.programs[at] = true
 }
 
 // Silence makes a token revert when it is asked for a balance, of any block.

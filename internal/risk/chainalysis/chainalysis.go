@@ -140,8 +140,14 @@ func decode(got outside.Reply, subject risk.Subject, v risk.Verdict) (risk.Verdi
 			v.Categories = append(v.Categories, *category)
 		}
 	}
+	own := func(category *string) {
+		if category != nil {
+			v.Owner = append(v.Owner, *category)
+		}
+	}
 	if e.Cluster != nil {
 		add(e.Cluster.Category)
+		own(e.Cluster.Category)
 		if e.Cluster.Name != nil {
 			v.Entity = *e.Cluster.Name
 		}
@@ -151,6 +157,7 @@ func decode(got outside.Reply, subject risk.Subject, v risk.Verdict) (risk.Verdi
 	}
 	for _, i := range e.Identified {
 		add(i.Category)
+		own(i.Category)
 		if v.Entity == "" && i.Name != nil {
 			v.Entity = *i.Name
 		}

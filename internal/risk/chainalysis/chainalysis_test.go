@@ -63,7 +63,7 @@ func TestScreeningSaysWhatItWasAnswered(t *testing.T) {
 	t.Parallel()
 	c := service(t, func(w http.ResponseWriter) { answer(w, 200, severe) })
 	v, err := Screening{c, seal.NewSecret("k")}.Screen(t.Context(), subject)
-	if err != nil || v.Severity != risk.Severe || !v.Known || !v.Direct || v.Entity != "Lazarus Group" || !slices.Equal(v.Categories, []string{"sanctioned entity", "mixing", "sanctions"}) || v.Provider != ScreeningName {
+	if err != nil || v.Severity != risk.Severe || !v.Known || !v.Direct || v.Entity != "Lazarus Group" || !slices.Equal(v.Categories, []string{"sanctioned entity", "mixing", "sanctions"}) || !slices.Equal(v.Owner, []string{"sanctioned entity", "sanctions"}) || v.Provider != ScreeningName {
 		t.Errorf("got %+v %v, want what was answered", v, err)
 	}
 	for level, want := range map[string]risk.Severity{"Severe": risk.Severe, "High": risk.High, "Medium": risk.Medium, "Low": risk.Low} {

@@ -206,6 +206,9 @@ func (s Screener) decode(got outside.Reply, subject risk.Subject) (risk.Verdict,
 		v.Direct = v.Direct || primary
 		if c.Category != nil {
 			v.Categories = append(v.Categories, *c.Category)
+			if primary {
+				v.Owner = append(v.Owner, *c.Category)
+			}
 		}
 		if c.Name != nil && (v.Entity == "" || primary) {
 			v.Entity = *c.Name

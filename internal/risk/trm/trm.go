@@ -194,6 +194,9 @@ func (s Screening) decode(got outside.Reply, subject risk.Subject) (risk.Verdict
 		}
 		if i.Category != nil {
 			v.Categories = append(v.Categories, *i.Category)
+			if own {
+				v.Owner = append(v.Owner, *i.Category)
+			}
 		}
 	}
 	for _, e := range *a.Entities {
@@ -202,7 +205,7 @@ func (s Screening) decode(got outside.Reply, subject risk.Subject) (risk.Verdict
 			return risk.Verdict{}, err
 		}
 		if e.Category != nil {
-			v.Categories = append(v.Categories, *e.Category)
+			v.Categories, v.Owner = append(v.Categories, *e.Category), append(v.Owner, *e.Category)
 		}
 		if level > named && e.Entity != nil {
 			named, v.Entity = level, *e.Entity

@@ -81,6 +81,11 @@ func (p *paying) Recent(ctx context.Context, height uint64) (chain.Contents, err
 // Distrust implements chain.Reader.
 func (p *paying) Distrust() {}
 
+// Kind implements chain.Reader.
+func (p *paying) Kind(context.Context, chain.Block, chain.Address) (chain.AccountKind, error) {
+	return chain.Keyed, nil
+}
+
 // Balances implements chain.Reader.
 func (p *paying) Balances(_ context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
 	var had [blockTurn]uint64 // by a customer of each turn, in the blocks from 1 on

@@ -64,7 +64,7 @@ func Wire(p Plan) *Works {
 	}
 	w := &Works{Chains: chain.Chains{p.Chain.Name: p.Chain}, Book: wallet.New(p.DB, p.Signer, p.Attest)}
 	w.Pay = &withdrawal.Service{DB: p.DB, Chains: w.Chains, Wallets: w.Book, Prices: p.Prices, Risk: p.Screens, Grants: p.Grants}
-	w.Deposits = deposit.New(p.DB, w.Book, p.Prices, p.Screens, p.Log, deposit.Bound(p.Grants))
+	w.Deposits = deposit.New(p.DB, w.Book, p.Prices, p.Screens, p.Log, deposit.Bound(p.Grants), deposit.Senders(w.Chains))
 	w.Flags = deposit.NewResolutions(p.DB, w.Chains, w.Book, p.Log, deposit.Granted(p.Grants))
 	w.Walk = scan.New(p.DB, scan.Config{
 		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start, Concerned: []finality.Concerned{w.Deposits},

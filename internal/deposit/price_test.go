@@ -1,0 +1,65 @@
+package deposit
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
+)
+
+// agedQuote is a price of one dollar of some age.
+type agedQuote struct{ at time.Time }
+
+func (q agedQuote) USD(context.Context, int) (price.Quote, error) {
+	return price.Quote{Price: money.MustParseUSD("1"), At: q.at, Source: "one", Of: []price.Quote{{Price: money.MustParseUSD("1"), At: q.at, Source: "two"}}}, nil
+}
+
+// Rules RISK-2, PRICE-2.
+func TestEveryMintHasItsOwnAgeOfPrices(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	db := pgtest.NewWithClock(t, func() time.Time { return now })
+	const coin, pegged = 1, 2
+	ages := PriceAge(func(mintID int) time.Duration {
+		if mintID == pegged {
+			return time.Hour
+		}
+		return 5 * time.Minute
+	})
+	severity, usd := risk.Medium, money.MustParseUSD("2")
+	for _, c := range []struct {
+		name    string
+		mint    int
+		age     time.Duration
+		options []DeskOption
+		fresh   bool
+	}{
+		{"a coin of 300 s", coin, 300 * time.Second, []DeskOption{ages}, true},
+		{"a coin of a moment more", coin, 300*time.Second + 1, []DeskOption{ages}, false},
+		{"pegged of 301 s", pegged, 301 * time.Second, []DeskOption{ages}, true},
+		{"pegged of 3600 s", pegged, 3600 * time.Second, []DeskOption{ages}, true},
+		{"pegged of a moment more", pegged, 3600*time.Second + 1, []DeskOption{ages}, false},
+		{"nothing is said of ages", pegged, 300*time.Second + 1, nil, false},
+		{"nothing is said, 300 s", pegged, 300 * time.Second, nil, true},
+	} {
+		d := New(db, nil, agedQuote{now.Add(-c.age)}, risk.Policy{}, slog.New(slog.DiscardHandler), c.options...)
+		p := d.price(t.Context(), map[int]priced{}, c.mint)
+		if (p.quote != nil) != c.fresh || (p.usd() != nil) != c.fresh || (p.missing == "") != c.fresh {
+			t.Errorf("%s: got %+v, %q, want a price %t", c.name, p.quote, p.missing, c.fresh)
+		}
+		if p.quote != nil && len(p.quote.Of) != 1 {
+			t.Errorf("%s: got %+v, want what it is made of kept", c.name, p.quote)
+		}
+		got := risk.DecideDeposit(risk.DepositCase{
+			Subject: risk.Subject{Amount: money.Units(1)}, SeverityThreshold: &severity, USDThreshold: &usd, Price: p.quote, Now: now,
+		})
+		if want := map[bool]risk.DepositOutcome{true: risk.Credit, false: risk.Ask}[c.fresh]; got.Outcome != want {
+			t.Errorf("%s: got %s, want %s", c.name, got.Outcome, want)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package withdrawal
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+)
+
+// dollar is a price of one dollar of some moment.
+type dollar struct{ at time.Time }
+
+func (d dollar) USD(context.Context, int) (price.Quote, error) {
+	return price.Quote{Price: money.MustParseUSD("1"), At: d.at, Source: "one"}, nil
+}
+
+// Rules WD-11, PRICE-2.
+func TestEveryMintHasItsOwnAgeOfPrices(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	db := pgtest.NewWithClock(t, func() time.Time { return now })
+	const pegged = 77
+	ages := func(mintID int) time.Duration {
+		if mintID == pegged {
+			return time.Hour
+		}
+		return 5 * time.Minute
+	}
+	for _, c := range []struct {
+		name  string
+		mint  int
+		age   time.Duration
+		ages  func(int) time.Duration
+		fresh bool
+	}{
+		{"a coin of 300 s", 1, 300 * time.Second, ages, true},
+		{"a coin of a moment more", 1, 300*time.Second + 1, ages, false},
+		{"pegged of 301 s", pegged, 301 * time.Second, ages, true},
+		{"pegged of 3600 s", pegged, 3600 * time.Second, ages, true},
+		{"pegged of a moment more", pegged, 3600*time.Second + 1, ages, false},
+		{"nothing is said of ages", pegged, 300*time.Second + 1, nil, false},
+	} {
+		f := passing()
+		f.value, f.mint.ID = nil, c.mint
+		s := &Service{DB: db, Prices: dollar{now.Add(-c.age)}, PriceAge: c.ages}
+		s.priced(t.Context(), &f)
+		if (f.value != nil) != c.fresh {
+			t.Errorf("%s: got the value %v, want one %t", c.name, f.value, c.fresh)
+		}
+		d, want := decide(f), Processing
+		if !c.fresh {
+			want = AwaitingApproval
+		}
+		if d.Status != want || !c.fresh && d.Reasons[0] != ReasonPriceUnavailable {
+			t.Errorf("%s: got %s %v, want %s", c.name, d.Status, d.Reasons, want)
+		}
+	}
+}
