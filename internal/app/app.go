@@ -6,6 +6,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -349,6 +350,12 @@ func (o Operator) rule() foureyes.Rule { return foureyes.Rule{On: o.FourEyes} }
 // retireEvery is how often what is old leaves the feed and the log of webhooks.
 const retireEvery = time.Hour
 
+// retireAnswers is the chore that takes away what providers said and nothing refers to.
+type retireAnswers struct{}
+
+// Kind names it for ever.
+func (retireAnswers) Kind() string { return "retire_risk_answers" }
+
 // retireWebhooks is the chore that takes it away.
 type retireWebhooks struct{}
 
@@ -429,6 +436,9 @@ func (a *App) wireWorkers() error {
 		return err
 	})
 	jobs.Every(a.jobs, retireEvery, endChanges{}, func(ctx context.Context) error { return foureyes.Expire(ctx, a.db) })
+	jobs.Every(a.jobs, retireEvery, retireAnswers{}, func(ctx context.Context) error {
+		return risk.Retire(ctx, a.db, cmp.Or(time.Duration(a.conf.Risk.AnswersKept), risk.KeptUsual))
+	})
 	jobs.Every(a.jobs, retireEvery, retireWebhooks{}, func(ctx context.Context) error { return delivery.Retire(ctx, a.db, a.log) })
 	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run}, loop{"jobs", a.jobs.Run})
 	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{DB: a.db, Signer: a.signer, Key: a.attest, Every: time.Duration(a.conf.Paces.Anchor), Log: a.log}

@@ -121,6 +121,7 @@ var mistakes = []mistake{
 	{"prices.oneclick.url", "URL", func(c *Config) { c.Prices.OneClick.URL = "1click" }},
 	{"prices.coingecko.keep", "at most", func(c *Config) { c.Prices.CoinGecko.Keep = Duration(time.Hour) }},
 	{"prices.required", "4 sources", func(c *Config) { c.Prices.Required = 5 }},
+	{"risk.answers_kept", "at least", func(c *Config) { c.Risk.AnswersKept = Duration(24 * time.Hour) }},
 	{"risk.rescreen.for", "at most", func(c *Config) { c.Risk.Rescreen.For = Duration(367 * 24 * time.Hour) }},
 	{"risk.rescreen.every", "at least", func(c *Config) { c.Risk.Rescreen.Every = Duration(time.Minute) }},
 	{"risk.rescreen.pace", "at most", func(c *Config) { c.Risk.Rescreen.Pace = Duration(2 * time.Hour) }},

@@ -38,6 +38,7 @@ type Risk struct {
 	SanctionedReject string       `toml:"sanctioned_reject,omitempty" comment:"BLOCK: what came from an address on a list of sanctions is not sent back, only redirected; WARN: people are told"`
 	Grace            Duration     `toml:"grace,omitempty" comment:"how long a deposit waits for an answer before it is flagged"`
 	Keep             Duration     `toml:"keep,omitempty" comment:"how long an answer is used again"`
+	AnswersKept      Duration     `toml:"answers_kept,omitempty" comment:"how long an answer is kept that no decision refers to; the others stay"`
 	Rescreen         RiskRescreen `toml:"rescreen,omitempty"`
 
 	Chainalysis          RiskService  `toml:"chainalysis,omitempty"`
@@ -219,6 +220,9 @@ func (c Config) checkRisk(errs *faults) {
 		errs.need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
 	}
 	r.Rescreen.check(errs)
+	if r.AnswersKept != 0 && time.Duration(r.AnswersKept) < risk.KeptMin {
+		errs.bad("risk.answers_kept", "is %s; set it to %s at least, for answers are used again", time.Duration(r.AnswersKept), risk.KeptMin)
+	}
 	for p, s := range r.services() {
 		s.check("risk."+p, errs)
 		if seen[p] && c.screens() && s.key.Empty() && p != riskTRMSanctions {

@@ -56,8 +56,8 @@ func (a *Answers) keep(ctx context.Context, s Subject, v *Verdict) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO risk_answers (answer_id, provider, chain, address, given_at, sealed) VALUES ($1, $2, $3, $4, $5, $6)`,
-			v.AnswerID, v.Provider, string(s.Chain), Canonical(string(s.Address)), v.At, sealed)
+		_, err = tx.Exec(ctx, `INSERT INTO risk_answers (answer_id, provider, chain, address, given_at, sealed, kept_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			v.AnswerID, v.Provider, string(s.Chain), Canonical(string(s.Address)), v.At, sealed, tx.Now)
 		if err != nil {
 			return fmt.Errorf("keep an answer of %s: %w", v.Provider, err)
 		}

@@ -1,0 +1,83 @@
+package risk
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// How long answers that nothing refers to are kept: usually, and at least. The database
+// has the least, too: it is longer than any answer is used again.
+const (
+	KeptUsual = 30 * 24 * time.Hour
+	KeptMin   = 8 * 24 * time.Hour
+)
+
+const (
+	retireMax    = 1000 // answers that are looked at in one transaction
+	retirePieces = 1000 // transactions in one run: the rest waits for the next
+)
+
+// Retire takes away answers that are older than kept and that no decision about a
+// deposit or a withdrawal, and no verdict that was shown, refers to. What something
+// refers to stays, and so does what was kept before anybody wrote down what does.
+//
+// It is a chore: it may run at any time and in several processes, and each piece is a
+// transaction of its own. What it has looked at once it does not look at again.
+func Retire(ctx context.Context, db *pg.DB, kept time.Duration) error {
+	for range retirePieces {
+		looked := 0
+		err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			looked = 0
+			var last string
+			if err := tx.QueryRow(ctx, `SELECT answer_id FROM risk_answers_retired FOR UPDATE`).Scan(&last); err != nil {
+				return err
+			}
+			rows, err := tx.Query(ctx, `SELECT answer_id, kept_at FROM risk_answers WHERE answer_id > $1 ORDER BY answer_id LIMIT $2`, last, retireMax)
+			if err != nil {
+				return err
+			}
+			type row struct {
+				ID string
+				At *time.Time // nil: from before anybody wrote down what refers to it
+			}
+			found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+			if err != nil {
+				return err
+			}
+			var ids []string
+			for _, r := range found {
+				if r.At != nil && !r.At.Before(tx.Now.Add(-max(kept, KeptMin))) {
+					break // and so are those after it
+				}
+				last = r.ID
+				looked++
+				if r.At != nil {
+					ids = append(ids, r.ID)
+				}
+			}
+			if looked == 0 {
+				return nil
+			}
+			_, err = tx.Exec(ctx, `
+				DELETE FROM risk_answers a WHERE a.answer_id = ANY ($1)
+					AND NOT EXISTS (SELECT FROM risk_answer_uses u WHERE u.answer_id = a.answer_id)`, ids)
+			if err != nil {
+				return err
+			}
+			_, err = tx.Exec(ctx, `UPDATE risk_answers_retired SET answer_id = $1`, last)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("retire answers of providers: %w", err)
+		}
+		if looked < retireMax {
+			return nil
+		}
+	}
+	return nil
+}
