@@ -109,10 +109,7 @@ func (w *world) drain() {
 	left, rested := "", 0
 	for round := range drainMax {
 		w.step++
-		switch {
-		case round < lurkRounds: // most returns are decided late, and a payee is no fault of ours
-			w.lurk()
-		case round == lurkRounds:
+		if round == lurkRounds {
 			w.spite = false
 			w.heal()
 		}
@@ -129,6 +126,9 @@ func (w *world) drain() {
 			w.must(err, "look for stuck returns")
 			_, err = house.posts.Step(w.ctx)
 			w.must(err, "deliver")
+		}
+		if round < lurkRounds { // most returns are decided late, and a payee is no fault of ours
+			w.lurk()
 		}
 		w.net.Mine(1)
 		w.mined()
