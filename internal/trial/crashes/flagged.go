@@ -191,6 +191,10 @@ func (s *stage) fuelled(ctx context.Context) (d *deposit, depositID string, send
 	if depositID, err = s.flagged(ctx, d); err != nil {
 		return d, "", sender, nil, err
 	}
+	// A sweep of what an earlier cell left has its gas, too.
+	if err := s.drained(ctx, drainMax); err != nil {
+		return d, depositID, sender, nil, err
+	}
 	release, err := s.hold(ctx, "S03", func(ctx context.Context) error { return s.decide(ctx, depositID, "reject") })
 	return d, depositID, sender, func(context.Context) error { return release() }, err
 }
@@ -406,7 +410,7 @@ func flaggedBeside(ctx context.Context, s *stage) error {
 		return err
 	}
 	bad, sender, err := s.ofStranger(ctx, largeUnits+smallUnits)
-	if err != nil {
+	if err := errors.Join(err, s.drained(ctx, drainMax)); err != nil {
 		return err
 	}
 	pay := func(ctx context.Context) error { return s.send(ctx, d) }
