@@ -277,7 +277,7 @@ func TestWhatWasRemovedAndCameBackWithABackupIsRefused(t *testing.T) {
 	signertest.Issue(t, h.signer, signertest.Treasury(org))
 	var no *signer.Refusal
 	granted := h.files.Grants.Grant(signer.Terms{
-		OrgID: org, WithdrawalID: "wd_1", Chain: signertest.Chain, Contract: signertest.Token, To: signertest.Stranger, Amount: signertest.PaymentMax,
+		OrgID: org, WithdrawalID: "wd_1", Chain: signertest.Chain, Contract: signertest.Token, To: signertest.Stranger, Amount: signertest.PaymentMax, WhitelistedID: id,
 	}, money.Zero, 0, 0, nil)
 	if _, err := h.signer.Admit(t.Context(), signer.Intent{
 		ID: "wd_1", Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger, Contract: signertest.Token,
