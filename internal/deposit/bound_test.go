@@ -7,9 +7,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
-	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
@@ -167,15 +165,5 @@ func (w *world) fails(t *testing.T) {
 		UPDATE dispatch_orders SET status = 'FAILED', tx_hash = 'hash', fee = 1, proof_id = (SELECT max(proof_id) FROM finality_proofs), broadcast_at = now(), ended_at = now()
 		WHERE purpose = 'RETURN'`)
 	w.asOwner(t, `UPDATE address_funds SET reserved = 0, held = credited WHERE reserved > 0`)
-	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		var o dispatch.Order
-		if err := tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders`).Scan(&o.ID); err != nil {
-			return err
-		}
-		_, err := w.resolutions().Ended(ctx, tx, o, dispatch.End{Hash: "hash", Fee: money.Units(1)})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.ended(t, false)
 }

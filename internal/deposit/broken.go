@@ -109,7 +109,7 @@ func returned(gone []row, f scan.Found) *row {
 		return nil
 	}
 	for i, r := range gone {
-		if counted[r.status] && r.address == f.To && r.contract == f.Contract && r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID &&
+		if counted[r.status] && r.lostAt == nil && r.address == f.To && r.contract == f.Contract && r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID &&
 			(r.flag == nil || r.from == f.From) { // a flag is of its sender
 			return &gone[i]
 		}
@@ -242,6 +242,130 @@ func (d *Desk) reverse(ctx context.Context, depositID string) (done bool, err er
 		d.log.Warn("deposit: reversed, the chain has taken it back", "deposit", depositID, "taken", taken.String())
 	}
 	return done, nil
+}
+
+// GiveUp ends what was flagged and is not on the chain any more, once the walk is so far
+// that it would have been found, and returns how many. What nobody sent away is ORPHANED,
+// and its hold ends; what was sent back or elsewhere is the operator's loss, and stays
+// what it is. Nothing is told. What is on its way is looked at when its transfer has ended.
+func (d *Desk) GiveUp(ctx context.Context) (ended int, err error) {
+	var due []string
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT d.deposit_id FROM deposits d
+			JOIN finality_proofs p ON p.proof_id = d.proof_id
+			JOIN scan_cursors c ON c.chain = d.chain AND c.parted_above IS NULL
+			WHERE d.is_flagged AND d.chain_status = 'REORGED' AND `+givenUp+`
+				AND c.height >= (SELECT max(b.settle_height) FROM finality_breaks b
+					WHERE b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height)
+			ORDER BY d.deposit_id`)
+		if err != nil {
+			return err
+		}
+		due, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for flagged deposits to give up: %w", err)
+	}
+	var errs []error
+	for _, depositID := range due {
+		done, err := d.giveUp(ctx, depositID)
+		if err != nil {
+			d.log.Error("deposit: not given up", "deposit", depositID, "error", err)
+			errs = append(errs, err)
+			continue
+		}
+		if done {
+			ended++
+		}
+	}
+	return ended, errors.Join(errs...)
+}
+
+// givenUp are in SQL the flagged deposits that nothing is on its way of. A transfer that
+// failed counts where a living block proves it.
+const givenUp = `(d.status = 'FLAGGED' OR d.status IN ('REJECTED', 'REDIRECTED') AND d.lost_at IS NULL
+	OR d.status = 'RESOLUTION_STUCK' AND EXISTS (
+		SELECT FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id JOIN finality_live l ON l.proof_id = o.proof_id
+		WHERE r.deposit_id = d.deposit_id AND r.status = 'STUCK' AND o.status = 'FAILED'))`
+
+func (d *Desk) giveUp(ctx context.Context, depositID string) (done bool, err error) {
+	var sent bool
+	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		done = false
+		var ch chain.Name
+		if err := tx.QueryRow(ctx, `SELECT chain FROM deposits WHERE deposit_id = $1`, depositID).Scan(&ch); err != nil {
+			return err
+		}
+		if _, err := finality.Hold(ctx, tx, ch); err != nil {
+			return err
+		}
+		// An order comes before its deposit.
+		if _, err := tx.Exec(ctx, `
+			SELECT FROM dispatch_orders WHERE order_id IN (SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'STUCK') FOR UPDATE`, depositID); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits d WHERE deposit_id = $1 AND is_flagged AND chain_status = 'REORGED' AND `+givenUp+` FOR UPDATE`, depositID)
+		if err != nil {
+			return err
+		}
+		was, err := pgx.CollectExactlyOneRow(rows, scanned)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil // found again, or somebody else was first
+		}
+		if err != nil {
+			return err
+		}
+		is, now := was, tx.Now
+		funds := []wallet.Movement{{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Reversed, Plus: is.amount}}
+		posting, verb := released(is), "orphaned"
+		if sent = was.status == Rejected || was.status == Redirected; sent {
+			custody := ledger.Account{OrgID: is.orgID, MintID: *is.mintID, Kind: ledger.Custody}
+			posting = ledger.Posting{
+				Cause: ledger.Cause{Kind: ledger.DepositReversal, ID: is.id},
+				Legs:  []ledger.Leg{{Debit: loss(custody), Credit: custody, Amount: is.amount}},
+			}
+			is.lostAt, verb = &now, "lost"
+		} else {
+			if was.status == ResolutionStuck {
+				if err := failed(ctx, tx, depositID); err != nil {
+					return err
+				}
+			}
+			is.status, is.proofID, is.confirmedAt = Orphaned, nil, nil
+			funds = append(funds, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Held, Minus: is.amount})
+		}
+		if err := become(ctx, tx, change{was, is}); err != nil {
+			return err
+		}
+		if err := wallet.Move(ctx, tx, funds...); err != nil {
+			return err
+		}
+		if err := ledger.Post(ctx, tx, posting); err != nil {
+			return err
+		}
+		e := changed(is)
+		e.Action = "deposit." + verb
+		done = true
+		return record(ctx, tx, []audit.Entry{e})
+	})
+	if err != nil {
+		return false, fmt.Errorf("give up deposit %s: %w", depositID, err)
+	}
+	if done {
+		d.log.Warn("deposit: flagged, and the chain has taken it back", "deposit", depositID, "sentAway", sent)
+	}
+	return done, nil
+}
+
+// failed ends the stuck resolution of a deposit that there is nothing to send of.
+func failed(ctx context.Context, tx pg.Tx, depositID string) error {
+	var resID string
+	if err := tx.QueryRow(ctx, `SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'STUCK'`, depositID).Scan(&resID); err != nil {
+		return fmt.Errorf("look for its resolution: %w", err)
+	}
+	return endResolution(ctx, tx, resID, "STUCK", "FAILED", "", money.Zero, "REVERTED", "its transaction failed, and the deposit is not on the chain any more")
 }
 
 // loss is the account of what was credited and is gone.
@@ -407,11 +531,12 @@ func some(from, such string) string {
 		OR f.scope = 'ORGANIZATION' AND EXISTS (SELECT FROM ` + from + ` WHERE d.org_id = f.org_id AND d.product IS NOT NULL AND ` + such + `))`
 }
 
-// Settle does what a broken finality leaves to do: it reverses, claims and
-// releases.
+// Settle does what a broken finality leaves to do: it reverses, gives up what was
+// flagged, claims and releases.
 func (d *Desk) Settle(ctx context.Context) error {
 	_, reversed := d.Reverse(ctx)
+	_, given := d.GiveUp(ctx)
 	_, claimed := d.Claim(ctx)
 	_, released := d.Release(ctx)
-	return errors.Join(reversed, claimed, released)
+	return errors.Join(reversed, given, claimed, released)
 }

@@ -127,7 +127,7 @@ func (w *world) sound(t *testing.T) {
 				(SELECT coalesce(sum(amount), 0) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT' AND cause_id = d.deposit_id)
 					<> CASE WHEN d.status IN ('CREDITED', 'REVERSED') THEN d.amount ELSE 0 END
 				OR (SELECT coalesce(sum(amount), 0) FROM ledger_transfers WHERE cause_kind = 'DEPOSIT_REVERSAL' AND cause_id = d.deposit_id)
-					<> CASE WHEN d.status = 'REVERSED' THEN d.amount ELSE 0 END`,
+					<> CASE WHEN d.status = 'REVERSED' OR d.lost_at IS NOT NULL THEN d.amount ELSE 0 END`,
 		"deposits that stand on a dead proof": `
 			SELECT count(*) FROM deposits d WHERE d.proof_id IS NOT NULL AND (d.chain_status = 'REORGED')
 				= EXISTS (SELECT FROM finality_live p WHERE (p.proof_id, p.height, p.hash) = (d.proof_id, d.height, d.block_hash))`,

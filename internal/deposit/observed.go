@@ -192,7 +192,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 		}
 		if !lives {
 			for _, o := range gone[m] {
-				if o.status == Orphaned && o.address == f.To && o.contract == f.Contract {
+				if o.status == Orphaned && o.flag == nil && o.address == f.To && o.contract == f.Contract {
 					was = o
 				}
 			}

@@ -83,6 +83,8 @@ var transitions = []transition{
 	{Flagged, Credited, "a person approves it", webhook.CustomerDepositApproved},
 	{Flagged, Rejecting, "a person rejects it", ""},
 	{Flagged, Redirecting, "the operator redirects it", ""},
+	{Flagged, Orphaned, "finality broke, and the new fork does not have it", ""},
+	{ResolutionStuck, Orphaned, "finality broke, the new fork does not have it, and its transfer failed", ""},
 	{Flagged, Flagged, "finality broke, or a final block of the new fork has it again", ""},
 	{Rejecting, Flagged, "the attempt came to nothing before anything could reach the chain", ""},
 	{Rejecting, ResolutionStuck, "the transfer failed, or is not final after an hour", ""},
@@ -97,8 +99,8 @@ var transitions = []transition{
 	{Rejecting, Rejecting, "finality broke, or a final block of the new fork has it again", ""},
 	{Redirecting, Redirecting, "finality broke, or a final block of the new fork has it again", ""},
 	{ResolutionStuck, ResolutionStuck, "finality broke, or a final block of the new fork has it again", ""},
-	{Rejected, Rejected, "finality broke, or a final block of the new fork has it again", ""},
-	{Redirected, Redirected, "finality broke, or a final block of the new fork has it again", ""},
+	{Rejected, Rejected, "finality broke, or a final block of the new fork has it again, or it is the operator's loss", ""},
+	{Redirected, Redirected, "finality broke, or a final block of the new fork has it again, or it is the operator's loss", ""},
 	{Screening, Orphaned, "finality broke, and its block is gone", ""},
 	{Unsupported, Orphaned, "finality broke, and its block is gone", ""},
 	{BelowMinimum, Orphaned, "finality broke, and its block is gone", ""},
@@ -138,6 +140,7 @@ type row struct {
 	takenBack                    *money.Amount // of what was credited, since it was reversed
 	claims                       int           // how often something of the loss was taken later
 	flag                         *flag         // why it was held, once it was
+	lostAt                       *time.Time    // when what had been sent back or elsewhere turned out to be gone
 	tries                        int           // how often nobody could say whether it may be credited
 }
 
@@ -154,7 +157,7 @@ type flag struct {
 const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, ''), coalesce(product, ''), mint_id, chain, contract, address, from_address,
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claims,
-	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, screen_tries`
+	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries`
 
 func scanned(r pgx.CollectableRow) (d row, err error) {
 	err = d.scan(r)
@@ -170,7 +173,7 @@ func (d *row) scan(r pgx.CollectableRow, more ...any) error {
 		&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.product, &d.mintID, &d.chain, &d.contract, &d.address, &d.from,
 		&d.amount, &d.tx, &d.kind, &d.position, &d.logIndex, &d.height, &d.blockHash, &d.proofID, &d.status, &d.chainStatus, &d.reason,
 		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claims,
-		&flagged, &f.risk, &f.reason, &at, &f.returnTo, &f.returnRisk, &f.mac, &d.tries,
+		&flagged, &f.risk, &f.reason, &at, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.tries,
 	}, more...)...)
 	if flagged && at != nil {
 		f.at = *at
@@ -263,6 +266,7 @@ func move(ctx context.Context, tx pg.Tx, changes []change) error {
 		risks, flags, returns, returnRisks       = make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
 		flaggedAt                                = make([]*time.Time, n)
 		macs                                     = make([][]byte, n)
+		lost                                     = make([]*time.Time, n)
 		toClaims                                 = make([]int, n)
 	)
 	for i, c := range changes {
@@ -272,7 +276,7 @@ func move(ctx context.Context, tx pg.Tx, changes []change) error {
 		toBlock[i], toProof[i], toStatus[i], toChainStatus[i] = c.is.blockHash, c.is.proofID, string(c.is.status), c.is.chainStatus
 		toReason[i], toUSD[i], toScreening[i] = null(c.is.reason), c.is.usd, string(c.is.screening)
 		confirmed[i], credited[i], reversed[i] = c.is.confirmedAt, c.is.creditedAt, c.is.reversedAt
-		toTaken[i], toClaims[i] = c.is.takenBack, c.is.claims
+		toTaken[i], toClaims[i], lost[i] = c.is.takenBack, c.is.claims, c.is.lostAt
 		if f := c.is.flag; f != nil {
 			reason := string(f.reason)
 			flagged[i], risks[i], flags[i], flaggedAt[i], returns[i], returnRisks[i] = true, &f.risk, &reason, &f.at, null(f.returnTo), null(f.returnRisk)
@@ -285,22 +289,22 @@ func move(ctx context.Context, tx pg.Tx, changes []change) error {
 			usd_value = c.usd_value, screening = c.screening::jsonb, confirmed_at = c.confirmed_at, credited_at = c.credited_at,
 			reversed_at = c.reversed_at, taken_back = c.taken_back, claims = c.claims,
 			is_flagged = c.is_flagged, risk_of_funds = c.risk_of_funds, flag_reason = c.flag_reason::jsonb, flagged_at = c.flagged_at,
-			return_to = c.return_to, return_risk = c.return_risk, return_mac = c.return_mac
+			return_to = c.return_to, return_risk = c.return_risk, return_mac = c.return_mac, lost_at = c.lost_at
 		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::text[], $5::bigint[], $6::text[], $7::int[],
 			$8::int[], $9::text[], $10::numeric[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[],
 			$18::numeric[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::numeric[], $24::int[],
-			$25::boolean[], $26::text[], $27::text[], $28::timestamptz[], $29::text[], $30::text[], $31::bytea[])
+			$25::boolean[], $26::text[], $27::text[], $28::timestamptz[], $29::text[], $30::text[], $31::bytea[], $32::timestamptz[])
 			AS c (deposit_id, was_status, was_amount, was_block, was_proof, was_chain_status, was_claims,
 				mint_id, from_address, amount, log_index, height, block_hash, proof_id, status, chain_status, reason,
 				usd_value, screening, confirmed_at, credited_at, reversed_at, taken_back, claims,
-				is_flagged, risk_of_funds, flag_reason, flagged_at, return_to, return_risk, return_mac)
+				is_flagged, risk_of_funds, flag_reason, flagged_at, return_to, return_risk, return_mac, lost_at)
 		WHERE d.deposit_id = c.deposit_id AND d.deposit_id = ANY ($1) AND d.status = c.was_status AND d.amount = c.was_amount
 			AND d.block_hash = c.was_block AND d.proof_id IS NOT DISTINCT FROM c.was_proof
 			AND d.chain_status = c.was_chain_status AND d.claims = c.was_claims`,
 		ids, statuses, amounts, blocks, proofs, chains, claims,
 		toMint, toFrom, toAmount, toIndex, toHeight, toBlock, toProof, toStatus, toChainStatus, toReason,
 		toUSD, toScreening, confirmed, credited, reversed, toTaken, toClaims,
-		flagged, risks, flags, flaggedAt, returns, returnRisks, macs)
+		flagged, risks, flags, flaggedAt, returns, returnRisks, macs, lost)
 	what := fmt.Sprintf("deposit %s from %s to %s", ids[0], statuses[0], toStatus[0])
 	if n > 1 {
 		what += fmt.Sprintf(" and %d more", n-1)

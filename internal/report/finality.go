@@ -61,7 +61,8 @@ func StandingAbove(ctx context.Context, tx pg.Tx, ch chain.Name, height uint64) 
 	return s, nil
 }
 
-// Reversals are deposits that a broken finality took back.
+// Reversals are deposits that a broken finality took back, and those of which it took
+// back what had been sent back or elsewhere already.
 type Reversals []Reversal
 
 // Reversal is one of them.
@@ -75,8 +76,8 @@ type Reversal struct {
 // Reversed are the reversals on a chain, oldest first.
 func Reversed(ctx context.Context, tx pg.Tx, ch chain.Name) (Reversals, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT deposit_id, coalesce(customer_id, product, 'the treasury') || ' of ' || org_id, mint_id, amount, taken_back, amount - taken_back
-		FROM deposits WHERE chain = $1 AND status = 'REVERSED' ORDER BY reversed_at, deposit_id`, ch)
+		SELECT deposit_id, coalesce(customer_id, product, 'the treasury') || ' of ' || org_id, mint_id, amount, coalesce(taken_back, 0), amount - coalesce(taken_back, 0)
+		FROM deposits WHERE chain = $1 AND (status = 'REVERSED' OR lost_at IS NOT NULL) ORDER BY coalesce(reversed_at, lost_at), deposit_id`, ch)
 	if err != nil {
 		return nil, fmt.Errorf("read the reversals on %s: %w", ch, err)
 	}

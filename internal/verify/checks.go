@@ -40,7 +40,7 @@ var checks = []Check{
 			('audit_log', 'audit_log_append_only'), ('signer_journal', 'signer_journal_append_only'),
 			('finality_proofs', 'finality_proofs_append_only'), ('finality_proofs', 'finality_proofs_on_fork'),
 			('finality_breaks', 'finality_breaks_append_only'), ('finality_breaks', 'finality_breaks_next'),
-			('deposits', 'deposits_proof_live'), ('deposits', 'deposits_proof_live_moved'), ('deposits', 'deposits_flag_keep'), ('deposits', 'deposits_decided_when_final'), ('deposits', 'deposits_resolved'),
+			('deposits', 'deposits_proof_live'), ('deposits', 'deposits_proof_live_moved'), ('deposits', 'deposits_flag_keep'), ('deposits', 'deposits_decided_when_final'), ('deposits', 'deposits_resolved'), ('deposits', 'deposits_gone_in_time'),
 			('deposit_resolutions', 'deposit_resolutions_keep'), ('deposit_resolutions', 'deposit_resolutions_stay'), ('deposit_resolutions', 'deposit_resolutions_as_decided'),
 			('deposit_decisions', 'deposit_decisions_append_only'), ('ledger_transfers', 'ledger_transfers_of_hold'), ('deposits', 'deposits_refer'), ('deposits', 'deposits_refer_moved'), ('wallets', 'wallets_stay'),
 			('dispatch_orders', 'dispatch_orders_proof_live'),
@@ -312,8 +312,8 @@ var checks = []Check{
 			(SELECT count(*) FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED') AS resolved,
 			(SELECT count(*) FROM ledger_transfers t WHERE t.cause_kind = 'DEPOSIT_HOLD' AND t.cause_id = d.deposit_id AND t.amount = d.amount) AS holds,
 			(SELECT count(*) FROM ledger_transfers t WHERE t.cause_kind = 'DEPOSIT_RELEASE' AND t.cause_id = d.deposit_id AND t.amount = d.amount) AS releases) n
-		WHERE d.is_flagged AND (n.holds <> 1 OR n.resolved <> CASE d.status WHEN 'FLAGGED' THEN 0 ELSE 1 END
-			OR n.releases <> CASE WHEN d.status IN ('CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') THEN 1 ELSE 0 END)`},
+		WHERE d.is_flagged AND (n.holds <> 1 OR n.resolved <> CASE WHEN d.status IN ('FLAGGED', 'ORPHANED') THEN 0 ELSE 1 END
+			OR n.releases <> CASE WHEN d.status IN ('ORPHANED', 'CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') THEN 1 ELSE 0 END)`},
 
 	{ID: "I-30", Promise: "what is flagged goes back to who sent it", sql: `
 		SELECT org_id, 'deposit ' || deposit_id, format('came from %s and would go back to %s', from_address, return_to)
@@ -388,7 +388,8 @@ var checks = []Check{
 		due AS (
 			SELECT deposit_id, org_id, mint_id, amount, taken_back, claims,
 				` + creditedTo + ` || ' ' || coalesce(customer_id, product, '') AS owner
-			FROM deposits WHERE status = 'REVERSED')
+			FROM deposits WHERE status = 'REVERSED'
+			UNION ALL SELECT deposit_id, org_id, mint_id, amount, 0, 0, NULL FROM deposits WHERE lost_at IS NOT NULL)
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.deposit_id),
 			CASE WHEN p.deposit_id IS NULL THEN 'is reversed and was not posted back'
 				WHEN d.deposit_id IS NULL THEN 'was posted back and is not reversed'
@@ -405,7 +406,7 @@ var checks = []Check{
 			format('lacks %s and gas %s; %s and gas %s were taken back, of deposits %s',
 				f.short, f.gas_short, f.reversed, f.gas_reversed, coalesce(d.amount, 0))
 		FROM address_funds f
-		LEFT JOIN (SELECT wallet_id, mint_id, sum(amount) AS amount FROM deposits WHERE status = 'REVERSED' GROUP BY 1, 2) d USING (wallet_id, mint_id)
+		LEFT JOIN (SELECT wallet_id, mint_id, sum(amount) AS amount FROM deposits WHERE status = 'REVERSED' OR lost_at IS NOT NULL OR is_flagged AND status = 'ORPHANED' GROUP BY 1, 2) d USING (wallet_id, mint_id)
 		WHERE f.short <> greatest(0, f.reserved + f.swept + f.held - f.credited) OR f.gas_short <> greatest(0, f.gas_reserved - f.gas)
 			OR f.short > f.reversed OR f.gas_short > f.gas_reversed OR f.reversed + f.gas_reversed < coalesce(d.amount, 0)`},
 
@@ -648,6 +649,7 @@ var checks = []Check{
 				WHEN status = 'CREDITED' AND is_flagged THEN 'approved' ELSE lower(status) END
 			FROM deposits
 			UNION ALL SELECT org_id, deposit_id, 'deposit.flagged' FROM deposits WHERE is_flagged
+			UNION ALL SELECT org_id, deposit_id, 'deposit.lost' FROM deposits WHERE lost_at IS NOT NULL
 			UNION ALL SELECT org_id, deposit_id, 'deposit.' || CASE WHEN status = 'DONE' THEN lower(decision)
 					WHEN status = 'STUCK' OR failure = 'REVERTED' THEN 'resolution_stuck' WHEN status = 'FAILED' THEN 'resolution_failed'
 					WHEN decision = 'REJECTED' THEN 'rejecting' ELSE 'redirecting' END
