@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -50,11 +51,11 @@ func (w *world) over(t *testing.T) {
 	w.settle(t)
 }
 
-// comesAgain has the same money arrive after all: it is another deposit.
+// comesAgain has the very transaction come after all: it is another deposit.
 func (w *world) comesAgain(t *testing.T, former string) {
 	t.Helper()
 	w.letGo(t)
-	w.c.Pay(payer, alice, usdcAt, 500)
+	w.c.Again(chain.TxHash(w.the(t).TxHash), payer, moveTo(alice, 500))
 	w.c.Mine(9)
 	w.walk(t)
 	found := w.list(t, deposit.Filter{Status: "FLAGGED"})
