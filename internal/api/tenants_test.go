@@ -1,0 +1,151 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/fault"
+)
+
+// everybodys are parameters that name nothing of an organization's.
+var everybodys = []string{"mintId"}
+
+// absentID has the form of an id and is nobody's.
+func absentID(of string) string {
+	prefix, _, ok := strings.Cut(of, "_")
+	if !ok {
+		return "nobody"
+	}
+	return prefix + "_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+}
+
+var placeholder = regexp.MustCompile(`\{(\w+)\}`)
+
+// Rule AUTH-2 (I-41): over every call of the table and every kind of id, what another
+// organization has is answered like what nobody has, and nothing of it is in any list. A
+// call with a parameter that this test has no id for fails it.
+func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, 2)
+	for _, who := range []tenant{q.one, q.two} {
+		q.setting(who, "flaggedDepositApiEnabled", true)
+	}
+	q.sequenced()
+	endpoint := q.want(q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201).text("endpointId")
+	events := q.want(q.call(q.one, "GET", "/events", nil), 200).list()
+	if len(events) == 0 {
+		t.Fatal("got no events")
+	}
+	eventID, _ := events[0]["id"].(string)
+	waits := q.want(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).text("withdrawalId")
+	moved := q.want(q.call(q.one, "POST", "/transfers", map[string]any{
+		"mintId": usdc, "amount": "5", "from": map[string]any{"customerId": alice}, "to": map[string]any{"customerId": "bob"}, "idempotencyKey": "k",
+	}), 201).text("transferId")
+	job := q.want(q.call(q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"}), 202).text("jobId")
+	ids := map[string]string{
+		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID, "jobId": job, "customerId": alice,
+	}
+	for name, v := range ids {
+		if v == "" {
+			t.Fatalf("%s: there is none", name)
+		}
+	}
+	before := q.rows() + q.decided()
+	for _, r := range slices.Concat(organizations.routes, organizations.closed) {
+		names := placeholder.FindAllStringSubmatch(r.path, -1)
+		body := organizations.example(r.name)
+		if r.method == http.MethodGet || r.method == http.MethodDelete {
+			body = nil
+		}
+		for _, n := range names {
+			own, known := ids[n[1]]
+			if slices.Contains(everybodys, n[1]) {
+				continue
+			}
+			if !known {
+				t.Errorf("%s %s: this test has no %s of another organization", r.method, r.path, n[1])
+				continue
+			}
+			// The kind that belongs there, and every other.
+			for kind, id := range ids {
+				foreign := q.call(q.two, r.method, strings.Replace(r.path, n[0], url.PathEscape(id), 1), body)
+				absent := q.call(q.two, r.method, strings.Replace(r.path, n[0], url.PathEscape(absentID(id)), 1), body)
+				if id == own && foreign.status != 404 && (foreign.status != 403 || foreign.text("code") != string(fault.OperatorOnly)) {
+					t.Errorf("%s %s: another's %s: got %v %s, want 404", r.method, r.path, kind, foreign.status, foreign.raw)
+				}
+				if a, b := bare404(foreign, id), bare404(absent, absentID(id)); foreign.status != absent.status || a != b {
+					t.Errorf("%s %s: another's %s is answered %v %s, and nobody's %v %s", r.method, r.path, kind, foreign.status, a, absent.status, b)
+				}
+			}
+		}
+		if r.method != http.MethodGet || len(names) > 0 {
+			continue
+		}
+		// Lists, and every filter of theirs that takes an id.
+		paths := []string{r.path}
+		for _, p := range r.query {
+			if id, ok := ids[p.name]; ok {
+				paths = append(paths, r.path+"?"+url.Values{p.name: {id}}.Encode())
+			}
+		}
+		for _, path := range paths {
+			got := q.call(q.two, "GET", path, nil)
+			if got.status != 200 {
+				t.Errorf("%s: got %v %s, want 200", path, got.status, got.raw)
+			}
+			if r.open {
+				continue // the document itself, and what everybody reads
+			}
+			for kind, id := range ids {
+				if strings.Contains(string(got.raw), `"`+id+`"`) {
+					t.Errorf("%s: got another's %s in %s", path, kind, got.raw)
+				}
+			}
+		}
+	}
+	if after := q.rows() + q.decided(); after != before {
+		t.Errorf("rows: got %s, want %s", after, before)
+	}
+}
+
+// bare404 is an answer without what is the request's own.
+func bare404(r reply, id string) string {
+	return strings.NewReplacer(r.text("requestId"), "", id, "").Replace(string(r.raw))
+}
+
+// Rule OP-1 (I-41): no call of the operators' is one of an organization's, by any key.
+func TestNoOrganizationReachesACallOfTheOperators(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t, 1)
+	q.sequenced()
+	frozen := q.desk.want(q.desk.call(q.ann, "POST", "/freezes", map[string]any{"scope": "CUSTOMER", "organizationId": q.one.id, "customerId": alice, "reason": "test"}), 201).text("freezeId")
+	fill := strings.NewReplacer("{organizationId}", q.two.id, "{depositId}", q.held[0], "{freezeId}", frozen, "{changeRequestId}", "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", "{address}", stranger)
+	before := q.written() + q.decided()
+	for _, r := range operators.routes {
+		if r.open {
+			continue
+		}
+		path := fill.Replace(r.path)
+		if strings.Contains(path, "{") && !strings.Contains(path, "%7B") {
+			path = placeholder.ReplaceAllString(path, "x")
+		}
+		body := operators.example(r.name)
+		if r.method == http.MethodGet || r.method == http.MethodDelete {
+			body = nil
+		}
+		q.desk.refused(r.method+" "+path+" with an organization's key", q.desk.call(tenant{key: q.two.key}, r.method, path, body), 401, "UNAUTHORIZED", "")
+		if slices.ContainsFunc(slices.Concat(organizations.routes, organizations.closed), func(o route) bool { return o.method == r.method && o.path == r.path }) {
+			continue // another call of the same name, with an organization's own
+		}
+		if got := q.house.call(q.two, r.method, path, body); got.status != 404 && got.status != 405 {
+			t.Errorf("%s %s at the organizations' listener: got %v %s, want nothing there", r.method, path, got.status, got.raw)
+		}
+	}
+	if after := q.written() + q.decided(); after != before {
+		t.Errorf("rows: got %s, want %s", after, before)
+	}
+}
