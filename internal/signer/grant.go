@@ -43,7 +43,8 @@ type Terms struct {
 // another.
 const (
 	termsVersion    = "coffer-terms-1"
-	requestVersion  = "coffer-request-1"
+	requestVersion  = "coffer-request-1" // without the quorum: of requests from before it was bound
+	quorumVersion   = "coffer-request-2"
 	approvalVersion = "coffer-approval-1"
 	grantVersion    = "coffer-grant-1"
 	flagVersion     = "coffer-flag-1"
@@ -125,12 +126,24 @@ func (k *GrantKey) mac(words ...string) []byte {
 	return m.Sum(nil)
 }
 
-// Request binds a row to the words that it was requested with.
-func (k *GrantKey) Request(t Terms) []byte { return k.mac(requestVersion, t.Digest()) }
+// Request binds a row to the words that it was requested with, and to how many had to
+// approve it then.
+func (k *GrantKey) Request(t Terms, quorum int) []byte {
+	return k.mac(quorumVersion, t.Digest(), strconv.Itoa(quorum))
+}
 
-// Requested tells whether these are the words that the row was requested with.
-func (k *GrantKey) Requested(t Terms, mac []byte) bool {
-	return k == nil || hmac.Equal(k.Request(t), mac)
+// Requested tells whether these are the words that the row was requested with, and whether
+// as many have to approve it as then, or more: what is sent back may need more.
+func (k *GrantKey) Requested(t Terms, required int, mac []byte) bool {
+	if k == nil || hmac.Equal(k.mac(requestVersion, t.Digest()), mac) {
+		return true
+	}
+	for quorum := range min(required, approvalsMax) + 1 {
+		if hmac.Equal(k.Request(t, quorum), mac) {
+			return true
+		}
+	}
+	return false
 }
 
 // Approve binds a person's approval to the words.

@@ -310,6 +310,7 @@ var tamperings = []struct {
 	{"I-40-settings", "a threshold that nobody set", []string{`UPDATE organization_settings SET two_factor_usd_threshold = 1`}},
 	{"I-40-settings", "a severity", []string{`UPDATE organization_settings SET screening_severity_threshold = 'HIGH'`}},
 	{"I-40-settings", "an entry more on the allowlist", []string{`UPDATE organization_settings SET approval_allowlist = approval_allowlist || '[{"email":"m@example.com","active":true}]'`}},
+	{"I-40-settings", "a threshold out of reach", []string{`UPDATE organization_settings SET customer_withdraw_usd_threshold = 1000000000, screening_usd_threshold = 1000000000`}},
 	{"I-40-settings", "a smaller quorum", []string{`UPDATE organization_settings SET approval_quorum = 1`}},
 	{"I-40-settings", "a network more", []string{`UPDATE organization_settings SET ip_allowlist = ip_allowlist || '192.0.2.0/24'::cidr`}},
 	{"I-40-settings", "a list taken away", []string{`UPDATE organization_settings SET ip_allowlist = '{}'`}},

@@ -185,7 +185,7 @@ func (s *Service) ApproveSeen(ctx context.Context, org, withdrawalID string, act
 			return invalidState("approved", held.status)
 		}
 		terms := held.terms(org, now.mint)
-		if terms.Digest() != seen || !s.Grants.Requested(terms, held.mac) {
+		if terms.Digest() != seen || !s.Grants.Requested(terms, held.required, held.mac) {
 			return changed()
 		}
 		asked, found, refusal := recheck(now, held.reasons)

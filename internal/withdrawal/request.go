@@ -629,7 +629,7 @@ func (s *Service) write(ctx context.Context, tx pg.Tx, org, withdrawalID string,
 		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''))`,
 		withdrawalID, org, f.owner.customerID, p.mint.ID, p.mint.Chain, amount, p.to,
 		r.IdempotencyKey, p.digest, r.Reference, r.Metadata, d.Status, d.Status == AwaitingApproval, d.Reasons,
-		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel, shownOf(f.screen.Decision), quorum, s.Grants.Request(asked.terms(org, p.mint)),
+		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel, shownOf(f.screen.Decision), quorum, s.Grants.Request(asked.terms(org, p.mint), quorum),
 		f.owner.product, f.owner.listedID)
 	if err != nil {
 		return none, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)

@@ -154,7 +154,7 @@ func (s *Service) insertRestored(ctx context.Context, tx pg.Tx, o dispatch.Resto
 			approvals_required, request_mac, product, whitelisted_address_id)
 		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, nullif($21, ''), nullif($22, ''))`,
 		o.ID, o.OrgID, of.customerID, o.MintID, o.Chain, amount, o.To, asked,
-		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedBy(o), o.FeeMax, quorum, s.Grants.Request(restored.terms(o.OrgID, m)),
+		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedBy(o), o.FeeMax, quorum, s.Grants.Request(restored.terms(o.OrgID, m), quorum),
 		of.product, of.listedID)
 	if pg.Violates(err, "withdrawals_key_hash_unique") {
 		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after it was restored: "+
