@@ -256,8 +256,7 @@ func (d *Desk) GiveUp(ctx context.Context) (ended int, err error) {
 			JOIN finality_proofs p ON p.proof_id = d.proof_id
 			JOIN scan_cursors c ON c.chain = d.chain AND c.parted_above IS NULL
 			WHERE d.is_flagged AND d.chain_status = 'REORGED' AND `+givenUp+`
-				AND c.height >= (SELECT max(b.settle_height) FROM finality_breaks b
-					WHERE b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height)
+				AND c.height >= (SELECT max(b.settle_height) FROM finality_breaks b WHERE b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height)
 			ORDER BY d.deposit_id`)
 		if err != nil {
 			return err
