@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -21,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
@@ -42,6 +44,7 @@ type service struct {
 	book   *wallet.Book
 	steps  []works.Step
 	pay    *withdrawal.Service
+	flags  *deposit.Resolutions
 	looks  int
 	mu     sync.Mutex
 	now    time.Time
@@ -58,7 +61,10 @@ func (s *service) must(err error) {
 	}
 }
 
-func newService(t *testing.T) *service {
+func newService(t *testing.T) *service { return newServiceWith(t, risk.Policy{}) }
+
+// newServiceWith is newService with somebody who is asked about senders.
+func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	s := &service{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), amid: func() {}}
 	s.db = pgtest.NewWithClock(t, s.clock)
 	s.net = sim.New(sim.Config{})
@@ -79,8 +85,8 @@ func newService(t *testing.T) *service {
 	s.org = o.ID
 
 	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: s.clock}
-	parts := works.Wire(works.Plan{DB: s.db, Chain: ch, Signer: sign, Attest: attest, Prices: prices})
-	s.pay = parts.Pay
+	parts := works.Wire(works.Plan{DB: s.db, Chain: ch, Signer: sign, Attest: attest, Prices: prices, Screens: screens})
+	s.pay, s.flags = parts.Pay, parts.Flags
 	s.steps = parts.Steps(func(step string) {
 		if s.serial {
 			s.look("amid " + step)
