@@ -79,8 +79,12 @@ func TestDepositsBecomeWhatTheInterfaceSays(t *testing.T) {
 				t.Error(err)
 			}
 		}, "CREDITED", 500, 0, []string{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_APPROVED"}, true},
-		"rejected, not final": {risk.High, func(t *testing.T, w *world, id string) { reject(t, w, id, organization(w)) },
-			"REJECTING", 0, 0, []string{"CUSTOMER_DEPOSIT"}, true},
+		"rejected, not final": {
+			risk.High, func(t *testing.T, w *world, id string) { reject(t, w, id, organization(w)) },
+			"REJECTING", 0, 0,
+			[]string{"CUSTOMER_DEPOSIT"},
+			true,
+		},
 		"rejected by the organization": {risk.High, func(t *testing.T, w *world, id string) {
 			reject(t, w, id, organization(w))
 			w.confirms(t)
