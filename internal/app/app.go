@@ -336,6 +336,12 @@ type checkBooks struct{}
 // Kind names it for ever.
 func (checkBooks) Kind() string { return "verify" }
 
+// checkAddresses is the chore that looks at every address.
+type checkAddresses struct{}
+
+// Kind names it for ever.
+func (checkAddresses) Kind() string { return "verify_addresses" }
+
 // endChanges is the chore that ends change requests nobody agreed to in time.
 type endChanges struct{}
 
@@ -346,6 +352,10 @@ func (endChanges) Kind() string { return "end_change_requests" }
 func (a *App) FourEyes() foureyes.Rule { return a.conf.Operator.rule() }
 
 func (o Operator) rule() foureyes.Rule { return foureyes.Rule{On: o.FourEyes} }
+
+// addressesEvery is how often every address is looked at. One that is used is looked at
+// then, so this is for those that wait for a payment.
+const addressesEvery = 24 * time.Hour
 
 // retireEvery is how often what is old leaves the feed and the log of webhooks.
 const retireEvery = time.Hour
@@ -433,6 +443,10 @@ func (a *App) wireWorkers() error {
 	a.jobs = jobs.New(a.db, a.log)
 	jobs.Every(a.jobs, time.Duration(a.conf.Paces.Verify), checkBooks{}, func(ctx context.Context) error {
 		_, err := verify.Watch(ctx, a.db, a.chains, a.log, verify.WithGrants(a.grants))
+		return err
+	})
+	jobs.Every(a.jobs, addressesEvery, checkAddresses{}, func(ctx context.Context) error {
+		_, err := verify.WatchAddresses(ctx, a.db, a.book, a.log)
 		return err
 	})
 	jobs.Every(a.jobs, retireEvery, endChanges{}, func(ctx context.Context) error { return foureyes.Expire(ctx, a.db) })
@@ -614,6 +628,9 @@ func (a *App) DB() *pg.DB { return a.db }
 
 // Grants is the key that binds what is decided; nil where this process needs none.
 func (a *App) Grants() *signer.GrantKey { return a.grants }
+
+// Book knows the wallets. That of tools makes none: ErrNoSigner.
+func (a *App) Book() *wallet.Book { return a.book }
 
 // Chains are the configured chains.
 func (a *App) Chains() chain.Chains { return a.chains }

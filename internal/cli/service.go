@@ -409,9 +409,14 @@ func (c verifyCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	addresses, err := verify.Addresses(ctx, a.DB(), a.Book())
+	if err != nil {
+		return err
+	}
 	tellReport(std, "books", books)
 	tellReport(std, "chains", chains)
-	if n := len(books.Breaches) + len(chains.Breaches); n > 0 {
+	tellReport(std, "addresses", addresses)
+	if n := len(books.Breaches) + len(chains.Breaches) + len(addresses.Breaches); n > 0 {
 		return fmt.Errorf("%d breaches: nothing should go out before they are understood", n)
 	}
 	return nil

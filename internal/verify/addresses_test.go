@@ -1,9 +1,14 @@
 package verify_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"testing"
 
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/verify"
 )
@@ -44,10 +49,25 @@ func TestAnAlteredOrSwappedAddressIsFoundWithoutBeingUsed(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
-		r, err := verify.Addresses(s.ctx, s.db, s.book)
+		r, err := verify.WatchAddresses(s.ctx, s.db, s.book, slog.New(slog.DiscardHandler))
 		s.must(err)
 		if len(r.Breaches) != c.want || r.Outcomes[0].Breaches != c.want {
 			t.Errorf("%s: got %+v, want %d breaches", name, r.Breaches, c.want)
+		}
+		var stopped []freeze.Freeze
+		s.must(s.db.InSystem(s.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			if stopped, err = freeze.List(ctx, tx); err != nil {
+				return err
+			}
+			for _, f := range stopped {
+				if _, err := freeze.LiftByOperator(ctx, tx, f.ID, audit.Operator("the test")); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		if all := len(stopped) == 1 && stopped[0].Scope == freeze.All; all != (c.want > 0) {
+			t.Errorf("%s: got %+v, want everything stopped: %v", name, stopped, c.want > 0)
 		}
 		if _, err := owner.Exec(s.ctx, c.undo); err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -40,20 +40,32 @@ func Watch(ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger
 		})
 		err = errors.Join(err, doubted)
 	}
+	return r, errors.Join(err, stop(ctx, db, log, r))
+}
+
+// WatchAddresses checks every address there is, as Addresses does, and stops everything
+// as Watch does.
+func WatchAddresses(ctx context.Context, db *pg.DB, prover Prover, log *slog.Logger) (Report, error) {
+	r, err := Addresses(ctx, db, prover)
+	return r, errors.Join(err, stop(ctx, db, log, r))
+}
+
+// stop tells of breaches and freezes everything; without any it does nothing.
+func stop(ctx context.Context, db *pg.DB, log *slog.Logger, r Report) error {
 	if r.OK() {
-		return r, err
+		return nil
 	}
 	for _, b := range r.Breaches {
 		log.Error("verify: breach", "check", b.Check, "org", b.OrgID, "subject", b.Subject, "detail", b.Detail)
 	}
-	stop := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.All, Source: freeze.ByVerify, Reason: reason(r)})
 	})
-	if stop != nil {
-		log.Error("verify: breach found and nothing was stopped", "error", stop)
-		err = errors.Join(err, fmt.Errorf("stop everything after a breach: %w", stop))
+	if err != nil {
+		log.Error("verify: breach found and nothing was stopped", "error", err)
+		return fmt.Errorf("stop everything after a breach: %w", err)
 	}
-	return r, err
+	return nil
 }
 
 func reason(r Report) string {
