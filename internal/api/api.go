@@ -21,6 +21,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -78,7 +79,7 @@ type api struct {
 	face     *surface
 	conf     Config
 	log      *slog.Logger
-	document []byte
+	document func() []byte // drawn when it is first asked for
 	door     *org.Door
 
 	rates  limiters
@@ -108,7 +109,7 @@ func newAPI(face *surface, conf Config) *api {
 	if a.log == nil {
 		a.log = slog.Default()
 	}
-	a.document = face.draw(conf.BaseURL)
+	a.document = sync.OnceValue(func() []byte { return face.draw(conf.BaseURL) })
 	a.rates = newLimiters(conf.Limits, conf.DB.Clock())
 	return a
 }

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/go-chi/chi/v5"
 )
@@ -36,10 +37,12 @@ const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'uns
 // reference of its calls, drawn in the browser from the one document. They need no
 // key, ask for none, and load nothing from elsewhere.
 func (a *api) serveDocs(mux *chi.Mux) {
-	guided := withGuide(a.document, a.face.guide)
+	guided := sync.OnceValue(func() http.HandlerFunc {
+		return asset("application/json", withGuide(a.document(), a.face.guide))
+	})
 	mux.Get("/docs", a.docs)
 	mux.Get("/docs/", a.docs)
-	mux.Get("/docs/openapi.json", asset("application/json", guided))
+	mux.Get("/docs/openapi.json", func(w http.ResponseWriter, r *http.Request) { guided()(w, r) })
 	mux.Get("/docs/start.js", asset("text/javascript; charset=utf-8", docsFile("start.js")))
 	mux.Get("/docs/"+renderer, asset("text/javascript; charset=utf-8", docsFile(renderer+".gz")))
 }

@@ -105,5 +105,5 @@ func (a *api) webhookKeys(c *call) (answer, error) {
 
 func (a *api) openAPI(c *call) (answer, error) {
 	c.warn.Set("Cache-Control", "public, max-age=300")
-	return answer{status: http.StatusOK, raw: a.document}, nil
+	return answer{status: http.StatusOK, raw: a.document()}, nil
 }
