@@ -52,6 +52,10 @@ func flagged() Deposit {
 func rejected() Deposit {
 	d := flagged()
 	d.Status = "REJECTED"
+	d.FreshScreening = &FreshScreening{
+		Severity: "HIGH", Score: ptr(81), Entity: ptr("OFAC SDN"), Categories: List[string]{"SANCTIONS"},
+		Provider: "TRM", Reference: ptr("r-2"), ScreenedAt: at,
+	}
 	d.Resolution = &Resolution{
 		Decision: "REJECTED", Note: ptr("sent back"), DecidedAt: at,
 		DecidedBy: Actor{Type: "USER", ID: "usr_1", Name: ptr("Ann")},
