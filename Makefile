@@ -13,9 +13,6 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 TOOL := go tool -modfile=tools/go.mod
 FUZZTIME ?= 30s
-# Tests wait for chains and processes more than they compute: twice as many packages as
-# processors leave none of them idle.
-TEST_AT_ONCE ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: help
 help: ## list the commands
@@ -32,7 +29,7 @@ test: setup-test ## format check, vet, generated code, every test with the race 
 	@echo 'vet'
 	@go vet ./...
 	@echo 'test (generated code is checked by the packages that embed it)'
-	@go test -race -vet=off -timeout 15m -p $(TEST_AT_ONCE) ./...
+	@go test -race -vet=off -timeout 15m ./...
 
 .PHONY: build
 build: setup ## build bin/coffer
