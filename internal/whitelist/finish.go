@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -85,9 +86,7 @@ func (b *Book) endorse(ctx context.Context, a Address) error {
 // is told once.
 func (b *Book) refused(ctx context.Context, a Address, no *signer.Refusal) error {
 	why := no.Error()
-	if len(why) > reasonMax {
-		why = why[:reasonMax]
-	}
+	why = strings.ToValidUTF8(why[:min(len(why), reasonMax)], "") // the cut may go through a character
 	if a.Refusal == why {
 		return nil
 	}

@@ -196,6 +196,34 @@ func (l *lossy) Revoke(ctx context.Context, r signer.Revocation) (signer.Entry, 
 	return signer.Entry{}, errLost
 }
 
+// wordy refuses at length.
+type wordy struct {
+	signer.Signer
+	why string
+}
+
+func (w wordy) Endorse(context.Context, signer.Endorsement) (signer.Endorsed, error) {
+	return signer.Endorsed{}, &signer.Refusal{Code: signer.RefusedWhitelist, Message: w.why}
+}
+
+// The words are cut to what the row takes, and not through a character, which no row takes.
+func TestALongRefusalIsKept(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	out, err := h.ask(t, op, org, wanted(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, why := range []string{strings.Repeat("é", 400), "x" + strings.Repeat("é", 400)} {
+		if err := h.bookOf(wordy{h.signer, why}).Finish(t.Context(), out.Address.ID); err != nil {
+			t.Errorf("got %v, want the refusal kept", err)
+		}
+		if got := h.row(t, out.Address.ID).Refusal; !strings.Contains(got, why[:100]) {
+			t.Errorf("got %q, want it to begin with %q", got, why[:100])
+		}
+	}
+}
+
 func TestWhatIsCutOffBetweenTheRowAndTheSignerIsFinished(t *testing.T) {
 	t.Parallel()
 	h := build(t)
