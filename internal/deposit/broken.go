@@ -140,19 +140,7 @@ func (d *Desk) Reverse(ctx context.Context) (reversed int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("look for deposits to reverse: %w", err)
 	}
-	var errs []error
-	for _, depositID := range due {
-		done, err := d.reverse(ctx, depositID)
-		if err != nil {
-			d.log.Error("deposit: not reversed", "deposit", depositID, "error", err)
-			errs = append(errs, err)
-			continue
-		}
-		if done {
-			reversed++
-		}
-	}
-	return reversed, errors.Join(errs...)
+	return d.each(ctx, due, d.reverse)
 }
 
 // reverse takes one deposit back: what its owner still has is taken, the rest is
@@ -267,19 +255,7 @@ func (d *Desk) GiveUp(ctx context.Context) (ended int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("look for flagged deposits to give up: %w", err)
 	}
-	var errs []error
-	for _, depositID := range due {
-		done, err := d.giveUp(ctx, depositID)
-		if err != nil {
-			d.log.Error("deposit: not given up", "deposit", depositID, "error", err)
-			errs = append(errs, err)
-			continue
-		}
-		if done {
-			ended++
-		}
-	}
-	return ended, errors.Join(errs...)
+	return d.each(ctx, due, d.giveUp)
 }
 
 // givenUp are in SQL the flagged deposits that nothing is on its way of. A transfer that
@@ -404,18 +380,25 @@ func (d *Desk) Claim(ctx context.Context) (claimed int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("look for losses to claim: %w", err)
 	}
+	return d.each(ctx, due, d.claim)
+}
+
+// each settles deposits one by one, each in transactions of its own, and says how many
+// it settled: one that cannot be does not keep the others.
+func (d *Desk) each(ctx context.Context, due []string, settle func(ctx context.Context, depositID string) (bool, error)) (n int, err error) {
 	var errs []error
 	for _, depositID := range due {
-		done, err := d.claim(ctx, depositID)
+		done, err := settle(ctx, depositID)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("claim the loss of deposit %s: %w", depositID, err))
+			d.log.Error("deposit: not settled after a broken finality", "deposit", depositID, "error", err)
+			errs = append(errs, err)
 			continue
 		}
 		if done {
-			claimed++
+			n++
 		}
 	}
-	return claimed, errors.Join(errs...)
+	return n, errors.Join(errs...)
 }
 
 // theirs joins a deposit with the freeze of whoever it was credited to.
@@ -479,7 +462,10 @@ func (d *Desk) claim(ctx context.Context, depositID string) (done bool, err erro
 		done = true
 		return record(ctx, tx, []audit.Entry{e})
 	})
-	return done, err
+	if err != nil {
+		return false, fmt.Errorf("claim the loss of deposit %s: %w", depositID, err)
+	}
+	return done, nil
 }
 
 // Release lifts the freezes of customers and organizations all of whose deposits
