@@ -90,10 +90,7 @@ func TestADepositThatSomebodyElseIsCreditingIsPassedBy(t *testing.T) {
 	w.c.Pay(payer, bob, usdcAt, 200)
 	w.c.Mine(4)
 	w.waiting(t)
-	other, err := pgtest.Owner(t, w.db).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := pgtest.Begin(t, w.db)
 	if _, err := other.Exec(t.Context(), `SELECT FROM deposits WHERE customer_id = 'alice' FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}

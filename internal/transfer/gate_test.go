@@ -17,7 +17,6 @@ func TestNoTransferCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.fund(h.one, ann, 100)
-	owner := pgtest.Owner(t, h.db)
 	pgtest.Amid(t, h.db, `SELECT FROM ledger_balances FOR UPDATE`, func() {
 		if _, err := h.do(ask("k1", ann, bob, "1")); err != nil {
 			t.Errorf("transfer: %v", err)
@@ -32,7 +31,7 @@ func TestNoTransferCommitsAfterAFreezeThatItHasNotSeen(t *testing.T) {
 			t.Errorf("freeze: %v", err)
 		}
 		var transfers int
-		if err := owner.QueryRow(t.Context(), `SELECT count(*) FROM transfers`).Scan(&transfers); err != nil || transfers == 0 {
+		if err := h.owner.QueryRow(t.Context(), `SELECT count(*) FROM transfers`).Scan(&transfers); err != nil || transfers == 0 {
 			t.Errorf("got %d transfers (%v): the freeze has committed, and the transfer that has not seen it comes after it", transfers, err)
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -27,6 +29,7 @@ const (
 type house struct {
 	t       testing.TB
 	db      *pg.DB
+	owner   *pgxpool.Pool
 	service *transfer.Service
 	one     string
 	two     string
@@ -35,7 +38,7 @@ type house struct {
 func newHouse(t testing.TB) *house {
 	t.Helper()
 	db := pgtest.New(t)
-	h := &house{t: t, db: db, service: transfer.New(db)}
+	h := &house{t: t, db: db, owner: pgtest.Owner(t, db), service: transfer.New(db)}
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC", Name: "USD Coin",
 		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
@@ -94,7 +97,7 @@ func (h *house) fund(org string, p transfer.Party, n uint64) {
 // causes switches the look-up of what moves money on and off.
 func (h *house) causes(what string) {
 	h.t.Helper()
-	if _, err := pgtest.Owner(h.t, h.db).Exec(h.t.Context(), `ALTER TABLE ledger_transfers `+what+` TRIGGER ledger_transfers_of_cause`); err != nil {
+	if _, err := h.owner.Exec(h.t.Context(), `ALTER TABLE ledger_transfers `+what+` TRIGGER ledger_transfers_of_cause`); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -148,7 +151,7 @@ func (h *house) wantBalance(org string, p transfer.Party, want uint64) {
 func (h *house) wantTransfers(want int) {
 	h.t.Helper()
 	var rows, postings, events, entries int
-	err := pgtest.Owner(h.t, h.db).QueryRow(h.t.Context(), `
+	err := h.owner.QueryRow(h.t.Context(), `
 		SELECT (SELECT count(*) FROM transfers), (SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'TRANSFER'),
 			(SELECT count(*) FROM events WHERE type = 'TRANSFER_COMPLETED'), (SELECT count(*) FROM audit_log WHERE action = 'transfer.made')`).
 		Scan(&rows, &postings, &events, &entries)

@@ -33,10 +33,7 @@ func (h *house) another() (*transfer.Service, *pg.DB) {
 // called: its first group stands at a row that somebody else has.
 func (h *house) blocked(p transfer.Party) (release func()) {
 	h.t.Helper()
-	tx, err := pgtest.Owner(h.t, h.db).Begin(h.t.Context())
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	tx := pgtest.Begin(h.t, h.db)
 	if _, err := tx.Exec(h.t.Context(), `LOCK TABLE transfers IN SHARE MODE`); err != nil {
 		h.t.Fatal(err)
 	}
@@ -56,10 +53,14 @@ func (h *house) blocked(p transfer.Party) (release func()) {
 	}
 }
 
-// writers is how many stand at the table of transfers.
+// writers is how many stand at this database's table of transfers: the databases of
+// tests are copies, so the same table of another one has the same number.
 func (h *house) writers() (n int) {
 	h.t.Helper()
-	err := pgtest.Owner(h.t, h.db).QueryRow(h.t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'transfers'::regclass`).Scan(&n)
+	err := h.owner.QueryRow(h.t.Context(), `
+		SELECT count(*) FROM pg_locks
+		WHERE NOT granted AND relation = 'transfers'::regclass
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n)
 	if err != nil {
 		h.t.Error(err)
 	}
@@ -111,7 +112,7 @@ func TestOneBadRequestInAGroupIsRefusedAlone(t *testing.T) {
 	h.wantTransfers(4)
 	// All were one transaction: they have one time.
 	var times int
-	if err := pgtest.Owner(t, h.db).QueryRow(t.Context(), `SELECT count(DISTINCT created_at) FROM transfers`).Scan(&times); err != nil || times != 2 {
+	if err := h.owner.QueryRow(t.Context(), `SELECT count(DISTINCT created_at) FROM transfers`).Scan(&times); err != nil || times != 2 {
 		t.Errorf("got %d transactions (%v), want the first alone and the rest together", times, err)
 	}
 }
@@ -328,10 +329,7 @@ func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
 	h.fund(h.one, ann, 100)
 	h.fund(h.two, ann, 100)
 	// Somebody is moving the balances of the first organization.
-	tx, err := pgtest.Owner(t, h.db).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := pgtest.Begin(t, h.db)
 	if tag, err := tx.Exec(t.Context(), `SELECT FROM ledger_balances WHERE org_id = $1 FOR UPDATE`, h.one); err != nil || tag.RowsAffected() == 0 {
 		t.Fatalf("got %v, %v, want balances that are held", tag, err)
 	}

@@ -586,7 +586,10 @@ func TestARemovalWaitsForWhoIsChoosing(t *testing.T) {
 		}()
 		pgtest.Eventually(t, func() bool {
 			var waits bool
-			err := h.owner.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)`).Scan(&waits)
+			err := h.owner.QueryRow(ctx, `
+				SELECT EXISTS (SELECT FROM pg_locks
+				WHERE locktype = 'advisory' AND NOT granted
+					AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
 			return err == nil && waits
 		}, "the removal waits")
 		_, err := h.book.Usable(ctx, tx, org, id)

@@ -170,6 +170,18 @@ func Owner(t testing.TB, db *pg.DB) *pgxpool.Pool {
 	return pool
 }
 
+// Begin is a transaction of Owner, for a test that holds something up. However the
+// test ends, it is rolled back: a pool waits for its connections before it closes.
+func Begin(t testing.TB, db *pg.DB) pgx.Tx {
+	t.Helper()
+	tx, err := Owner(t, db).Begin(t.Context())
+	if err != nil {
+		t.Fatalf("begin as the superuser: %v", err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
 const (
 	eventuallyMax   = 20 * time.Second
 	eventuallyEvery = 10 * time.Millisecond
