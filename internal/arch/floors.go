@@ -73,6 +73,7 @@ var places = []place{
 	{"internal/chain/chaintest", words, testOnly},
 	{"internal/contract", words, testOnly},
 	{"internal/chain/evm/evmtx", words, 0},
+	{"internal/chain/solana/solanatx", words, 0},
 	{"internal/networks", words, 0},
 
 	{"migrations", foundations, 0},
