@@ -168,6 +168,10 @@ func (db *DB) poolConfig(maxConns int) (*pgxpool.Config, error) {
 	conf.ConnConfig.Tracer = db.conf.Tracer
 	params := conf.ConnConfig.RuntimeParams
 	params["timezone"] = "UTC"
+	// Every statement here is short, and to compile one takes longer than to run it. The
+	// server would: a plan that may not read a table whole has no choice where there is
+	// no index, and is priced as if it were endless.
+	params["jit"] = "off"
 	params["statement_timeout"] = milliseconds(db.conf.StatementTimeout)
 	params["lock_timeout"] = milliseconds(db.conf.LockTimeout)
 	params["idle_in_transaction_session_timeout"] = milliseconds(db.conf.IdleTxTimeout)

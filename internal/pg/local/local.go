@@ -488,6 +488,7 @@ func (c *Cluster) launchOnce(ctx context.Context) error {
 		"log_min_error_statement": "panic",
 		"timezone":                "UTC",
 		"log_timezone":            "UTC",
+		"jit":                     "off", // as in every session of the service, for whoever else connects
 	}
 	if c.opts.TCP {
 		settings["listen_addresses"] = "127.0.0.1"
