@@ -72,7 +72,8 @@ type Address string
 // TxHash is a transaction's identifier in the canonical text form of its chain.
 type TxHash string
 
-// Block names a block.
+// Block names a block. Heights grow along a chain, and those of some chains leave
+// numbers out (Solana: slots): what ties one block to the next is the parent's hash.
 type Block struct {
 	Height uint64
 	Hash   string
@@ -94,10 +95,14 @@ const (
 // identifies it for ever: a fork that puts the transaction into another block
 // keeps all four.
 type Transfer struct {
-	Tx       TxHash
-	Kind     Kind
-	Position string  // inside the transaction: a log's ordinal in its receipt, a trace path; "" for Native
+	Tx   TxHash
+	Kind Kind
+	// Position is where inside the transaction: a log's ordinal in its receipt, a trace
+	// path, an output's number, the account that received; "" where the kind says it all.
+	Position string
 	Contract Address // the token, or "" for the native coin
+	// From is "" when nobody can be named who sent it alone: several did, or the chain
+	// does not tell. To is who owns it now, never a mere account for a token.
 	From, To Address
 	Amount   money.Amount
 	LogIndex uint64 // block-wide log index: an attribute for display, not identity; 0 unless Token
@@ -114,6 +119,10 @@ type Contents struct {
 	Block
 	Transfers []Transfer
 	Fees      []Fee // one a payer
+	// Weighed says that the amounts are taken from balances that the block itself
+	// carries, or that it proves them otherwise: nobody has to be asked for balances to
+	// believe them.
+	Weighed bool
 	// Traced says whether Internal movements were looked for. Without it a
 	// native balance may rise with nothing here to explain it.
 	Traced bool
@@ -152,11 +161,12 @@ type Heads struct{ Latest, Final Block }
 type Reader interface {
 	// Heads asks for the tips.
 	Heads(ctx context.Context) (Heads, error)
-	// Final is the block at a height at or below the final head: the configured
-	// number of providers agree on its hash and its contents are checked
-	// against its header. Errors: ErrNotYet, ErrDisagreement, ErrUndecodable.
+	// Final is the first block at or above a height, at or below the final head: the
+	// configured number of providers agree on its hash and its contents are checked
+	// against its header. Where heights are left out it has proof that there is none
+	// between. Errors: ErrNotYet, ErrDisagreement, ErrUndecodable.
 	Final(ctx context.Context, height uint64) (Contents, error)
-	// Recent is the block at a height as the first provider that answers shows
+	// Recent is the first block at or above a height as the first provider that answers shows
 	// it now. It may be forked away; nothing may be credited from it.
 	// Errors: ErrNotYet, ErrUndecodable.
 	Recent(ctx context.Context, height uint64) (Contents, error)

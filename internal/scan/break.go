@@ -167,19 +167,20 @@ func (w *Walker) Parting(ctx context.Context) (Parting, error) {
 		return p, fmt.Errorf("the final head %d is below the first block that was walked, %d: %w", p.Final.Height, low.Height, chain.ErrNotYet)
 	}
 
-	// both tells whether a height is on the final chain as it was walked.
+	// both tells whether the last block that was walked at or below a height is on the
+	// final chain.
 	both := func(height uint64) (b chain.Block, same bool, err error) {
-		b = chain.Block{Height: height, Hash: low.Parent} // of the block below the first proof
+		b = chain.Block{Height: low.Height - 1, Hash: low.Parent} // below the first proof
 		if height >= low.Height {
-			if b.Hash, err = w.walked(ctx, b); err != nil {
+			if b, err = w.below(ctx, height); err != nil {
 				return b, false, err
 			}
 		}
-		c, err := w.conf.Reader.Final(ctx, height)
+		c, err := w.conf.Reader.Final(ctx, b.Height)
 		if err != nil {
-			return b, false, fmt.Errorf("read final block %d: %w", height, err)
+			return b, false, fmt.Errorf("read final block %d: %w", b.Height, err)
 		}
-		return b, c.Hash == b.Hash, nil
+		return b, c.Hash == b.Hash || height < low.Height && c.Parent == b.Hash, nil
 	}
 	// Downwards in growing steps to a block that both have, then between that and
 	// the lowest one that is known to differ.
@@ -198,32 +199,45 @@ func (w *Walker) Parting(ctx context.Context) (Parting, error) {
 				"The final chain of %s has another block %d than the one that this installation began at. Nothing that was walked is on it: there is nothing to return to.",
 				w.conf.Chain, height)
 		}
-		differs = height
-		height = max(low.Height-1, height-min(height, step))
+		differs = b.Height
+		height = max(low.Height-1, b.Height-min(b.Height, step))
 	}
 	if differs > min(p.Tip.Height, p.Final.Height) {
 		return p, fault.New(fault.Conflict, fault.InvalidState,
 			"The final chain of %s is the one that was walked, up to block %d. Nothing has to be decided.", w.conf.Chain, p.Ancestor.Height)
 	}
-	for differs-p.Ancestor.Height > 1 {
-		b, same, err := both(p.Ancestor.Height + (differs-p.Ancestor.Height)/2)
+	for same := p.Ancestor.Height; differs-same > 1; { // nothing that was walked up to same differs
+		height := same + (differs-same)/2
+		b, on, err := both(height)
 		switch {
 		case err != nil:
 			return p, err
-		case same:
-			p.Ancestor = b
+		case on:
+			p.Ancestor, same = b, height
 		default:
 			differs = b.Height
 		}
 	}
-	c, err := w.conf.Reader.Final(ctx, differs)
+	c, err := w.conf.Reader.Final(ctx, p.Ancestor.Height+1)
 	if err != nil {
-		return p, fmt.Errorf("read final block %d: %w", differs, err)
+		return p, fmt.Errorf("read the final block after %d: %w", p.Ancestor.Height, err)
 	}
 	if c.Parent != p.Ancestor.Hash {
-		return p, fmt.Errorf("block %d does not stand on block %d: %w", differs, p.Ancestor.Height, chain.ErrDisagreement)
+		return p, fmt.Errorf("block %d does not stand on block %d: %w", c.Height, p.Ancestor.Height, chain.ErrDisagreement)
 	}
 	return p, nil
+}
+
+// below is the last block at or below a height that was walked and still counts.
+func (w *Walker) below(ctx context.Context, height uint64) (b chain.Block, err error) {
+	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SELECT height, hash FROM finality_live WHERE chain = $1 AND height <= $2 ORDER BY height DESC LIMIT 1`, w.conf.Chain, height).
+			Scan(&b.Height, &b.Hash)
+	})
+	if err != nil {
+		return b, fmt.Errorf("read the proof of block %d or the one below: %w", height, err)
+	}
+	return b, nil
 }
 
 // Repoint makes the final walk go on along the chain that is final now: every

@@ -52,8 +52,8 @@ func (w *Walker) step(ctx context.Context, ahead *ahead) (moved bool, err error)
 	ctx, span := trace.Start(ctx, "scan walk")
 	span.Say("chain", string(w.conf.Chain))
 	defer func() { span.End(err) }()
-	b, ok := ahead.take(at.Height + 1)
-	if !ok || b.err != nil || b.Parent != at.Hash {
+	b := ahead.wait()
+	if b.err != nil || b.Height <= at.Height || b.Parent != at.Hash {
 		b = w.weighed(ctx, at.Height+1)
 	}
 	switch {
@@ -65,8 +65,8 @@ func (w *Walker) step(ctx context.Context, ahead *ahead) (moved bool, err error)
 	case b.Parent != at.Hash:
 		return false, w.parted(ctx, at)
 	}
-	if at.Height+1 < w.final.Load() {
-		ahead.begin(func() weighed { return w.weighed(later, at.Height+2) })
+	if b.Height < w.final.Load() {
+		ahead.begin(func() weighed { return w.weighed(later, b.Height+1) })
 	}
 	err = w.advance(ctx, at, b, w.listener.Observe(ctx, w.conf.Chain, b.Block, b.found))
 	switch {
@@ -95,7 +95,8 @@ type weighed struct {
 	err      error // then nothing of the rest holds; chain.ErrNotYet among others
 }
 
-// weighed reads a final block and compares it with the balances. It writes nothing.
+// weighed reads the first final block at or above a height and compares it with the
+// balances, unless it carries them. It writes nothing.
 func (w *Walker) weighed(ctx context.Context, height uint64) (b weighed) {
 	proving, proof := trace.Start(ctx, "scan prove")
 	b.Contents, b.err = w.conf.Reader.Final(proving, height)
@@ -103,8 +104,8 @@ func (w *Walker) weighed(ctx context.Context, height uint64) (b weighed) {
 	switch {
 	case b.err != nil && !errors.Is(b.err, chain.ErrNotYet):
 		b.err = fmt.Errorf("read final block %d: %w", height, b.err)
-	case b.err == nil && b.Height != height:
-		b.err = fmt.Errorf("read final block %d: got block %d", height, b.Height)
+	case b.err == nil && b.Height < height:
+		b.err = fmt.Errorf("read the final block at %d or above: got block %d", height, b.Height)
 	}
 	if b.err != nil {
 		return b
@@ -115,7 +116,9 @@ func (w *Walker) weighed(ctx context.Context, height uint64) (b weighed) {
 	if b.found, b.err = w.match(ctx, b.Contents); b.err != nil {
 		return b
 	}
-	b.findings, b.err = w.weigh(ctx, b.Contents, b.found)
+	if !b.Weighed {
+		b.findings, b.err = w.weigh(ctx, b.Contents, b.found)
+	}
 	return b
 }
 
@@ -136,13 +139,7 @@ func (a *ahead) begin(read func() weighed) {
 	go func() { next <- read() }()
 }
 
-// take waits for what was begun; ok is false when nothing was, or another block.
-func (a *ahead) take(height uint64) (b weighed, ok bool) {
-	b = a.wait()
-	return b, b.err == nil && b.Height == height
-}
-
-// wait ends what was begun.
+// wait ends what was begun: the zero value when nothing was.
 func (a *ahead) wait() (b weighed) {
 	if a.next != nil {
 		b = <-a.next

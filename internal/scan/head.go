@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -115,10 +116,11 @@ func (w *Walker) remember(ctx context.Context, tx pg.Tx, b chain.Block) error {
 
 // at is the remembered block of a height, or nil.
 func at(rows []chain.Block, height uint64) *chain.Block {
-	if height > rows[0].Height || rows[0].Height-height >= uint64(len(rows)) {
+	i := slices.IndexFunc(rows, func(b chain.Block) bool { return b.Height == height })
+	if i < 0 {
 		return nil
 	}
-	return &rows[rows[0].Height-height]
+	return &rows[i]
 }
 
 // jump begins the head walk anew: at the final cursor, or, when that is far

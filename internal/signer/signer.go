@@ -89,9 +89,21 @@ type Holds struct {
 	Flagged money.Amount `json:"flagged"`
 }
 
-// Slot is the place on a chain that an intent's transaction takes.
+// Slot is the place on a chain that an intent's transaction takes. Whoever has signed
+// two transactions in one slot knows that at most one of them is ever mined.
 type Slot struct {
-	Nonce uint64 `json:"nonce"`
+	Nonce uint64 `json:"nonce"` // the transaction's number, on chains that number an account's
+	// Lease names the place where nothing is numbered. Solana: the nonce account and the
+	// value that it has, in base58 with a space between.
+	Lease string `json:"lease,omitempty"`
+}
+
+// String names the slot for a person.
+func (s Slot) String() string {
+	if s.Lease != "" {
+		return "lease " + s.Lease
+	}
+	return fmt.Sprintf("nonce %d", s.Nonce)
 }
 
 // Act is what a signature is to do with a slot.

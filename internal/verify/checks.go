@@ -424,11 +424,10 @@ var checks = []Check{
 
 	{ID: "I-13", Promise: "every final block was walked, each one on top of the one before", sql: `
 		SELECT NULL::text, format('%s block %s', p.chain, p.height),
-			CASE WHEN p.before IS DISTINCT FROM p.height - 1 THEN format('the proof before it is of block %s', p.before)
-				ELSE format('stands on %s, block %s is %s', p.parent, p.before, p.below) END
+			format('stands on %s, and the proof before it is of block %s, %s', p.parent, p.before, p.below)
 		FROM (SELECT chain, height, parent, lag(height) OVER w AS before, lag(hash) OVER w AS below, row_number() OVER w AS nth
 			FROM finality_live WINDOW w AS (PARTITION BY chain ORDER BY height)) p
-		WHERE p.nth > 1 AND (p.before, p.below) IS DISTINCT FROM (p.height - 1, p.parent)
+		WHERE p.nth > 1 AND p.below IS DISTINCT FROM p.parent
 		UNION ALL
 		SELECT NULL, format('%s cursor', c.chain), format('stands on block %s %s, proven is %s', c.height, c.hash, p.hash)
 		FROM scan_cursors c JOIN finality_live p ON p.chain = c.chain AND p.height = c.height

@@ -8,6 +8,9 @@ import (
 
 var forkPromises = []promise{
 	{"AForkKeepsTheIdentityOfWhatIsMinedAgain", func(t *testing.T, b bench) {
+		if !b.Forks() {
+			return
+		}
 		start := b.heads(t).Final.Height
 		// The first payment shifts whatever a block counts, and does not come
 		// back; the second does, elsewhere.
@@ -40,6 +43,9 @@ var forkPromises = []promise{
 		}
 	}},
 	{"WhatAForkRemovedIsGone", func(t *testing.T, b bench) {
+		if !b.Forks() {
+			return
+		}
 		start := b.heads(t).Final.Height
 		a := b.Account(t)
 		b.Pay(t, chain.Native, a, units(11))
@@ -59,30 +65,6 @@ var forkPromises = []promise{
 		}
 		if got := b.balance(t, b.heads(t).Latest, a, ""); !got.IsZero() {
 			t.Errorf("balance after the fork: got %v, want 0", got)
-		}
-	}},
-	{"AForkTakesAnOutcomeBack", func(t *testing.T, b bench) {
-		p := b.payment(t, chain.Native, 1234)
-		sent := b.send(t, p, 0)
-		b.Mine(t, 1)
-		first := b.outcome(t, p, sent)
-		if first == nil || !first.Paid {
-			t.Fatalf("before the fork: got %+v, want it paid", first)
-		}
-		b.Fork(t, 1)
-		if got := b.outcome(t, p, sent); got != nil {
-			t.Errorf("after the fork: got %+v, want nothing", got)
-		}
-		if got := b.account(t, p.From); got.Latest != 0 {
-			t.Errorf("account after the fork: got nonce %d, want 0", got.Latest)
-		}
-		if a, said := b.Chain().Sender.Send(t.Context(), sent.raw); a == chain.Unknown {
-			t.Errorf("the same bytes again: got %v %q, want them taken", a, said)
-		}
-		b.Mine(t, 1)
-		b.Finalize(t)
-		if got := b.outcome(t, p, sent); got == nil || !got.Paid || got.Tx != sent.tx {
-			t.Errorf("sent again: got %+v, want it paid", got)
 		}
 	}},
 }

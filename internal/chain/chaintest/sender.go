@@ -98,6 +98,33 @@ func (b bench) account(t *testing.T, a chain.Address) chain.Account {
 }
 
 var senderPromises = []promise{
+	{"AForkTakesAnOutcomeBack", func(t *testing.T, b bench) {
+		if !b.Forks() {
+			return
+		}
+		p := b.payment(t, chain.Native, 1234)
+		sent := b.send(t, p, 0)
+		b.Mine(t, 1)
+		first := b.outcome(t, p, sent)
+		if first == nil || !first.Paid {
+			t.Fatalf("before the fork: got %+v, want it paid", first)
+		}
+		b.Fork(t, 1)
+		if got := b.outcome(t, p, sent); got != nil {
+			t.Errorf("after the fork: got %+v, want nothing", got)
+		}
+		if got := b.account(t, p.From); got.Latest != 0 {
+			t.Errorf("account after the fork: got nonce %d, want 0", got.Latest)
+		}
+		if a, said := b.Chain().Sender.Send(t.Context(), sent.raw); a == chain.Unknown {
+			t.Errorf("the same bytes again: got %v %q, want them taken", a, said)
+		}
+		b.Mine(t, 1)
+		b.Finalize(t)
+		if got := b.outcome(t, p, sent); got == nil || !got.Paid || got.Tx != sent.tx {
+			t.Errorf("sent again: got %+v, want it paid", got)
+		}
+	}},
 	{"APaymentArrivesOnceAndItsOutcomeSaysSo", func(t *testing.T, b bench) {
 		for _, k := range b.kinds() {
 			start := b.heads(t).Final.Height

@@ -186,6 +186,8 @@ func (l *lab) Mine(t testing.TB, blocks int) {
 	}
 }
 
+func (*lab) Forks() bool { return true }
+
 func (l *lab) Finalize(t testing.TB) {
 	t.Helper()
 	l.Mine(t, 2*slots)

@@ -93,6 +93,8 @@ func (l *lab) Sign(t testing.TB, from chain.Address, payload []byte) ([]byte, ch
 	return raw, hash
 }
 
+func (*lab) Forks() bool { return true }
+
 func (l *lab) Mine(_ testing.TB, blocks int) { l.c.Mine(blocks) }
 func (l *lab) Finalize(_ testing.TB)         { l.c.Mine(int(l.c.conf.Behind)) }
 
