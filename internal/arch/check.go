@@ -238,6 +238,8 @@ var keyPackages = []string{
 var keyCalls = set("github.com/ethereum/go-ethereum/crypto",
 	"Sign", "GenerateKey", "HexToECDSA", "ToECDSA", "ToECDSAUnsafe", "LoadECDSA", "SaveECDSA", "FromECDSA").
 	and("github.com/ethereum/go-ethereum/core/types", "SignTx", "SignNewTx", "MustSignNewTx", "SignSetCode").
+	and("github.com/btcsuite/btcd/txscript/v2", "SignTxOutput", "SignatureScript", "RawTxInSignature",
+		"WitnessSignature", "RawTxInWitnessSignature", "TaprootWitnessSignature", "RawTxInTaprootSignature", "RawTxInTapscriptSignature", "TweakTaprootPrivKey").
 	and("github.com/ethereum/go-ethereum/accounts/abi/bind", "NewKeyedTransactor", "NewKeyedTransactorWithChainID").
 	and("github.com/ethereum/go-ethereum/accounts/abi/bind/v2", "NewKeyedTransactor")
 

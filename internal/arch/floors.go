@@ -74,6 +74,7 @@ var places = []place{
 	{"internal/contract", words, testOnly},
 	{"internal/chain/evm/evmtx", words, 0},
 	{"internal/chain/solana/solanatx", words, 0},
+	{"internal/chain/bitcoin/bitcointx", words, mayKeys}, // public ones: taproot addresses are points of the curve
 	{"internal/networks", words, 0},
 
 	{"migrations", foundations, 0},

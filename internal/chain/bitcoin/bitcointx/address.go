@@ -1,0 +1,219 @@
+package bitcointx
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/btcsuite/btcd/address/v2/base58"
+	"github.com/btcsuite/btcd/address/v2/bech32"
+	"github.com/btcsuite/btcd/chaincfg/v2"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+// addressBytesMax is the longest text that BIP-173 calls an address.
+const addressBytesMax = 90
+
+// programs of witness versions that are yet to come have 2 to 40 bytes.
+const (
+	programBytesMin = 2
+	programBytesMax = 40
+	versionMax      = 16
+)
+
+// Parse reads an address of a network as a person or program gives it and returns
+// its canonical form: bech32 in small letters, base58 as it is. The error says in
+// words what is wrong, and of which network or chain the address is where that is
+// seen.
+func Parse(n chain.Network, s string) (chain.Address, error) {
+	p, err := Params(n)
+	if err != nil {
+		return "", err
+	}
+	d, err := read(p, s)
+	if err != nil {
+		return "", err
+	}
+	return d.address(p), nil
+}
+
+// want tells what an address of a network looks like.
+func want(p *chaincfg.Params) string {
+	if p == &chaincfg.MainNetParams {
+		return "give an address that begins with bc1, 1 or 3"
+	}
+	return "give an address that begins with " + p.Bech32HRPSegwit + "1, m, n or 2"
+}
+
+// networks are the prefixes of Bitcoin's networks and what to call them.
+var networks = []struct {
+	params *chaincfg.Params
+	name   string
+}{
+	{&chaincfg.MainNetParams, "the main network"},
+	{&chaincfg.TestNet3Params, "a test network"},
+	{&chaincfg.RegressionNetParams, "a local network (regtest)"},
+}
+
+func nameOf(p *chaincfg.Params) string {
+	for _, n := range networks {
+		if n.params == p {
+			return n.name
+		}
+	}
+	return "another network"
+}
+
+// strangers are the prefixes of bech32 texts that are given in place of an address of
+// Bitcoin.
+var strangers = map[string]string{
+	"ltc": "Litecoin", "tltc": "Litecoin", "vtc": "Vertcoin", "dgb": "DigiByte",
+	"cosmos": "Cosmos", "osmo": "Osmosis", "addr": "Cardano", "addr_test": "Cardano", "stake": "Cardano",
+	"bnb": "the BNB Beacon Chain", "inj": "Injective", "sei": "Sei", "celestia": "Celestia", "zs": "Zcash",
+	"ex": "Liquid", "lq": "Liquid", "bitcoincash": "Bitcoin Cash",
+}
+
+func read(p *chaincfg.Params, s string) (destination, error) {
+	if err := lookAt(p, s); err != nil {
+		return destination{}, err
+	}
+	// The last 1 of a bech32 text ends its prefix, and base58 has no zero, o, l or i.
+	if cut := strings.LastIndexByte(s, '1'); cut > 0 {
+		if prefix := strings.ToLower(s[:cut]); prefix == p.Bech32HRPSegwit || knownPrefix(prefix) {
+			return readSegwit(p, s, prefix)
+		}
+	}
+	return readBase58(p, s)
+}
+
+// lookAt refuses what is seen at once to be something else.
+func lookAt(p *chaincfg.Params, s string) error {
+	lower := strings.ToLower(s[:min(len(s), addressBytesMax)])
+	switch {
+	case s == "":
+		return errors.New("the address is empty: " + want(p))
+	case strings.HasPrefix(lower, "bitcoin:"):
+		return errors.New("this is a payment link: give the address in it alone, without bitcoin: and what follows the address")
+	case strings.HasPrefix(lower, "0x"):
+		return errors.New("this is an address of Ethereum or a chain like it, not of Bitcoin: " + want(p))
+	case strings.HasPrefix(lower, "bitcoincash:"):
+		return errors.New("this is an address of Bitcoin Cash, not of Bitcoin: " + want(p))
+	case strings.HasPrefix(lower, "lnbc"), strings.HasPrefix(lower, "lntb"), strings.HasPrefix(lower, "lnurl"):
+		return errors.New("this is an invoice of the Lightning network, which is not paid to: " + want(p))
+	case len(s) > addressBytesMax && len(s) < 120 && strings.Contains("xyztuv", lower[:1]) && strings.HasPrefix(lower[1:], "p"):
+		return errors.New("this is an extended key, not an address: " + want(p))
+	case len(s) > addressBytesMax:
+		return fmt.Errorf("the address has %d characters and no address of Bitcoin has more than %d", len(s), addressBytesMax)
+	case strings.Contains(s, ".") || strings.Contains(s, "@"):
+		return errors.New("names are not looked up: " + want(p))
+	}
+	for i := range len(s) {
+		if c := s[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') && c != '_' {
+			return fmt.Errorf("character %d of the address is not a letter or a digit", i+1)
+		}
+	}
+	return nil
+}
+
+func knownPrefix(prefix string) bool {
+	for _, n := range networks {
+		if n.params.Bech32HRPSegwit == prefix {
+			return true
+		}
+	}
+	return strangers[prefix] != ""
+}
+
+func readSegwit(p *chaincfg.Params, s, prefix string) (destination, error) {
+	if strings.ToLower(s) != s && strings.ToUpper(s) != s {
+		return destination{}, errors.New("the address mixes small and capital letters: write it in small letters, and look whether it was copied whole")
+	}
+	if prefix != p.Bech32HRPSegwit {
+		for _, n := range networks {
+			if n.params.Bech32HRPSegwit == prefix {
+				return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name, nameOf(p), want(p))
+			}
+		}
+		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", strangers[prefix], want(p))
+	}
+	_, data, checksum, err := bech32.DecodeGeneric(s)
+	if err != nil || len(data) == 0 {
+		return destination{}, errors.New("the checksum of the address is wrong: a character was mistyped, left out or added")
+	}
+	version := data[0]
+	program, err := bech32.ConvertBits(data[1:], 5, 8, false)
+	if err != nil || version > versionMax || len(program) < programBytesMin || len(program) > programBytesMax {
+		return destination{}, errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
+	}
+	if (version == 0) != (checksum == bech32.Version0) {
+		return destination{}, fmt.Errorf("the address has the checksum of another kind than its witness version %d: the program that made it is out of date", version)
+	}
+	switch {
+	case version == 0 && len(program) == hashBytes:
+		return destination{p2wpkh, program}, nil
+	case version == 0 && len(program) == programBytes:
+		return destination{p2wsh, program}, nil
+	case version == 0:
+		return destination{}, fmt.Errorf("the address has a witness program of %d bytes, which nobody can spend", len(program))
+	case version == 1 && len(program) == programBytes:
+		return destination{p2tr, program}, nil
+	}
+	return destination{}, fmt.Errorf("the address has witness version %d with %d bytes, which is not in use: anybody could take what is paid there", version, len(program))
+}
+
+// versions are the first bytes of base58 texts that are given in place of an address of
+// Bitcoin.
+var versions = map[byte]string{
+	0x30: "Litecoin", 0x32: "Litecoin", 0x1e: "Dogecoin", 0x16: "Dogecoin", 0x4c: "Dash", 0x41: "TRON",
+}
+
+func readBase58(p *chaincfg.Params, s string) (destination, error) {
+	hash, version, err := base58.CheckDecode(s)
+	switch {
+	case errors.Is(err, base58.ErrChecksum) && len(base58.Decode(s)) == programBytes:
+		return destination{}, errors.New("this is an address of Solana, not of Bitcoin: " + want(p))
+	case errors.Is(err, base58.ErrChecksum):
+		return destination{}, errors.New("the checksum of the address is wrong: a character was mistyped, left out or added, or its case was changed")
+	case err != nil:
+		return destination{}, errors.New("this is not an address of Bitcoin: " + want(p))
+	case len(hash) == programBytes || len(hash) == programBytes+1:
+		return destination{}, errors.New("this looks like a private key: give nobody a private key, and move what it holds")
+	case len(hash) != hashBytes:
+		return destination{}, errors.New("the address has a right checksum and a wrong length: it is not one that a wallet made")
+	case version == p.PubKeyHashAddrID:
+		return destination{p2pkh, hash}, nil
+	case version == p.ScriptHashAddrID:
+		return destination{p2sh, hash}, nil
+	case versions[version] != "":
+		return destination{}, fmt.Errorf("this is an address of %s, not of Bitcoin: %s", versions[version], want(p))
+	}
+	for _, n := range networks {
+		if version == n.params.PubKeyHashAddrID || version == n.params.ScriptHashAddrID {
+			return destination{}, fmt.Errorf("this is an address of %s of Bitcoin and this installation is on %s: %s", n.name, nameOf(p), want(p))
+		}
+	}
+	return destination{}, errors.New("this is an address of another chain than Bitcoin: " + want(p))
+}
+
+// Grammar reads the addresses of one network.
+type Grammar struct{ Network chain.Network }
+
+var _ chain.Grammar = Grammar{}
+
+// Parse is the function of the same name.
+func (g Grammar) Parse(s string) (chain.Address, error) { return Parse(g.Network, s) }
+
+// Burns tells whether nobody can spend from an address: its hash is all zeros or all
+// ones or a text that was made up, or its taproot key is none.
+func (g Grammar) Burns(a chain.Address) bool {
+	p, err := Params(g.Network)
+	if err != nil {
+		return false
+	}
+	d, err := read(p, string(a))
+	return err == nil && d.burnt()
+}
+
+// PaymentURI is a link as BIP-21 has it. Bitcoin has no tokens.
+func (Grammar) PaymentURI(a, _ chain.Address) string { return "bitcoin:" + string(a) }

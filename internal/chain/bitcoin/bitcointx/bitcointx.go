@@ -1,0 +1,235 @@
+// Package bitcointx reads and writes what a Bitcoin transaction is made of as far
+// as this program needs it: addresses and the scripts that stand for them, the
+// addresses of keys, and what an output must hold to be worth spending. The
+// adapter reads blocks with it and the signer names its wallets with it.
+//
+// It is pure: no network, no key, no clock. A script that it cannot name has no
+// address, and a form of address that it does not know is refused: a payment to a
+// witness version that nobody can spend yet would be anybody's. Same input, same
+// output, so a crash leaves nothing to remember.
+package bitcointx
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/btcsuite/btcd/address/v2"
+	"github.com/btcsuite/btcd/btcec/v2"
+	"github.com/btcsuite/btcd/btcec/v2/schnorr"
+	"github.com/btcsuite/btcd/chaincfg/v2"
+	"github.com/btcsuite/btcd/txscript/v2"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// KeyBytes is the length of a public key in the compressed form, the only one that
+// SegWit knows.
+const KeyBytes = 33
+
+// Params are the constants of a network. Every test network of Bitcoin has the
+// prefixes of the first. Error: a network that has no name.
+func Params(n chain.Network) (*chaincfg.Params, error) {
+	switch n {
+	case chain.Mainnet:
+		return &chaincfg.MainNetParams, nil
+	case chain.Testnet:
+		return &chaincfg.TestNet3Params, nil
+	case chain.Local:
+		return &chaincfg.RegressionNetParams, nil
+	}
+	return nil, fmt.Errorf("%q is not a network of Bitcoin", n)
+}
+
+// CoinType is Bitcoin's place in the paths of keys (SLIP-44): 0 on the main network
+// and 1 on all others, so that no test shows the key of an address with money.
+func CoinType(n chain.Network) uint32 {
+	if n == chain.Mainnet {
+		return 0
+	}
+	return 1
+}
+
+// form is how an output says who may spend it.
+type form int
+
+// The forms that have an address.
+const (
+	p2pkh  form = iota // the hash of a key
+	p2sh               // the hash of a script
+	p2wpkh             // SegWit: the hash of a key
+	p2wsh              // SegWit: the hash of a script
+	p2tr               // taproot: a key
+)
+
+const (
+	hashBytes    = 20
+	programBytes = 32
+)
+
+// A destination is what an address says beside its network.
+type destination struct {
+	form form
+	hash []byte // 20 bytes, or 32 of P2WSH and P2TR
+}
+
+// of reads the script of an output. ok is false for all that has no address.
+func of(script []byte) (destination, bool) {
+	switch n := len(script); {
+	case n == 25 && script[0] == txscript.OP_DUP && script[1] == txscript.OP_HASH160 && script[2] == txscript.OP_DATA_20 &&
+		script[23] == txscript.OP_EQUALVERIFY && script[24] == txscript.OP_CHECKSIG:
+		return destination{p2pkh, script[3:23]}, true
+	case n == 23 && script[0] == txscript.OP_HASH160 && script[1] == txscript.OP_DATA_20 && script[22] == txscript.OP_EQUAL:
+		return destination{p2sh, script[2:22]}, true
+	case n == 22 && script[0] == txscript.OP_0 && script[1] == txscript.OP_DATA_20:
+		return destination{p2wpkh, script[2:]}, true
+	case n == 34 && script[0] == txscript.OP_0 && script[1] == txscript.OP_DATA_32:
+		return destination{p2wsh, script[2:]}, true
+	case n == 34 && script[0] == txscript.OP_1 && script[1] == txscript.OP_DATA_32:
+		return destination{p2tr, script[2:]}, true
+	}
+	return destination{}, false
+}
+
+// script is the output that pays to a destination.
+func (d destination) script() []byte {
+	switch d.form {
+	case p2pkh:
+		return append(append([]byte{txscript.OP_DUP, txscript.OP_HASH160, txscript.OP_DATA_20}, d.hash...), txscript.OP_EQUALVERIFY, txscript.OP_CHECKSIG)
+	case p2sh:
+		return append(append([]byte{txscript.OP_HASH160, txscript.OP_DATA_20}, d.hash...), txscript.OP_EQUAL)
+	case p2wpkh:
+		return append([]byte{txscript.OP_0, txscript.OP_DATA_20}, d.hash...)
+	case p2wsh:
+		return append([]byte{txscript.OP_0, txscript.OP_DATA_32}, d.hash...)
+	case p2tr:
+		return append([]byte{txscript.OP_1, txscript.OP_DATA_32}, d.hash...)
+	}
+	panic("bitcointx: a form of output without a script")
+}
+
+// address writes a destination as an address of a network.
+func (d destination) address(p *chaincfg.Params) chain.Address {
+	switch d.form {
+	case p2pkh:
+		return base58Check(p.PubKeyHashAddrID, [hashBytes]byte(d.hash))
+	case p2sh:
+		return base58Check(p.ScriptHashAddrID, [hashBytes]byte(d.hash))
+	case p2wpkh, p2wsh:
+		return segwit(p.Bech32HRPSegwit, 0, d.hash)
+	case p2tr:
+		return segwit(p.Bech32HRPSegwit, 1, d.hash)
+	}
+	panic("bitcointx: a form of output without an address")
+}
+
+// AddressOf is the address that the script of an output pays to, in canonical form.
+// ok is false where there is none: data, bare keys and multisignatures, witness
+// versions that are not known yet.
+func AddressOf(p *chaincfg.Params, script []byte) (a chain.Address, ok bool) {
+	d, ok := of(script)
+	if !ok {
+		return "", false
+	}
+	return d.address(p), true
+}
+
+// Script is the script of an output that pays to an address. Error: the address is
+// not one of this network in its canonical form, so it has not been through Parse.
+func Script(n chain.Network, a chain.Address) ([]byte, error) {
+	p, err := Params(n)
+	if err != nil {
+		return nil, err
+	}
+	d, err := read(p, string(a))
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w", string(a), err)
+	}
+	if same := d.address(p); same != a {
+		return nil, fmt.Errorf("address %q is not in its canonical form %s", string(a), same)
+	}
+	return d.script(), nil
+}
+
+// KeyAddress is the native SegWit address of a compressed public key (P2WPKH,
+// BIP-84).
+func KeyAddress(p *chaincfg.Params, key [KeyBytes]byte) chain.Address {
+	return destination{p2wpkh, address.Hash160(key[:])}.address(p)
+}
+
+// TaprootAddress is the address that the one key alone can spend from (P2TR without
+// scripts, BIP-86). Error: these bytes are no key.
+func TaprootAddress(p *chaincfg.Params, key [KeyBytes]byte) (chain.Address, error) {
+	public, err := btcec.ParsePubKey(key[:])
+	if err != nil {
+		return "", fmt.Errorf("the public key of a taproot address: %w", err)
+	}
+	return destination{p2tr, schnorr.SerializePubKey(txscript.ComputeTaprootKeyNoScript(public))}.address(p), nil
+}
+
+const (
+	dustRate     = 3   // satoshi a byte at which nodes judge what is worth spending
+	spendBytes   = 148 // of an input that spends an output to the hash of a key
+	spendWitness = 67  // the same with SegWit, whose witness counts a quarter
+	valueBytes   = 8   // what an output has beside its script and the script's length
+)
+
+// Dust is the least that an output with this script must hold for nodes to pass its
+// transaction on, in satoshi, by the rule of Bitcoin Core's default: below it,
+// spending the output costs more than a third of what it holds.
+func Dust(script []byte) money.Amount {
+	if len(script) > 0 && script[0] == txscript.OP_RETURN {
+		return money.Zero
+	}
+	length := 1
+	if len(script) > 0xfc {
+		length = 3
+	}
+	spend := spendBytes
+	if txscript.IsWitnessProgram(script) {
+		spend = spendWitness
+	}
+	return money.Units(uint64(dustRate * (valueBytes + length + len(script) + spend)))
+}
+
+// burnt tells whether nobody can spend from a destination.
+func (d destination) burnt() bool {
+	same := true
+	for _, b := range d.hash {
+		same = same && b == d.hash[0]
+	}
+	switch {
+	case same && (d.hash[0] == 0 || d.hash[0] == 0xff):
+		return true
+	case d.form == p2tr:
+		// Half of all 32 bytes are no point of the curve, and no key signs for those.
+		_, err := schnorr.ParsePubKey(d.hash)
+		return err != nil || bytes.Equal(d.hash, nobodysPoint)
+	case d.form == p2pkh || d.form == p2sh || d.form == p2wpkh:
+		return burntHashes[[hashBytes]byte(d.hash)]
+	}
+	return false
+}
+
+// nobodysPoint is the point H of BIP-341, made so that nobody knows its key.
+var nobodysPoint = []byte{
+	0x50, 0x92, 0x9b, 0x74, 0xc1, 0xa0, 0x49, 0x54, 0xb7, 0x8b, 0x4b, 0x60, 0x35, 0xe9, 0x7a, 0x5e,
+	0x07, 0x8a, 0x5a, 0x0f, 0x28, 0xec, 0x96, 0xd5, 0x47, 0xbf, 0xee, 0x9a, 0xce, 0x80, 0x3a, 0xc0,
+}
+
+// burntHashes are the hashes behind addresses that were written as words, so that no
+// key is known to give them.
+var burntHashes = func() map[[hashBytes]byte]bool {
+	all := map[[hashBytes]byte]bool{}
+	for _, a := range []string{
+		"1BitcoinEaterAddressDontSendf59kuE",
+		"1CounterpartyXXXXXXXXXXXXXXXUWLpVr",
+	} {
+		d, err := read(&chaincfg.MainNetParams, a)
+		if err != nil {
+			panic("bitcointx: burn address " + a + ": " + err.Error())
+		}
+		all[[hashBytes]byte(d.hash)] = true
+	}
+	return all
+}()
