@@ -59,7 +59,7 @@ func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Ado
 		return nil, fmt.Errorf("signer.journal: %w", err)
 	}
 	a := &Adoption{Journal: conf.Signer.Journal}
-	if a.seed, a.conf, err = openSeed(conf.Keys, conf.Signer); err != nil {
+	if a.seed, a.conf, err = openSeed(conf); err != nil {
 		return nil, err
 	}
 	if a.tools, err = OpenTools(ctx, conf, log); err != nil {

@@ -34,7 +34,7 @@ func RestartAudit(ctx context.Context, conf Config, because string, rehearse boo
 		return r, err
 	}
 	defer func() { err = errors.Join(err, tools.Close()) }()
-	seed, own, err := openSeed(conf.Keys, conf.Signer)
+	seed, own, err := openSeed(conf)
 	if err != nil {
 		return r, err
 	}

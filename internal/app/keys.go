@@ -177,7 +177,7 @@ func OpenSigner(conf Config) (sign signer.Signer, attest ed25519.PublicKey, clos
 		}
 		return client, attest, func() error { client.Close(); return nil }, nil
 	}
-	seed, own, err := openSeed(k, s)
+	seed, own, err := openSeed(conf)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -241,8 +241,10 @@ func (c Config) feesFit() error {
 	return errors.Join(errs...)
 }
 
-// openSeed reads the seed and the policy of a signer in this process.
-func openSeed(k Keys, s Signer) (keys.Seed, local.Config, error) {
+// openSeed reads the seed and the policy of a signer in this process. The seed is on
+// the network of the configuration.
+func openSeed(conf Config) (keys.Seed, local.Config, error) {
+	k, s := conf.Keys, conf.Signer
 	seed, err := keys.Open(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
 	if err != nil {
 		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.seed: %w", err)
@@ -255,7 +257,7 @@ func openSeed(k Keys, s Signer) (keys.Seed, local.Config, error) {
 	if err != nil {
 		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.policy: %w", err)
 	}
-	return seed, local.Config{Journal: s.Journal, Policy: policy}, nil
+	return seed.On(conf.Network), local.Config{Journal: s.Journal, Policy: policy}, nil
 }
 
 // ServeSigner answers for the signer that a configuration names, at the socket and the

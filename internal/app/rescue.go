@@ -70,7 +70,7 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 	if _, err := os.Stat(conf.Signer.Journal); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the journal %s is there (%v): it knows what was paid, so restore the database and import it; this is for when both are lost", conf.Signer.Journal, err)
 	}
-	seed, own, err := openSeed(conf.Keys, conf.Signer)
+	seed, own, err := openSeed(conf)
 	if err != nil {
 		return nil, err
 	}

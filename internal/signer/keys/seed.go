@@ -39,7 +39,10 @@ const (
 // Here as in the keys below, the secret stands behind a function: fmt looks into
 // unexported fields without asking for methods and through pointers, but it cannot
 // look into a function.
-type Seed struct{ s func() *secret }
+type Seed struct {
+	s       func() *secret
+	network chain.Network // see On
+}
 
 type secret struct {
 	entropy [entropyBytes]byte
@@ -75,7 +78,14 @@ func fromEntropy(entropy [entropyBytes]byte) (Seed, error) {
 		return Seed{}, errors.New("the words of a seed could not be made")
 	}
 	s := &secret{entropy: entropy, master: [64]byte(bip39.NewSeed(words, ""))}
-	return Seed{func() *secret { return s }}, nil
+	return Seed{s: func() *secret { return s }}, nil
+}
+
+// On is the seed of an installation on a network. Families whose addresses tell
+// their network have no wallets without it; the others have the same everywhere.
+func (s Seed) On(n chain.Network) Seed {
+	s.network = n
+	return s
 }
 
 // words are the seed for a person's paper or an encrypted backup.
@@ -137,28 +147,44 @@ type WalletKey struct {
 	address chain.Address
 }
 
-// Wallet derives the key of an EVM wallet: m/44'/60' and then four times 31 bits of
-// SHA-256 of organization, purpose and subject. The place comes from the words
-// alone, so a database that lost its rows cannot give it to somebody else. The
-// error is one chance in 2^127 and has no remedy: it never happens.
+// Wallet derives the key of a wallet: at m/44'/60' an EVM one, at m/84' a Bitcoin one,
+// and from there four times 31 bits of SHA-256 of organization, purpose and subject.
+// The place comes from the words alone, so a database that lost its rows cannot give
+// it to somebody else. Errors: a family without keys, or a seed that On gave no network
+// where addresses tell it; a path that leads to no key is one chance in 2^127 and has
+// no remedy: it never happens.
 func (s Seed) Wallet(w signer.WalletRef) (WalletKey, error) {
-	if w.Family != chain.EVM {
-		return WalletKey{}, fmt.Errorf("no keys are derived for family %q", w.Family)
+	switch w.Family {
+	case chain.EVM:
+		return s.evm(w)
+	case chain.BitcoinFamily:
+		return s.bitcoin(w)
 	}
-	indexes := append([]uint32{44, 60}, place(w)...)
+	return WalletKey{}, fmt.Errorf("no keys are derived for family %q", w.Family)
+}
+
+func (s Seed) evm(w signer.WalletRef) (WalletKey, error) {
+	private, path, err := s.secp(append([]uint32{44, 60}, place(w)...))
+	if err != nil {
+		return WalletKey{}, err
+	}
+	public := private.PubKey().SerializeUncompressed()
+	address := common.BytesToAddress(crypto.Keccak256(public[1:])[12:])
+	return WalletKey{func() *secp256k1.PrivateKey { return private }, path, chain.Address(address.Hex())}, nil
+}
+
+// secp is the key at a path of BIP-32 that is hardened all the way.
+func (s Seed) secp(indexes []uint32) (*secp256k1.PrivateKey, string, error) {
 	key, code := split(mac([]byte("Bitcoin seed"), s.s().master[:]))
 	path := "m"
 	for _, i := range indexes {
 		var err error
 		if key, code, err = childSecp(key, code, i); err != nil {
-			return WalletKey{}, err
+			return nil, "", err
 		}
 		path = fmt.Sprintf("%s/%d'", path, i)
 	}
-	private := secp256k1.PrivKeyFromBytes(key[:])
-	public := private.PubKey().SerializeUncompressed()
-	address := common.BytesToAddress(crypto.Keccak256(public[1:])[12:])
-	return WalletKey{func() *secp256k1.PrivateKey { return private }, path, chain.Address(address.Hex())}, nil
+	return secp256k1.PrivKeyFromBytes(key[:]), path, nil
 }
 
 // place is the wallet's own part of its path.

@@ -1,0 +1,127 @@
+package keys
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/btcsuite/btcd/chaincfg/v2"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/tyler-smith/go-bip39"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// openChild is BIP-32's derivation of a private child that a public key can follow.
+// Wallets never take it; the vectors of the standards end with two such steps.
+func openChild(key, code [32]byte, i byte) (childKey, childCode [32]byte) {
+	left, childCode := split(mac(code[:], secp256k1.PrivKeyFromBytes(key[:]).PubKey().SerializeCompressed(), []byte{0, 0, 0, i}))
+	var sum, parent secp256k1.ModNScalar
+	sum.SetBytes(&left)
+	parent.SetBytes(&key)
+	return sum.Add(&parent).Bytes(), childCode
+}
+
+// The vectors of BIP-84 and BIP-86: their account key, by our hardened steps, and the
+// addresses below it.
+func TestKeysAreThoseOfBIP84AndBIP86(t *testing.T) {
+	t.Parallel()
+	master := bip39.NewSeed(strings.Repeat("abandon ", 11)+"about", "")
+	for _, v := range []struct {
+		purpose         uint32
+		account         string
+		change, at      byte
+		public, address string
+	}{
+		{84, "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm1yYNZKEm7z6qUWCroSQnE", 0, 0, "0330d54fd0dd420a6e5f8d3624f5f3482cae350f79d5f0753bf5beef9c2d91af3c", "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"},
+		{84, "zprvAdG4iTXWBoARxkkzNpNh8r6Qag3irQB8PzEMkAFeTRXxHpbF9z4QgEvBRmfvqWvGp42t42nvgGpNgYSJA9iefm1yYNZKEm7z6qUWCroSQnE", 1, 0, "03025324888e429ab8e3dbaf1f7802648b9cd01e9b418485c5fa4c1b9b5700e1a6", "bc1q8c6fshw2dlwun7ekn9qwf37cu2rn755upcp6el"},
+		{86, "xprv9xgqHN7yz9MwCkxsBPN5qetuNdQSUttZNKw1dcYTV4mkaAFiBVGQziHs3NRSWMkCzvgjEe3n9xV8oYywvM8at9yRqyaZVz6TYYhX98VjsUk", 0, 0, "cc8a4bc64d897bddc5fbc2f670f7a8ba0b386779106cf1223c6fc5d7cd6fc115", "bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr"},
+		{86, "xprv9xgqHN7yz9MwCkxsBPN5qetuNdQSUttZNKw1dcYTV4mkaAFiBVGQziHs3NRSWMkCzvgjEe3n9xV8oYywvM8at9yRqyaZVz6TYYhX98VjsUk", 1, 0, "399f1b2f4393f29a18c937859c5dd8a77350103157eb880f02e8c08214277cef", "bc1p3qkhfews2uk44qtvauqyr2ttdsw7svhkl9nkm9s9c3x4ax5h60wqwruhk7"},
+	} {
+		key, code := split(mac([]byte("Bitcoin seed"), master))
+		for _, i := range []uint32{v.purpose, 0, 0} {
+			var err error
+			if key, code, err = childSecp(key, code, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if wantKey, wantCode := xprv(t, v.account); key != wantKey || code != wantCode {
+			t.Errorf("m/%d'/0'/0': got %x %x, want %x %x", v.purpose, key, code, wantKey, wantCode)
+		}
+		key, code = openChild(key, code, v.change)
+		key, _ = openChild(key, code, v.at)
+		public := [bitcointx.KeyBytes]byte(secp256k1.PrivKeyFromBytes(key[:]).PubKey().SerializeCompressed())
+		got, want := hex.EncodeToString(public[:]), v.public
+		address, err := bitcointx.KeyAddress(&chaincfg.MainNetParams, public), error(nil)
+		if v.purpose == 86 {
+			got = got[2:] // BIP-340: the x alone
+			address, err = bitcointx.TaprootAddress(&chaincfg.MainNetParams, public)
+		}
+		if got != want || err != nil || string(address) != v.address {
+			t.Errorf("m/%d'/0'/0'/%d/%d: got %s at %s, %v, want %s at %s", v.purpose, v.change, v.at, got, address, err, want, v.address)
+		}
+	}
+}
+
+// A change of any of these addresses loses the money of every installation.
+func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	w := signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "alice"}
+	for _, v := range []struct {
+		network                            chain.Network
+		path, segwit, taprootPath, taproot string
+	}{
+		{chain.Mainnet, "m/84'/0'/1745023765'/543518224'/1377603941'/211528283'", "bc1qzx75saxz2gremj557ekvdlmqen7s6jv6yat7d4", "m/86'/0'/1745023765'/543518224'/1377603941'/211528283'", "bc1pju9v57f67dpr3dhq9rk55kk2w5lu6a7g7yne07frhcwtnwhmp3fsprpwpe"},
+		{chain.Testnet, "m/84'/1'/1745023765'/543518224'/1377603941'/211528283'", "tb1quxwv7pvchpyryelnmdyywfujny5jjszkw3svgr", "m/86'/1'/1745023765'/543518224'/1377603941'/211528283'", "tb1ppz66eeuxhtdkk9yc7djxvcnnjsjdvmqz250rxxsrx09h3x3rnm0qcr6txe"},
+		{chain.Local, "m/84'/1'/1745023765'/543518224'/1377603941'/211528283'", "bcrt1quxwv7pvchpyryelnmdyywfujny5jjszkvcfpl2", "m/86'/1'/1745023765'/543518224'/1377603941'/211528283'", "bcrt1ppz66eeuxhtdkk9yc7djxvcnnjsjdvmqz250rxxsrx09h3x3rnm0q46sdnr"},
+	} {
+		s := knownSeed(t).On(v.network)
+		k, err := s.Wallet(w)
+		if err != nil || k.Path() != v.path || string(k.Address()) != v.segwit {
+			t.Errorf("%s: got %v at %v, %v, want %v at %v", v.network, k.Address(), k.Path(), err, v.segwit, v.path)
+		}
+		tap, err := s.TaprootWallet(w)
+		if err != nil || tap.Path() != v.taprootPath || string(tap.Address()) != v.taproot {
+			t.Errorf("%s, taproot: got %v at %v, %v, want %v at %v", v.network, tap.Address(), tap.Path(), err, v.taproot, v.taprootPath)
+		}
+		for _, a := range []chain.Address{k.Address(), tap.Address()} {
+			if again, err := bitcointx.Parse(v.network, string(a)); err != nil || again != a {
+				t.Errorf("%s: Parse(%s): got %q, %v, want it unchanged", v.network, a, again, err)
+			}
+		}
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
+			assertSilent(t, fmt.Sprintf(verb, struct {
+				S Seed
+				T TaprootKey
+				t *TaprootKey
+			}{s, tap, &tap}), [][]byte{s.s().entropy[:], s.s().master[:], tap.k().Serialize()}, s.words())
+		}
+	}
+}
+
+func TestABitcoinWalletNeedsToKnowItsNetwork(t *testing.T) {
+	t.Parallel()
+	w := signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "TREASURY"}
+	for _, s := range []Seed{knownSeed(t), knownSeed(t).On("MAIN")} {
+		if k, err := s.Wallet(w); err == nil {
+			t.Errorf("got %s, want an error: it would be an address of some network", k.Address())
+		}
+		if k, err := s.TaprootWallet(w); err == nil {
+			t.Errorf("taproot: got %s, want an error: it would be an address of some network", k.Address())
+		}
+	}
+	w.Family = chain.EVM
+	if k, err := knownSeed(t).On(chain.Mainnet).TaprootWallet(w); err == nil {
+		t.Errorf("of another family: got %s, want an error", k.Address())
+	}
+	on, err := knownSeed(t).On(chain.Testnet).Wallet(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off, err := knownSeed(t).Wallet(w); err != nil || off.Address() != on.Address() || off.Path() != on.Path() {
+		t.Errorf("an EVM wallet: got %s, %v, want the same on every network: %s", off.Address(), err, on.Address())
+	}
+}
