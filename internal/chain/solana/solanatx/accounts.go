@@ -129,7 +129,9 @@ func programAddress(program [keyBytes]byte, seeds ...[]byte) ([keyBytes]byte, er
 
 // nonceSeed is the seed of a treasury's nth nonce account. The seed makes the
 // address, so that a database which lost its rows finds its accounts again.
-func nonceSeed(n uint32) string { return fmt.Sprintf("coffer-nonce-%d", n) }
+func nonceSeed(n uint32) string { return fmt.Sprintf("%s%d", nonceSeedPrefix, n) }
+
+const nonceSeedPrefix = "coffer-nonce-"
 
 // NonceAccount is the address of a treasury's nth nonce account, by the rule of
 // CreateAccountWithSeed.

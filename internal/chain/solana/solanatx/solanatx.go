@@ -1,6 +1,501 @@
 // Package solanatx reads and writes what Solana is to us without a network:
-// addresses, token accounts and nonce accounts, which follow from a wallet.
+// addresses, token accounts, and the transactions of ours, unsigned and signed. The
+// adapter builds with it and the signer takes apart with it what it is asked to sign.
 //
-// It is pure: no network, no key, no clock. Same input, same bytes, so a crash
-// leaves nothing to remember.
+// It is pure: no network, no key, no clock. It knows two forms of transaction, a
+// payment (Tx) and the creation of a nonce account (NonceCreation), and takes
+// everything else for an error: another instruction, another order of accounts, a
+// flag that says more than is needed, a version, bytes left over. Same input, same
+// bytes, so a crash leaves nothing to remember.
 package solanatx
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/holiman/uint256"
+	"github.com/mr-tron/base58"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// What the chain asks, in lamports.
+const (
+	// SignatureFee is paid for each signature, whatever the transaction does.
+	SignatureFee = 5_000
+	// TokenAccountRent lies in a token account of 165 bytes as long as it exists.
+	TokenAccountRent = 2_039_280
+	// Token2022AccountRent is that of 170 bytes: an associated account of Token-2022
+	// also says that its owner never changes. Extensions of the mint may ask for more.
+	Token2022AccountRent = 2_074_080
+	// NonceRent is that of a nonce account.
+	NonceRent = 1_447_680
+)
+
+const (
+	// LimitMax is the most compute units that a transaction may have.
+	LimitMax = 1_400_000
+	// wireBytesMax is a packet of the network, signatures included.
+	wireBytesMax = 1232
+	nonceBytes   = 80
+)
+
+// The instructions that we know, as their data begins.
+var (
+	transfer        = []byte{2, 0, 0, 0}
+	createWithSeed  = []byte{3, 0, 0, 0}
+	advanceNonce    = []byte{4, 0, 0, 0}
+	initializeNonce = []byte{6, 0, 0, 0}
+	setLimit        = []byte{2}
+	setPrice        = []byte{3}
+	createMissing   = []byte{1} // CreateIdempotent
+	transferChecked = []byte{12}
+)
+
+// Tx is an unsigned payment with a durable nonce: it is good until that nonce is
+// advanced, which it does itself, whether its payment succeeds or not.
+type Tx struct {
+	// Payer pays the fee and the rent, and is the authority of the nonce account.
+	Payer        chain.Address
+	NonceAccount chain.Address
+	NonceValue   string // base58, in the place of the recent block's hash
+	Limit        uint32 // compute units
+	Price        uint64 // millionths of a lamport for each of them
+	// Moves happen together or not at all. None is a cancel, which fills the nonce.
+	Moves []Move
+}
+
+// Move is one movement of value.
+type Move struct {
+	From chain.Address // the wallet that pays, which signs
+	// To is what receives: a wallet for the native coin, for a token the receiver's
+	// associated account, which alone stands in the transaction. Pays compares it with
+	// the wallet.
+	To chain.Address
+	// Owner is whose account To is, where the transaction makes it if it is missing.
+	// "" makes nothing.
+	Owner        chain.Address
+	Mint         chain.Address // "" for the native coin, as the rest
+	TokenProgram chain.Address
+	Decimals     uint8        // the mint's, which the chain compares
+	Amount       money.Amount // atomic units, 1 to 2^64-1
+}
+
+// MoveOf is the move of a payment. Program and decimals are the mint's, "" and 0 for
+// the native coin; creates says to make the receiver's token account if it is missing.
+func MoveOf(p chain.Payment, program chain.Address, decimals uint8, creates bool) (Move, error) {
+	m := Move{From: p.From, To: p.To, Mint: p.Contract, TokenProgram: program, Decimals: decimals, Amount: p.Amount}
+	if p.Contract == "" {
+		if creates {
+			return Move{}, errors.New("the native coin has no token account")
+		}
+		return m, nil
+	}
+	if creates {
+		m.Owner = p.To
+	}
+	var err error
+	m.To, err = AssociatedAccount(p.To, p.Contract, program)
+	return m, err
+}
+
+// Pays tells whether a move is exactly a payment, or what differs.
+func (m Move) Pays(p chain.Payment) error {
+	to := p.To
+	if m.Mint != "" {
+		var err error
+		if to, err = AssociatedAccount(p.To, m.Mint, m.TokenProgram); err != nil {
+			return err
+		}
+	}
+	switch {
+	case m.From != p.From:
+		return fmt.Errorf("%s pays, not %s", m.From, p.From)
+	case m.Mint != p.Contract:
+		return fmt.Errorf("it pays in %q, not in %q", m.Mint, p.Contract)
+	case m.To != to || m.Owner != "" && m.Owner != p.To:
+		return fmt.Errorf("%s receives, which is not %s of %s", m.To, to, p.To)
+	case m.Amount != p.Amount:
+		return fmt.Errorf("it pays %v, not %v", m.Amount, p.Amount)
+	}
+	return nil
+}
+
+// Pays tells whether a transaction makes exactly one payment, or what differs.
+func (t Tx) Pays(p chain.Payment) error {
+	if len(t.Moves) != 1 {
+		return fmt.Errorf("transaction has %d moves, not one", len(t.Moves))
+	}
+	return t.Moves[0].Pays(p)
+}
+
+// Lease names the slot that a transaction takes: the nonce account and its value.
+func (t Tx) Lease() string { return Lease(t.NonceAccount, t.NonceValue) }
+
+// Lease is a nonce account and its value as a slot has them.
+func Lease(account chain.Address, value string) string { return string(account) + " " + value }
+
+// ParseLease reads what Lease writes.
+func ParseLease(lease string) (account chain.Address, value string, err error) {
+	a, value, _ := strings.Cut(lease, " ")
+	if _, err := Bytes(chain.Address(a)); err != nil {
+		return "", "", fmt.Errorf("lease of a nonce account: %w", err)
+	}
+	if _, err := hash(value); err != nil {
+		return "", "", fmt.Errorf("lease of a nonce value: %w", err)
+	}
+	return chain.Address(a), value, nil
+}
+
+// MaxFee is what a transaction costs when its whole limit is used, in lamports. The
+// chain takes it whether the payment succeeds or not.
+func (t Tx) MaxFee() money.Amount {
+	signers := map[chain.Address]bool{t.Payer: true}
+	for _, m := range t.Moves {
+		signers[m.From] = true
+	}
+	fee := new(uint256.Int).Mul(uint256.NewInt(uint64(t.Limit)), uint256.NewInt(t.Price))
+	fee.Div(fee.AddUint64(fee, 999_999), uint256.NewInt(1_000_000))
+	return money.FromUint256(fee.AddUint64(fee, SignatureFee*uint64(len(signers))))
+}
+
+// Rent is what the payer leaves in the token accounts that may have to be made, in
+// lamports.
+func (t Tx) Rent() money.Amount {
+	var rent uint64
+	for _, m := range t.Moves {
+		switch {
+		case m.Owner == "":
+		case m.TokenProgram == Token2022Program:
+			rent += Token2022AccountRent
+		default:
+			rent += TokenAccountRent
+		}
+	}
+	return money.Units(rent)
+}
+
+// MaxCost is the most that the payer loses beside the moves: fee and rent.
+func (t Tx) MaxCost() money.Amount {
+	sum, err := t.MaxFee().Add(t.Rent())
+	if err != nil {
+		panic("solanatx: the fee of a transaction is more than any number")
+	}
+	return sum
+}
+
+// hash reads 32 bytes in base58, not all zero: a blockhash or a nonce's value.
+func hash(s string) ([keyBytes]byte, error) {
+	b, err := Bytes(chain.Address(s))
+	if err != nil {
+		return b, fmt.Errorf("hash %.60q is not 32 bytes in base58", s)
+	}
+	if b == [keyBytes]byte{} {
+		return b, errors.New("hash is all zero")
+	}
+	return b, nil
+}
+
+// signs is a wallet that has to sign.
+func signs(a chain.Address) ([keyBytes]byte, error) {
+	b, err := receives(a)
+	if err == nil && !onCurve(b) {
+		err = fmt.Errorf("no key can stand behind %s", a)
+	}
+	return b, err
+}
+
+// receives is any account that is none of the chain's own.
+func receives(a chain.Address) ([keyBytes]byte, error) {
+	b, err := Bytes(a)
+	if err == nil && named[b] != "" {
+		err = fmt.Errorf("%s is %s", a, named[b])
+	}
+	return b, err
+}
+
+func (t Tx) instructions() (payer, value [keyBytes]byte, ins []instruction, err error) {
+	fail := func(act string, err error) ([keyBytes]byte, [keyBytes]byte, []instruction, error) {
+		return payer, value, nil, fmt.Errorf("%s: %w", act, err)
+	}
+	if payer, err = signs(t.Payer); err != nil {
+		return fail("payer", err)
+	}
+	account, err := receives(t.NonceAccount)
+	if err != nil {
+		return fail("nonce account", err)
+	}
+	if value, err = hash(t.NonceValue); err != nil {
+		return fail("nonce value", err)
+	}
+	if account == payer {
+		return fail("nonce account", errors.New("it is the payer"))
+	}
+	if t.Limit == 0 || t.Limit > LimitMax {
+		return fail("compute units", fmt.Errorf("the limit is %d, not 1 to %d", t.Limit, LimitMax))
+	}
+	ins = append(
+		ins,
+		instruction{system, advanceNonce, []meta{writes(account), reads(blockhashes), reads(payer).signing()}},
+		instruction{budget, binary.LittleEndian.AppendUint32(slices.Clone(setLimit), t.Limit), nil},
+		instruction{budget, binary.LittleEndian.AppendUint64(slices.Clone(setPrice), t.Price), nil},
+	)
+	made := map[chain.Address]bool{}
+	for i, m := range t.Moves {
+		if m.From == t.NonceAccount || m.To == t.NonceAccount {
+			return fail(fmt.Sprintf("move %d", i), errors.New("the nonce account takes no part"))
+		}
+		if m.Owner != "" && made[m.To] {
+			return fail(fmt.Sprintf("move %d", i), fmt.Errorf("%s is made twice", m.To))
+		}
+		made[m.To] = made[m.To] || m.Owner != ""
+		of, err := m.instructions(payer)
+		if err != nil {
+			return fail(fmt.Sprintf("move %d", i), err)
+		}
+		ins = append(ins, of...)
+	}
+	return payer, value, ins, nil
+}
+
+func (m Move) instructions(payer [keyBytes]byte) ([]instruction, error) {
+	amount, ok := m.Amount.Uint64()
+	if !ok || amount == 0 {
+		return nil, fmt.Errorf("the amount is %v, not 1 to 2^64-1", m.Amount)
+	}
+	from, err := signs(m.From)
+	if err != nil {
+		return nil, fmt.Errorf("payer of the move: %w", err)
+	}
+	to, err := receives(m.To)
+	if err != nil {
+		return nil, fmt.Errorf("receiver: %w", err)
+	}
+	if m.Mint == "" {
+		if m.Owner != "" || m.TokenProgram != "" || m.Decimals != 0 {
+			return nil, errors.New("the native coin has no mint, and this move has the rest of a token")
+		}
+		data := binary.LittleEndian.AppendUint64(slices.Clone(transfer), amount)
+		return []instruction{{system, data, []meta{writes(from).signing(), writes(to)}}}, nil
+	}
+	if m.TokenProgram != TokenProgram && m.TokenProgram != Token2022Program {
+		return nil, fmt.Errorf("%.60q is no token program", string(m.TokenProgram))
+	}
+	program := must(m.TokenProgram)
+	if _, err := ParseMint(string(m.Mint)); err != nil {
+		return nil, fmt.Errorf("mint: %w", err)
+	}
+	mint := must(m.Mint)
+	source, err := associatedAccount(from, mint, program)
+	if err != nil {
+		return nil, err
+	}
+	var ins []instruction
+	if m.Owner != "" {
+		owner, err := receives(m.Owner)
+		if err != nil {
+			return nil, fmt.Errorf("owner: %w", err)
+		}
+		account, err := associatedAccount(owner, mint, program)
+		if err != nil {
+			return nil, err
+		}
+		if account != to {
+			return nil, fmt.Errorf("%s is not the token account of %s", m.To, m.Owner)
+		}
+		ins = append(ins, instruction{associated, createMissing, []meta{
+			writes(payer).signing(), writes(to), reads(owner), reads(mint), reads(system), reads(program),
+		}})
+	}
+	data := append(binary.LittleEndian.AppendUint64(slices.Clone(transferChecked), amount), m.Decimals)
+	return append(ins, instruction{program, data, []meta{writes(source), reads(mint), writes(to), reads(from).signing()}}), nil
+}
+
+// Payload encodes the transaction as it is signed: the message, without signatures.
+// One that does not fit into a packet of the network is an error.
+func (t Tx) Payload() ([]byte, error) {
+	payer, value, ins, err := t.instructions()
+	if err != nil {
+		return nil, err
+	}
+	return compile(payer, value, ins)
+}
+
+// Decode reads a payload. Every payload that it reads is what Payload would write of
+// the result; anything unusual is an error.
+func Decode(payload []byte) (Tx, error) {
+	m, err := parse(payload)
+	if err != nil {
+		return Tx{}, err
+	}
+	t, err := m.tx()
+	if err != nil {
+		return Tx{}, err
+	}
+	return t, same(payload, t.Payload)
+}
+
+// same is an error unless what was read is written as the same bytes.
+func same(payload []byte, write func() ([]byte, error)) error {
+	again, err := write()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(again, payload) {
+		return errors.New("transaction is not in the one form that ours have")
+	}
+	return nil
+}
+
+// tx reads what the instructions say and leaves to Payload whether they say it right.
+func (m message) tx() (Tx, error) {
+	const head = 3
+	if len(m.ins) < head {
+		return Tx{}, fmt.Errorf("transaction has %d instructions, fewer than any payment", len(m.ins))
+	}
+	nonce, err := m.ins[0].of(system, advanceNonce, 3, 0)
+	if err != nil {
+		return Tx{}, fmt.Errorf("instruction 0, which has to advance the nonce: %w", err)
+	}
+	limit, err := m.ins[1].of(budget, setLimit, 0, 4)
+	if err != nil {
+		return Tx{}, fmt.Errorf("instruction 1, which has to set the limit of compute units: %w", err)
+	}
+	price, err := m.ins[2].of(budget, setPrice, 0, 8)
+	if err != nil {
+		return Tx{}, fmt.Errorf("instruction 2, which has to set the price of compute units: %w", err)
+	}
+	t := Tx{
+		Payer:        Canonical(m.keys[0]),
+		NonceAccount: Canonical(nonce.accounts[0]),
+		NonceValue:   base58.Encode(m.hash[:]),
+		Limit:        binary.LittleEndian.Uint32(limit.rest),
+		Price:        binary.LittleEndian.Uint64(price.rest),
+	}
+	for i := head; i < len(m.ins); i++ {
+		var move Move
+		if m.ins[i].program == associated {
+			create, err := m.ins[i].of(associated, createMissing, 6, 0)
+			if err != nil {
+				return Tx{}, fmt.Errorf("instruction %d, which has to make a token account: %w", i, err)
+			}
+			move.Owner = Canonical(create.accounts[2])
+			if i++; i == len(m.ins) || m.ins[i].program == system {
+				return Tx{}, errors.New("a token account is made for nothing")
+			}
+		}
+		if err := move.read(m.ins[i]); err != nil {
+			return Tx{}, fmt.Errorf("instruction %d: %w", i, err)
+		}
+		t.Moves = append(t.Moves, move)
+	}
+	return t, nil
+}
+
+func (m *Move) read(in parsed) error {
+	switch in.program {
+	case system:
+		pay, err := in.of(system, transfer, 2, 8)
+		if err != nil {
+			return err
+		}
+		m.From, m.To = Canonical(pay.accounts[0]), Canonical(pay.accounts[1])
+		m.Amount = money.Units(binary.LittleEndian.Uint64(pay.rest))
+	case token, token2022:
+		pay, err := in.of(in.program, transferChecked, 4, 9)
+		if err != nil {
+			return err
+		}
+		m.TokenProgram = Canonical(in.program)
+		m.Mint, m.To, m.From = Canonical(pay.accounts[1]), Canonical(pay.accounts[2]), Canonical(pay.accounts[3])
+		m.Amount, m.Decimals = money.Units(binary.LittleEndian.Uint64(pay.rest)), pay.rest[8]
+	default:
+		return fmt.Errorf("program %s has no part in a payment", Canonical(in.program))
+	}
+	return nil
+}
+
+// NonceCreation is the unsigned transaction that makes a treasury's nonce account. It
+// carries a recent block's hash, since there is no nonce yet: it is good for about a
+// minute, and a second one for the same account fails.
+type NonceCreation struct {
+	Treasury  chain.Address // pays, and is the account's authority
+	N         uint32        // which of its nonce accounts, see NonceAccount
+	Blockhash string        // base58
+}
+
+// MaxCost is the fee and the rent, in lamports.
+func (NonceCreation) MaxCost() money.Amount { return money.Units(SignatureFee + NonceRent) }
+
+// Payload encodes the transaction as it is signed.
+func (c NonceCreation) Payload() ([]byte, error) {
+	treasury, err := signs(c.Treasury)
+	if err != nil {
+		return nil, fmt.Errorf("treasury: %w", err)
+	}
+	recent, err := hash(c.Blockhash)
+	if err != nil {
+		return nil, fmt.Errorf("recent block: %w", err)
+	}
+	account, seed := nonceAccount(treasury, c.N), nonceSeed(c.N)
+	data := append(slices.Clone(createWithSeed), treasury[:]...)
+	data = append(binary.LittleEndian.AppendUint64(data, uint64(len(seed))), seed...)
+	data = binary.LittleEndian.AppendUint64(data, NonceRent)
+	data = append(binary.LittleEndian.AppendUint64(data, nonceBytes), system[:]...)
+	return compile(treasury, recent, []instruction{
+		{system, data, []meta{writes(treasury).signing(), writes(account), reads(treasury).signing()}},
+		{system, append(slices.Clone(initializeNonce), treasury[:]...), []meta{writes(account), reads(blockhashes), reads(rent)}},
+	})
+}
+
+// DecodeNonceCreation reads such a payload as strictly as Decode.
+func DecodeNonceCreation(payload []byte) (NonceCreation, error) {
+	m, err := parse(payload)
+	if err != nil {
+		return NonceCreation{}, err
+	}
+	if len(m.ins) != 2 {
+		return NonceCreation{}, fmt.Errorf("transaction has %d instructions, not those that make a nonce account", len(m.ins))
+	}
+	c := NonceCreation{Treasury: Canonical(m.keys[0]), Blockhash: base58.Encode(m.hash[:])}
+	// The seed stands behind the authority and its own length.
+	const before = 4 + keyBytes + 8
+	data := m.ins[0].data
+	const after = 8 + 8 + keyBytes
+	if len(data) < before+after {
+		return NonceCreation{}, errors.New("transaction does not make an account with a seed")
+	}
+	digits, ok := bytes.CutPrefix(data[before:len(data)-after], []byte(nonceSeedPrefix))
+	n, err := money.Parse(string(digits))
+	if i, small := n.Uint64(); ok && err == nil && small && i <= math.MaxUint32 {
+		c.N = uint32(i)
+		return c, same(payload, c.Payload)
+	}
+	return NonceCreation{}, errors.New("the seed of the account is not that of a nonce account of ours")
+}
+
+// ParseNonce reads the data of a nonce account that can be used: who may advance it,
+// the value that a transaction has to carry now, and what a signature cost when it was
+// stored. Whether the System program owns the account is the caller's to ask.
+func ParseNonce(data []byte) (authority chain.Address, value string, lamportsPerSignature uint64, err error) {
+	const current, initialized = 1, 1
+	switch {
+	case len(data) != nonceBytes:
+		return "", "", 0, fmt.Errorf("nonce account has %d bytes, not %d", len(data), nonceBytes)
+	case binary.LittleEndian.Uint32(data) != current:
+		return "", "", 0, fmt.Errorf("nonce account has version %d, not %d", binary.LittleEndian.Uint32(data), current)
+	case binary.LittleEndian.Uint32(data[4:]) != initialized:
+		return "", "", 0, fmt.Errorf("nonce account has state %d, not %d", binary.LittleEndian.Uint32(data[4:]), initialized)
+	}
+	a, v := [keyBytes]byte(data[8:]), [keyBytes]byte(data[40:])
+	if v == [keyBytes]byte{} {
+		return "", "", 0, errors.New("nonce account has no value")
+	}
+	return Canonical(a), base58.Encode(v[:]), binary.LittleEndian.Uint64(data[72:]), nil
+}

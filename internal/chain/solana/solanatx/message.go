@@ -1,0 +1,221 @@
+package solanatx
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// meta is an account as an instruction names it.
+type meta struct {
+	key              [keyBytes]byte
+	signer, writable bool
+}
+
+func reads(k [keyBytes]byte) meta  { return meta{key: k} }
+func writes(k [keyBytes]byte) meta { return meta{key: k, writable: true} }
+
+func (m meta) signing() meta {
+	m.signer = true
+	return m
+}
+
+type instruction struct {
+	program  [keyBytes]byte
+	data     []byte
+	accounts []meta
+}
+
+// compile writes a legacy message. The chain asks that the payer comes first, that
+// signers come before the others and in both the writable ones before the rest; in
+// each of the four, accounts stand as they are first named, programs behind them.
+func compile(payer, hash [keyBytes]byte, ins []instruction) ([]byte, error) {
+	all := []meta{writes(payer).signing()}
+	add := func(m meta) {
+		i := slices.IndexFunc(all, func(o meta) bool { return o.key == m.key })
+		if i < 0 {
+			all = append(all, m)
+			return
+		}
+		all[i].signer, all[i].writable = all[i].signer || m.signer, all[i].writable || m.writable
+	}
+	for _, in := range ins {
+		for _, m := range in.accounts {
+			add(m)
+		}
+	}
+	for _, in := range ins {
+		add(reads(in.program))
+	}
+	rank := func(m meta) int {
+		switch {
+		case m.signer && m.writable:
+			return 0
+		case m.signer:
+			return 1
+		case m.writable:
+			return 2
+		}
+		return 3
+	}
+	slices.SortStableFunc(all, func(a, b meta) int { return rank(a) - rank(b) })
+	var of [4]int
+	for _, m := range all {
+		of[rank(m)]++
+	}
+	if len(all) > 256 {
+		return nil, fmt.Errorf("transaction names %d accounts, more than fit", len(all))
+	}
+	index := func(k [keyBytes]byte) byte {
+		return byte(slices.IndexFunc(all, func(o meta) bool { return o.key == k }))
+	}
+
+	out := []byte{byte(of[0] + of[1]), byte(of[1]), byte(of[3])}
+	out = appendCount(out, len(all))
+	for _, m := range all {
+		out = append(out, m.key[:]...)
+	}
+	out = append(out, hash[:]...)
+	out = appendCount(out, len(ins))
+	for _, in := range ins {
+		out = appendCount(append(out, index(in.program)), len(in.accounts))
+		for _, m := range in.accounts {
+			out = append(out, index(m.key))
+		}
+		out = append(appendCount(out, len(in.data)), in.data...)
+	}
+	if n := wireBytes(of[0]+of[1], len(out)); n > wireBytesMax {
+		return nil, fmt.Errorf("transaction has %d bytes with its signatures, more than the %d of a packet", n, wireBytesMax)
+	}
+	return out, nil
+}
+
+// wireBytes is how long a message is once it is signed.
+func wireBytes(signers, message int) int {
+	return len(appendCount(nil, signers)) + signers*signatureBytes + message
+}
+
+// appendCount writes a compact-u16: seven bits a byte, the lowest first.
+func appendCount(b []byte, n int) []byte {
+	for n >= 0x80 {
+		b = append(b, byte(n)|0x80)
+		n >>= 7
+	}
+	return append(b, byte(n))
+}
+
+// message is a legacy message taken apart.
+type message struct {
+	signers int
+	keys    [][keyBytes]byte
+	hash    [keyBytes]byte
+	ins     []parsed
+}
+
+type parsed struct {
+	program  [keyBytes]byte
+	accounts [][keyBytes]byte
+	data     []byte
+	rest     []byte // the data behind what of was asked for
+}
+
+// of asks that an instruction is one of a program whose data begins in a known way,
+// with so many accounts and so many bytes behind.
+func (p parsed) of(program [keyBytes]byte, begins []byte, accounts, rest int) (parsed, error) {
+	if p.program != program {
+		return p, fmt.Errorf("it is one of program %s", Canonical(p.program))
+	}
+	after, ok := bytes.CutPrefix(p.data, begins)
+	if !ok || len(after) != rest || len(p.accounts) != accounts {
+		return p, errors.New("it is another instruction of its program")
+	}
+	p.rest = after
+	return p, nil
+}
+
+// cursor reads bytes one after the other. After the first error it reads nothing.
+type cursor struct {
+	b   []byte
+	err error
+}
+
+func (c *cursor) take(n int) []byte {
+	if c.err == nil && n > len(c.b) {
+		c.err = errors.New("transaction is cut off")
+	}
+	if c.err != nil {
+		return make([]byte, n)
+	}
+	out := c.b[:n]
+	c.b = c.b[n:]
+	return out
+}
+
+func (c *cursor) byte() int { return int(c.take(1)[0]) }
+
+// count reads a compact-u16 in its shortest form.
+func (c *cursor) count() int {
+	n := 0
+	for shift := 0; c.err == nil; shift += 7 {
+		b := c.byte()
+		n |= b & 0x7f << shift
+		if b&0x80 != 0 && shift < 14 {
+			continue
+		}
+		if shift > 0 && b == 0 || n > 0xffff || b&0x80 != 0 {
+			c.err = errors.New("a length is not in its shortest form")
+		}
+		return n
+	}
+	return 0
+}
+
+func parse(payload []byte) (message, error) {
+	var m message
+	if len(payload) > wireBytesMax {
+		return m, fmt.Errorf("transaction has %d bytes, more than a packet", len(payload))
+	}
+	c := &cursor{b: payload}
+	m.signers = c.byte()
+	if m.signers&0x80 != 0 {
+		return m, errors.New("transaction has a version: ours have none")
+	}
+	c.take(2) // compile writes them again, and Decode compares
+	for range c.count() {
+		if m.keys = append(m.keys, [keyBytes]byte(c.take(keyBytes))); c.err != nil {
+			break
+		}
+	}
+	m.hash = [keyBytes]byte(c.take(keyBytes))
+	key := func() [keyBytes]byte {
+		if i := c.byte(); i < len(m.keys) {
+			return m.keys[i]
+		}
+		if c.err == nil {
+			c.err = errors.New("an account is named that is not there")
+		}
+		return [keyBytes]byte{}
+	}
+	for range c.count() {
+		in := parsed{program: key()}
+		for range c.count() {
+			if in.accounts = append(in.accounts, key()); c.err != nil {
+				break
+			}
+		}
+		in.data = c.take(c.count())
+		if m.ins = append(m.ins, in); c.err != nil {
+			break
+		}
+	}
+	switch {
+	case c.err != nil:
+		return m, c.err
+	case len(c.b) != 0:
+		return m, fmt.Errorf("transaction has %d bytes too many", len(c.b))
+	case m.signers == 0 || m.signers > len(m.keys):
+		return m, fmt.Errorf("transaction has %d signers and %d accounts", m.signers, len(m.keys))
+	}
+	return m, nil
+}

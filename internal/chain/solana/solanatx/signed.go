@@ -1,0 +1,101 @@
+package solanatx
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+
+	"github.com/mr-tron/base58"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+const signatureBytes = ed25519.SignatureSize
+
+// signers are the accounts that have to sign a payload of either form.
+func signers(payload []byte) ([][keyBytes]byte, error) {
+	m, err := parse(payload)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.ins) == 2 {
+		_, err = DecodeNonceCreation(payload)
+	} else {
+		_, err = Decode(payload)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.keys[:m.signers], nil
+}
+
+// Signers are the addresses that have to sign a payload, a payment or the creation of
+// a nonce account, in the order in which their signatures stand. The payer is first.
+func Signers(payload []byte) ([]chain.Address, error) {
+	keys, err := signers(payload)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]chain.Address, len(keys))
+	for i, k := range keys {
+		out[i] = Canonical(k)
+	}
+	return out, nil
+}
+
+// Attach puts the signatures to a payload, in the order of Signers, and returns the
+// bytes to send and their hash. One that is missing or is not that address's over these
+// very bytes is an error, so that a mixed-up key is found here and not by the network.
+func Attach(payload []byte, signatures ...[signatureBytes]byte) (raw []byte, hash chain.TxHash, err error) {
+	keys, err := signers(payload)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(signatures) != len(keys) {
+		return nil, "", fmt.Errorf("transaction has %d signatures, not %d", len(signatures), len(keys))
+	}
+	raw = appendCount(nil, len(signatures))
+	for i, s := range signatures {
+		if !ed25519.Verify(keys[i][:], payload, s[:]) {
+			return nil, "", fmt.Errorf("signature %d is not by %s", i, Canonical(keys[i]))
+		}
+		raw = append(raw, s[:]...)
+	}
+	return append(raw, payload...), hashOf(signatures[0]), nil
+}
+
+// Open takes signed bytes apart: what was signed, a payment or the creation of a nonce
+// account, and the hash. It is as strict as Decode and verifies every signature.
+func Open(raw []byte) (payload []byte, hash chain.TxHash, err error) {
+	if len(raw) > wireBytesMax {
+		return nil, "", fmt.Errorf("transaction has %d bytes, more than a packet", len(raw))
+	}
+	c := &cursor{b: raw}
+	var signatures [][signatureBytes]byte
+	for range c.count() {
+		if signatures = append(signatures, [signatureBytes]byte(c.take(signatureBytes))); c.err != nil {
+			break
+		}
+	}
+	if c.err != nil {
+		return nil, "", c.err
+	}
+	if len(signatures) == 0 {
+		return nil, "", errors.New("transaction is not signed")
+	}
+	_, hash, err = Attach(c.b, signatures...)
+	return c.b, hash, err
+}
+
+// DecodeSigned reads signed bytes of a payment and their hash. It is as strict as
+// Decode and verifies every signature.
+func DecodeSigned(raw []byte) (Tx, chain.TxHash, error) {
+	payload, hash, err := Open(raw)
+	if err != nil {
+		return Tx{}, "", err
+	}
+	t, err := Decode(payload)
+	return t, hash, err
+}
+
+func hashOf(first [signatureBytes]byte) chain.TxHash { return chain.TxHash(base58.Encode(first[:])) }
