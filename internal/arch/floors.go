@@ -91,6 +91,8 @@ var places = []place{
 	{"internal/localworld/anvil", foundations, mayHTTP | mayKeys},
 	{"internal/localworld/anvil/anviltest", foundations, testOnly | mayKeys},
 	{"internal/localworld/evmtoken", foundations, 0},
+	{"internal/localworld/surfpool", foundations, mayHTTP | mayKeys},
+	{"internal/localworld/surfpool/surfpooltest", foundations, testOnly | mayKeys},
 
 	{"internal/mint", core, 0},
 	{"internal/org", core, 0},

@@ -1,0 +1,315 @@
+// Package surfpool starts and steers surfpool, a local Solana chain: blocks on a
+// clock or on demand, accounts placed where a test wants them, USDC and USDT at
+// the addresses of the main network, and a faucet account that mints them.
+//
+// The node is an addon of Node.js and listens on loopback ports that the system
+// chooses. It never outlives the process that started it: it ends with the
+// context, with Stop, and on Linux with the death of its parent, however that came
+// about. All that it held is gone then; nothing is written to a disk.
+//
+// Left to itself surfpool gives blocks whose hashes make no chain. So no block is
+// ever made but by Mine, also on the clock, in the way that is told there.
+//
+// For the local world and for tests. The faucet's key is published here; nothing
+// of this is for a chain that carries value.
+package surfpool
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/ethereum/go-ethereum/rpc"
+	"github.com/mr-tron/base58"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/localworld/tied"
+)
+
+// FaucetKey is the secret key, 64 bytes in base58, of the account that starts with
+// plenty of lamports and may mint and freeze the tokens.
+const FaucetKey = "3HqWx77ZzJzARr6UYxtW9RVt91M2VNZHGevJAtxtGv4aTCTZ6Ma9LXufbzXiHwjYqXZv6wtrZy8sHXUTfE6jygqD"
+
+// Finality is how many slots the final one is behind the one that is being filled,
+// which is the one after the newest block.
+const Finality = 31
+
+const (
+	faucetLamports = 1_000_000 * LamportsPerSOL
+	startTimeout   = 60 * time.Second
+	stopTimeout    = 10 * time.Second
+	outputBytesMax = 16 << 10
+)
+
+// LamportsPerSOL is what one SOL is in the chain's smallest unit.
+const LamportsPerSOL = 1_000_000_000
+
+//go:embed launch.js
+var launcher string
+
+// A Config says how the chain makes blocks. The zero value makes them only when
+// Mine is called.
+type Config struct {
+	// Addon is the folder of surfpool's Node package. Empty: the one that Find finds.
+	Addon string
+	// SlotTime makes a block on a clock, whether or not there are transactions.
+	SlotTime time.Duration
+}
+
+// A Node is a running chain. Its methods may be called at the same time from
+// several goroutines.
+type Node struct {
+	// URL and WSURL are where the chain answers JSON-RPC.
+	URL, WSURL string
+	// RPC is a client of the chain, closed by Stop.
+	RPC *rpc.Client
+
+	faucet  ed25519.PrivateKey
+	sent    atomic.Uint64
+	mining  sync.Mutex // for the two below
+	slot    uint64     // which is being filled; 0 when that is not known
+	now     int64      // the chain's own time, in Unix seconds
+	process *os.Process
+	end     context.CancelFunc
+	ended   chan struct{}
+	clock   sync.WaitGroup
+	err     error // why it ended; valid once ended is closed
+}
+
+// Start runs a chain and returns when it answers and has a final block. It lives
+// until Stop is called or ctx ends. The error says what to do when there is no
+// surfpool.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	addon := cfg.Addon
+	if addon == "" {
+		var err error
+		if addon, err = Find(); err != nil {
+			return nil, err
+		}
+	}
+	node, err := exec.LookPath("node")
+	if err != nil {
+		return nil, fmt.Errorf("surfpool, the local Solana chain, needs Node.js in PATH: run scripts/setup in the source tree: %w", err)
+	}
+	run, end := context.WithCancel(ctx)
+	n := &Node{faucet: mustKey(FaucetKey), end: end, ended: make(chan struct{})}
+
+	out := &output{first: make(chan []byte, 1)}
+	cmd := exec.CommandContext(run, node, "-e", launcher, addon, bytesOf(n.faucet))
+	cmd.Stdout, cmd.Stderr = out, &out.rest
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTimeout // then it is killed
+
+	ended, how, err := tied.Start(cmd)
+	if err != nil {
+		end()
+		return nil, fmt.Errorf("start %s: %w", node, err)
+	}
+	n.process = cmd.Process
+	go func() {
+		defer close(n.ended)
+		<-ended
+		if run.Err() == nil {
+			// A chain that ends by itself is a defect that has to be seen.
+			n.err = fmt.Errorf("surfpool ended by itself: %w\n%s", orClean(how()), out.rest.tail())
+		}
+	}()
+
+	timeout := time.NewTimer(startTimeout)
+	defer timeout.Stop()
+	var where struct{ RPCURL, WSURL string }
+	select {
+	case line := <-out.first:
+		if err := json.Unmarshal(line, &where); err != nil {
+			end()
+			<-n.ended
+			return nil, fmt.Errorf("start surfpool: it said %.200q: %w", line, err)
+		}
+	case <-n.ended:
+		end()
+		if n.err == nil {
+			return nil, fmt.Errorf("start surfpool: %w", context.Cause(ctx))
+		}
+		return nil, fmt.Errorf("start surfpool: %w", n.err)
+	case <-timeout.C:
+		end()
+		<-n.ended
+		return nil, fmt.Errorf("start surfpool: no answer within %v\n%s", startTimeout, out.rest.tail())
+	}
+	n.URL, n.WSURL = where.RPCURL, where.WSURL
+	if n.RPC, err = rpc.DialContext(ctx, n.URL); err == nil {
+		err = n.furnish(ctx)
+	}
+	if err != nil {
+		end()
+		<-n.ended
+		return nil, fmt.Errorf("start surfpool: %w", err)
+	}
+	if cfg.SlotTime > 0 {
+		n.clock.Go(func() { n.tick(run, cfg.SlotTime) })
+	}
+	return n, nil
+}
+
+// furnish sets up what every local chain has.
+func (n *Node) furnish(ctx context.Context) error {
+	if err := n.align(ctx); err != nil {
+		return err
+	}
+	if err := n.SetLamports(ctx, n.FaucetAddress(), faucetLamports); err != nil {
+		return err
+	}
+	if err := n.placeTokens(ctx); err != nil {
+		return err
+	}
+	// What was placed is in no block. It is final with this one.
+	return n.Mine(ctx, Finality+1)
+}
+
+// Stop ends the chain and waits until it is gone. It returns an error when the
+// chain had ended before anyone asked it to. It may be called more than once.
+func (n *Node) Stop() error {
+	n.end()
+	n.clock.Wait()
+	<-n.ended
+	n.RPC.Close()
+	return n.err
+}
+
+// Done is closed when the chain has ended, for whatever reason.
+func (n *Node) Done() <-chan struct{} { return n.ended }
+
+// PID is the process id of the chain.
+func (n *Node) PID() int { return n.process.Pid }
+
+// Faucet is the key of the account that has plenty of everything.
+func (n *Node) Faucet() ed25519.PrivateKey { return n.faucet }
+
+// FaucetAddress is the address of the account that has plenty of everything.
+func (n *Node) FaucetAddress() chain.Address { return AddressOf(n.faucet) }
+
+// AddressOf is the address of a key.
+func AddressOf(k ed25519.PrivateKey) chain.Address {
+	return solanatx.Canonical([ed25519.PublicKeySize]byte(k.Public().(ed25519.PublicKey)))
+}
+
+// Find looks for surfpool's Node package: where COFFER_SURFPOOL says, then in the
+// Node packages of the source tree that the working directory or the running
+// program is in.
+func Find() (string, error) {
+	if named := os.Getenv("COFFER_SURFPOOL"); named != "" {
+		if _, err := os.Stat(filepath.Join(named, "package.json")); err != nil {
+			return "", fmt.Errorf("COFFER_SURFPOOL names %q, which is no folder of a Node package: %w", named, err)
+		}
+		return named, nil
+	}
+	var from []string
+	if dir, err := os.Getwd(); err == nil {
+		from = append(from, dir)
+	}
+	if program, err := os.Executable(); err == nil {
+		from = append(from, filepath.Dir(program))
+	}
+	for _, dir := range from {
+		for {
+			path := filepath.Join(dir, "localchain", "node_modules", "@solana", "surfpool-linux-x64-gnu")
+			if _, err := os.Stat(filepath.Join(path, "package.json")); err == nil {
+				return path, nil
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return "", fmt.Errorf("look for surfpool: %w", err)
+			}
+			up := filepath.Dir(dir)
+			if up == dir {
+				break
+			}
+			dir = up
+		}
+	}
+	return "", errors.New("surfpool, the local Solana chain, is not installed: run scripts/setup in the source tree, " +
+		"or have COFFER_SURFPOOL name the folder of its Node package")
+}
+
+func mustKey(secret string) ed25519.PrivateKey {
+	b, err := base58.Decode(secret)
+	if err != nil || len(b) != ed25519.PrivateKeySize {
+		panic("the faucet's key is not a key")
+	}
+	return b
+}
+
+// bytesOf is a key as the launcher reads it, a list of numbers.
+func bytesOf(k ed25519.PrivateKey) string {
+	numbers := make([]int, len(k))
+	for i, b := range k {
+		numbers[i] = int(b)
+	}
+	text, err := json.Marshal(numbers)
+	if err != nil {
+		panic("numbers that are no JSON: " + err.Error())
+	}
+	return string(text)
+}
+
+func orClean(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+// An output gives the first line that is printed. Later ones are dropped: nobody
+// reads them and the pipe must not fill up.
+type output struct {
+	first chan []byte
+	found bool
+	line  []byte
+	rest  tail
+}
+
+// Write is called by one goroutine.
+func (o *output) Write(p []byte) (int, error) {
+	if o.found {
+		return len(p), nil
+	}
+	o.line = append(o.line, p...)
+	if line, _, whole := bytes.Cut(o.line, []byte("\n")); whole {
+		o.found = true
+		o.first <- line
+	}
+	return len(p), nil
+}
+
+// A tail keeps the end of what was printed for an error message.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if len(t.text) > outputBytesMax {
+		t.text = bytes.Clone(t.text[len(t.text)-outputBytesMax:])
+	}
+	return len(p), nil
+}
+
+func (t *tail) tail() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.text))
+}
