@@ -93,6 +93,8 @@ var places = []place{
 	{"internal/localworld/evmtoken", foundations, 0},
 	{"internal/localworld/surfpool", foundations, mayHTTP | mayKeys},
 	{"internal/localworld/surfpool/surfpooltest", foundations, testOnly | mayKeys},
+	{"internal/localworld/btcd", foundations, mayHTTP | mayKeys},
+	{"internal/localworld/btcd/btcdtest", foundations, testOnly | mayKeys},
 
 	{"internal/mint", core, 0},
 	{"internal/org", core, 0},
@@ -182,5 +184,6 @@ var doors = []door{}
 // ones on the left. Adapters need no line here: only app imports them.
 var importers = map[string][]string{
 	"internal/localworld/anvil":    {"internal/localworld", "internal/localworld/anvil/anviltest", "internal/trial/crashes", "internal/trial/forks"},
+	"internal/localworld/btcd":     {"internal/localworld", "internal/localworld/btcd/btcdtest"},
 	"internal/localworld/evmtoken": {"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour", "internal/trial/crashes", "internal/trial/forks"},
 }

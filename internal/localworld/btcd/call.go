@@ -1,0 +1,101 @@
+package btcd
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/btcsuite/btcd/chainhash/v2"
+	"github.com/btcsuite/btcd/wire/v2"
+)
+
+// An RPCError is what the node refuses with.
+type RPCError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// Error is the node's sentence with its number.
+func (e *RPCError) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
+
+// Call asks the node. result may be nil. Error: *RPCError when the node answered with
+// one.
+func (n *Node) Call(ctx context.Context, result any, method string, params ...any) error {
+	if params == nil {
+		params = []any{}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.URL, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	req.SetBasicAuth(User, n.Password)
+	resp, err := n.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Result json.RawMessage `json:"result"`
+		Error  *RPCError       `json:"error"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return fmt.Errorf("%s: %s: %w", method, resp.Status, err)
+	}
+	if answer.Error != nil {
+		return fmt.Errorf("%s: %w", method, answer.Error)
+	}
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer.Result, result); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}
+
+// Height is that of the newest block.
+func (n *Node) Height(ctx context.Context) (height int, err error) {
+	return height, n.Call(ctx, &height, "getblockcount")
+}
+
+// Hash is the block at a height.
+func (n *Node) Hash(ctx context.Context, height int) (chainhash.Hash, error) {
+	var text string
+	if err := n.Call(ctx, &text, "getblockhash", height); err != nil {
+		return chainhash.Hash{}, err
+	}
+	h, err := chainhash.NewHashFromStr(text)
+	if err != nil {
+		return chainhash.Hash{}, fmt.Errorf("getblockhash: %w", err)
+	}
+	return *h, nil
+}
+
+// Block is the block with a hash, on the chain or beside it.
+func (n *Node) Block(ctx context.Context, hash chainhash.Hash) (*wire.MsgBlock, error) {
+	var text string
+	if err := n.Call(ctx, &text, "getblock", hash.String(), 0); err != nil {
+		return nil, err
+	}
+	b := new(wire.MsgBlock)
+	if err := b.Deserialize(hex.NewDecoder(bytes.NewReader([]byte(text)))); err != nil {
+		return nil, fmt.Errorf("getblock: %w", err)
+	}
+	return b, nil
+}
+
+// Send gives a transaction to the node, which keeps it for the next block.
+func (n *Node) Send(ctx context.Context, tx *wire.MsgTx) error {
+	var raw bytes.Buffer
+	if err := tx.Serialize(&raw); err != nil {
+		return fmt.Errorf("encode a transaction: %w", err)
+	}
+	return n.Call(ctx, nil, "sendrawtransaction", hex.EncodeToString(raw.Bytes()))
+}

@@ -1,0 +1,317 @@
+package btcd
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/btcsuite/btcd/address/v2/base58"
+	"github.com/btcsuite/btcd/btcec/v2"
+	"github.com/btcsuite/btcd/chaincfg/v2"
+	"github.com/btcsuite/btcd/txscript/v2"
+	"github.com/btcsuite/btcd/wire/v2"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+)
+
+// FaucetKey is the private key, in hex, that every block of the local chain pays to the
+// native SegWit address of.
+const FaucetKey = "c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ffe2c0ff"
+
+const (
+	// Every payment offers a little less than the one before, so that a block has them
+	// in this order. All are above what nodes ask.
+	feeFirst = 100_000
+	feeStep  = 10
+	feeLast  = 2_000
+	// feeBack takes a coin back from a payment: more than any of those.
+	feeBack = 500_000
+
+	// replaceable says in an input that another spend of it may take its place.
+	replaceable = wire.MaxTxInSequenceNum - 2
+)
+
+func faucetKey() *btcec.PrivateKey {
+	b, err := hex.DecodeString(FaucetKey)
+	if err != nil {
+		panic("the faucet's key is not a key: " + err.Error())
+	}
+	key, _ := btcec.PrivKeyFromBytes(b)
+	return key
+}
+
+// FaucetWIF is the faucet's key as wallets import it.
+func FaucetWIF() string {
+	key := faucetKey().Serialize()
+	return base58.CheckEncode(append(key, 1), chaincfg.RegressionNetParams.PrivateKeyID)
+}
+
+// FaucetAddress is the address that every block pays.
+func FaucetAddress() chain.Address { return KeyAddress(faucetKey()) }
+
+// KeyAddress is the native SegWit address of a key on the local chain.
+func KeyAddress(key *btcec.PrivateKey) chain.Address {
+	return bitcointx.KeyAddress(&chaincfg.RegressionNetParams, [bitcointx.KeyBytes]byte(key.PubKey().SerializeCompressed()))
+}
+
+func faucetScript() []byte { return mustScript(FaucetAddress()) }
+
+func mustScript(a chain.Address) []byte {
+	script, err := bitcointx.Script(chain.Local, a)
+	if err != nil {
+		panic("the script of the faucet: " + err.Error())
+	}
+	return script
+}
+
+// A Coin is an output that can be spent.
+type Coin struct {
+	wire.OutPoint
+	wire.TxOut
+}
+
+// faucet knows which coins of it are in blocks.
+type faucet struct {
+	paying sync.Mutex // one payment at a time, so that no two take the same coin
+
+	mu     sync.Mutex
+	seen   int // the height up to which blocks were looked at
+	coins  []Coin
+	count  int64 // of payments and blocks made
+	fees   int64 // of payments
+	forgot int   // how often blocks went away
+}
+
+// number is never the same.
+func (f *faucet) number() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count++
+	return f.count
+}
+
+// forget makes the faucet look at all blocks again.
+func (f *faucet) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen, f.coins = 0, nil
+	f.forgot++
+}
+
+func (f *faucet) fee() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fees++
+	return max(feeFirst-f.fees*feeStep, feeLast)
+}
+
+// To is an output that pays an amount in satoshi to an address.
+func To(a chain.Address, satoshi int64) (*wire.TxOut, error) {
+	script, err := bitcointx.Script(chain.Local, a)
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewTxOut(satoshi, script), nil
+}
+
+// Pay pays an amount in satoshi from the faucet. The transaction waits for the next
+// block; it may be replaced until then.
+func (n *Node) Pay(ctx context.Context, to chain.Address, satoshi int64) (*wire.MsgTx, error) {
+	out, err := To(to, satoshi)
+	if err != nil {
+		return nil, fmt.Errorf("pay from the faucet: %w", err)
+	}
+	return n.PayOutputs(ctx, out)
+}
+
+// PayOutputs is Pay with one transaction that has these outputs first.
+func (n *Node) PayOutputs(ctx context.Context, outs ...*wire.TxOut) (*wire.MsgTx, error) {
+	n.faucet.paying.Lock()
+	defer n.faucet.paying.Unlock()
+	var sum int64
+	for _, out := range outs {
+		sum += out.Value
+	}
+	fee := n.faucet.fee()
+	coins, err := n.take(ctx, sum+fee)
+	if err != nil {
+		return nil, fmt.Errorf("pay from the faucet: %w", err)
+	}
+	tx, err := n.Spend(faucetKey(), coins, fee, outs...)
+	if err != nil {
+		return nil, fmt.Errorf("pay from the faucet: %w", err)
+	}
+	if err := n.Send(ctx, tx); err != nil {
+		return nil, fmt.Errorf("pay from the faucet: %w", err)
+	}
+	return tx, nil
+}
+
+// Spend builds and signs a transaction that spends native SegWit coins of one key: to
+// the outputs, and the rest without the fee back to the key. It is sent to nobody.
+func (n *Node) Spend(key *btcec.PrivateKey, coins []Coin, fee int64, outs ...*wire.TxOut) (*wire.MsgTx, error) {
+	tx := wire.NewMsgTx(2)
+	rest := -fee
+	before := txscript.NewMultiPrevOutFetcher(nil)
+	for _, c := range coins {
+		in := wire.NewTxIn(&c.OutPoint, nil, nil)
+		in.Sequence = replaceable
+		tx.AddTxIn(in)
+		rest += c.Value
+		before.AddPrevOut(c.OutPoint, &c.TxOut)
+	}
+	for _, out := range outs {
+		tx.AddTxOut(out)
+		rest -= out.Value
+	}
+	own := mustScript(KeyAddress(key))
+	if rest < 0 {
+		return nil, fmt.Errorf("the coins lack %d satoshi", -rest)
+	}
+	if rest > 0 {
+		tx.AddTxOut(wire.NewTxOut(rest, own))
+	}
+	hashes := txscript.NewTxSigHashes(tx, before)
+	for i, c := range coins {
+		witness, err := txscript.WitnessSignature(tx, hashes, i, c.Value, c.PkScript, txscript.SigHashAll, key, true)
+		if err != nil {
+			return nil, fmt.Errorf("sign for the local chain: %w", err)
+		}
+		tx.TxIn[i].Witness = witness
+	}
+	return tx, nil
+}
+
+// Replace sends another spend of the coins of a payment of the faucet, which may not be
+// in a block yet: they go to the outputs, and back to the faucet what is left.
+func (n *Node) Replace(ctx context.Context, tx *wire.MsgTx, outs ...*wire.TxOut) (*wire.MsgTx, error) {
+	coins, err := n.spent(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	other, err := n.Spend(faucetKey(), coins, feeBack, outs...)
+	if err != nil {
+		return nil, err
+	}
+	return other, n.Send(ctx, other)
+}
+
+// takeBack is a spend of a payment's coins to the faucet itself.
+func (n *Node) takeBack(ctx context.Context, tx *wire.MsgTx) (*wire.MsgTx, error) {
+	coins, err := n.spent(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	return n.Spend(faucetKey(), coins, feeBack)
+}
+
+// spent are the coins that a payment of the faucet spends.
+func (n *Node) spent(ctx context.Context, tx *wire.MsgTx) ([]Coin, error) {
+	var coins []Coin
+	for _, in := range tx.TxIn {
+		var raw string
+		if err := n.Call(ctx, &raw, "getrawtransaction", in.PreviousOutPoint.Hash.String()); err != nil {
+			return nil, err
+		}
+		b, err := hex.DecodeString(raw)
+		if err != nil {
+			return nil, fmt.Errorf("getrawtransaction: %w", err)
+		}
+		from, err := readTx(b)
+		if err != nil {
+			return nil, fmt.Errorf("getrawtransaction: %w", err)
+		}
+		out := from.TxOut[in.PreviousOutPoint.Index]
+		if string(out.PkScript) != string(faucetScript()) {
+			return nil, errors.New("a transaction that is not the faucet's cannot be undone")
+		}
+		coins = append(coins, Coin{in.PreviousOutPoint, *out})
+	}
+	return coins, nil
+}
+
+// take finds coins of the faucet for an amount, which nothing spends that is in a block
+// or waits for one.
+func (n *Node) take(ctx context.Context, satoshi int64) ([]Coin, error) {
+	if err := n.look(ctx); err != nil {
+		return nil, err
+	}
+	var taken []Coin
+	for satoshi > 0 {
+		n.faucet.mu.Lock()
+		if len(n.faucet.coins) == 0 {
+			n.faucet.mu.Unlock()
+			return nil, fmt.Errorf("the faucet lacks %d satoshi: mine more blocks", satoshi)
+		}
+		c := n.faucet.coins[0]
+		n.faucet.coins = n.faucet.coins[1:]
+		n.faucet.mu.Unlock()
+		var there *struct{}
+		if err := n.Call(ctx, &there, "gettxout", c.Hash.String(), c.Index, true); err != nil {
+			return nil, err
+		}
+		if there == nil {
+			continue
+		}
+		taken = append(taken, c)
+		satoshi -= c.Value
+	}
+	return taken, nil
+}
+
+// look collects the faucet's coins from the blocks that it has not looked at. What a
+// block pays its miner counts once it may be spent.
+func (n *Node) look(ctx context.Context) error {
+	height, err := n.Height(ctx)
+	if err != nil {
+		return err
+	}
+	n.faucet.mu.Lock()
+	from, forgot := n.faucet.seen+1, n.faucet.forgot
+	n.faucet.mu.Unlock()
+	own := string(faucetScript())
+	var coins []Coin
+	collect := func(h int, txs func(*wire.MsgBlock) []*wire.MsgTx) error {
+		hash, err := n.Hash(ctx, h)
+		if err != nil {
+			return err
+		}
+		b, err := n.Block(ctx, hash)
+		if err != nil {
+			return err
+		}
+		for _, tx := range txs(b) {
+			for i, out := range tx.TxOut {
+				if string(out.PkScript) == own {
+					coins = append(coins, Coin{wire.OutPoint{Hash: tx.TxHash(), Index: uint32(i)}, *out})
+				}
+			}
+		}
+		return nil
+	}
+	for h := from; h <= height; h++ {
+		if matured := h + 1 - Maturity; matured > 0 {
+			if err := collect(matured, func(b *wire.MsgBlock) []*wire.MsgTx { return b.Transactions[:1] }); err != nil {
+				return err
+			}
+		}
+		if err := collect(h, func(b *wire.MsgBlock) []*wire.MsgTx { return b.Transactions[1:] }); err != nil {
+			return err
+		}
+	}
+	n.faucet.mu.Lock()
+	defer n.faucet.mu.Unlock()
+	if n.faucet.forgot == forgot {
+		n.faucet.seen, n.faucet.coins = height, append(n.faucet.coins, coins...)
+	}
+	return nil
+}
+
+func readTx(raw []byte) (*wire.MsgTx, error) {
+	tx := new(wire.MsgTx)
+	return tx, tx.Deserialize(bytes.NewReader(raw))
+}
