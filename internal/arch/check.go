@@ -214,7 +214,11 @@ func (h house) keys() []string {
 				return true
 			}
 			x, ok := sel.X.(*ast.Ident)
-			if ok && keyCalls[calls[x.Name]+"."+sel.Sel.Name] {
+			if !ok {
+				return true
+			}
+			call := calls[x.Name] + "." + sel.Sel.Name
+			if keyCalls[call] || chainKeyCalls[call] && strings.HasPrefix(s.dir, "internal/chain/") {
 				c.add("%s: %s.%s: private keys live in internal/signer", s.at(sel), x.Name, sel.Sel.Name)
 			}
 			return true
@@ -242,6 +246,10 @@ var keyCalls = set("github.com/ethereum/go-ethereum/crypto",
 		"WitnessSignature", "RawTxInWitnessSignature", "TaprootWitnessSignature", "RawTxInTaprootSignature", "RawTxInTapscriptSignature", "TweakTaprootPrivKey").
 	and("github.com/ethereum/go-ethereum/accounts/abi/bind", "NewKeyedTransactor", "NewKeyedTransactorWithChainID").
 	and("github.com/ethereum/go-ethereum/accounts/abi/bind/v2", "NewKeyedTransactor")
+
+// chainKeyCalls make or use keys of Solana. Webhooks are signed on the same curve, so
+// they are looked for where chains are.
+var chainKeyCalls = set("crypto/ed25519", "Sign", "NewKeyFromSeed", "GenerateKey")
 
 type names map[string]bool
 

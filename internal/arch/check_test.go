@@ -83,6 +83,9 @@ func TestChecksFindWhatIsPlanted(t *testing.T) {
 		{"sign", "internal/chain/evm/a.go", "package evm\nimport \"github.com/ethereum/go-ethereum/crypto\"\nvar _ = crypto.Sign", house.keys, "crypto.Sign"},
 		{"sign renamed", "internal/chain/evm/a.go", "package evm\nimport c \"github.com/ethereum/go-ethereum/crypto\"\nvar _ = c.HexToECDSA", house.keys, "c.HexToECDSA"},
 		{"hash", "internal/chain/evm/a.go", "package evm\nimport \"github.com/ethereum/go-ethereum/crypto\"\nvar _ = crypto.Keccak256", house.keys, ""},
+		{"ed25519 of a chain", "internal/chain/evm/a.go", "package evm\nimport \"crypto/ed25519\"\nvar _ = ed25519.Sign", house.keys, "ed25519.Sign"},
+		{"ed25519 verified", "internal/chain/evm/a.go", "package evm\nimport \"crypto/ed25519\"\nvar _ = ed25519.Verify", house.keys, ""},
+		{"ed25519 of webhooks", "internal/deposit/a.go", "package deposit\nimport \"crypto/ed25519\"\nvar _ = ed25519.Sign", house.keys, ""},
 		{"in the signer", "internal/signer/a.go", imports("signer", "crypto/ecdsa"), house.keys, ""},
 
 		{"rand", "internal/deposit/a.go", imports("deposit", "math/rand/v2"), house.random, "math/rand/v2"},

@@ -27,7 +27,7 @@ func (s Seed) bitcoin(w signer.WalletRef) (WalletKey, error) {
 		return WalletKey{}, err
 	}
 	a := bitcointx.KeyAddress(p, [bitcointx.KeyBytes]byte(private.PubKey().SerializeCompressed()))
-	return WalletKey{func() *secp256k1.PrivateKey { return private }, path, a}, nil
+	return WalletKey{k: func() *secp256k1.PrivateKey { return private }, path: path, address: a}, nil
 }
 
 // A TaprootKey is the key of a taproot wallet, which signs otherwise than a WalletKey.

@@ -112,11 +112,7 @@ var attestPath = []uint32{0x434f4646, 0}
 
 // Attest is the key that signs addresses, by SLIP-10 for ed25519.
 func (s Seed) Attest() AttestKey {
-	key, code := split(mac([]byte("ed25519 seed"), s.s().master[:]))
-	for _, i := range attestPath {
-		key, code = child25519(key, code, i)
-	}
-	private := ed25519.NewKeyFromSeed(key[:])
+	private := s.ed25519(attestPath)
 	return AttestKey{func() ed25519.PrivateKey { return private }}
 }
 
@@ -140,15 +136,17 @@ func (k AttestKey) Endorse(e signer.EndorseBody) []byte { return ed25519.Sign(k.
 // Format prints *** whatever the verb.
 func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 
-// A WalletKey is the key of one wallet. It prints as ***.
+// A WalletKey is the key of one wallet, on the curve of its family: it signs hashes
+// for EVM and Bitcoin, messages for Solana. It prints as ***.
 type WalletKey struct {
-	k       func() *secp256k1.PrivateKey
+	k       func() *secp256k1.PrivateKey // nil for Solana
+	ed      func() ed25519.PrivateKey    // nil for all others
 	path    string
 	address chain.Address
 }
 
 // Wallet derives the key of a wallet: at m/44'/60' an EVM one, at m/84' a Bitcoin one,
-// and from there four times 31 bits of SHA-256 of organization, purpose and subject.
+// at m/44'/501' a Solana one, and from there four times 31 bits of SHA-256 of organization, purpose and subject.
 // The place comes from the words alone, so a database that lost its rows cannot give
 // it to somebody else. Errors: a family without keys, or a seed that On gave no network
 // where addresses tell it; a path that leads to no key is one chance in 2^127 and has
@@ -159,6 +157,8 @@ func (s Seed) Wallet(w signer.WalletRef) (WalletKey, error) {
 		return s.evm(w)
 	case chain.BitcoinFamily:
 		return s.bitcoin(w)
+	case chain.SolanaFamily:
+		return s.solana(w), nil
 	}
 	return WalletKey{}, fmt.Errorf("no keys are derived for family %q", w.Family)
 }
@@ -170,7 +170,7 @@ func (s Seed) evm(w signer.WalletRef) (WalletKey, error) {
 	}
 	public := private.PubKey().SerializeUncompressed()
 	address := common.BytesToAddress(crypto.Keccak256(public[1:])[12:])
-	return WalletKey{func() *secp256k1.PrivateKey { return private }, path, chain.Address(address.Hex())}, nil
+	return WalletKey{k: func() *secp256k1.PrivateKey { return private }, path: path, address: chain.Address(address.Hex())}, nil
 }
 
 // secp is the key at a path of BIP-32 that is hardened all the way.
@@ -208,8 +208,12 @@ func (k WalletKey) Path() string { return k.path }
 func (k WalletKey) Address() chain.Address { return k.address }
 
 // SignHash signs 32 bytes and returns R, S (low) and the recovery id (0 or 1). The
-// nonce is that of RFC 6979, so the same bytes give the same signature.
+// nonce is that of RFC 6979, so the same bytes give the same signature. The key of a
+// Solana wallet panics: it signs messages.
 func (k WalletKey) SignHash(hash [32]byte) [65]byte {
+	if k.k == nil {
+		panic("keys: the key of a Solana wallet is asked to sign a hash")
+	}
 	compact := ecdsa.SignCompact(k.k(), hash[:], false)
 	var out [65]byte
 	copy(out[:], compact[1:])
