@@ -16,10 +16,16 @@ package pgtest
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +49,7 @@ import (
 
 const (
 	templateDatabase = "coffer_template"
-	templateForm     = "2" // raised when what furnish does changes
+	templateForm     = "3" // raised when what furnish does changes
 	templateAgeMax   = 24 * time.Hour
 	memoryBytesMin   = 1 << 30 // below this a directory in memory is not used
 	connsPerTest     = 8
@@ -352,6 +358,8 @@ func options(dir string) local.Options {
 			"autovacuum_naptime":   "1h",
 			"deadlock_timeout":     "200ms",
 			"max_worker_processes": "2",
+			// What tests ask by themselves is as short as what the program asks, see pg.Open.
+			"jit": "off",
 		},
 	}
 }
@@ -489,6 +497,39 @@ func furnish(ctx context.Context, cluster *local.Cluster) error {
 	}
 	if _, err := admin.Exec(ctx, "ALTER DATABASE "+templateDatabase+" ALLOW_CONNECTIONS false"); err != nil {
 		return fmt.Errorf("close the template database: %w", err)
+	}
+	for _, address := range []string{cluster.URL(""), cluster.OwnerURL(""), cluster.SuperURL("")} {
+		if err := shorten(ctx, admin, address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shorten stores the password of an address's role as SCRAM's verifier of one round. A
+// server's own are of 4096, against guessing, and each connection computes them: with the
+// race detector that was most of what a test cost, and ours are of 128 random bits.
+func shorten(ctx context.Context, admin *pgx.Conn, address string) error {
+	at, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	password, _ := at.User.Password()
+	salt := []byte(rand.Text())
+	salted, err := pbkdf2.Key(sha256.New, password, salt, 1, sha256.Size)
+	if err != nil {
+		return err
+	}
+	keyed := func(word string) []byte {
+		mac := hmac.New(sha256.New, salted)
+		mac.Write([]byte(word))
+		return mac.Sum(nil)
+	}
+	stored, text := sha256.Sum256(keyed("Client Key")), base64.StdEncoding.EncodeToString
+	verifier := "SCRAM-SHA-256$1:" + text(salt) + "$" + text(stored[:]) + ":" + text(keyed("Server Key"))
+	// Neither the name nor the verifier has anything in it that needs quoting.
+	if _, err := admin.Exec(ctx, "ALTER ROLE "+at.User.Username()+" PASSWORD '"+verifier+"'"); err != nil {
+		return fmt.Errorf("shorten the password of %s: %w", at.User.Username(), err)
 	}
 	return nil
 }
