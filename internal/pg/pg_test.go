@@ -345,6 +345,34 @@ func TestTheSystemPoolActsAsTheSystem(t *testing.T) {
 	}
 }
 
+// A server compiles dear statements when nobody says otherwise.
+func TestNoStatementOfTheProgramIsCompiledFirst(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.Cluster(t, map[string]string{"jit": "on", "jit_above_cost": "0"})
+	db, err := pg.Open(t.Context(), pg.Config{URL: cluster.URL("")}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	pool, err := db.SystemPool(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	var got [2]string
+	if err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SHOW jit`).Scan(&got[0])
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.QueryRow(t.Context(), `SHOW jit`).Scan(&got[1]); err != nil {
+		t.Fatal(err)
+	}
+	if want := [2]string{"off", "off"}; got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func BenchmarkFreshDatabase(b *testing.B) {
 	for b.Loop() {
 		pgtest.Fresh(b)
