@@ -156,6 +156,7 @@ var places = []place{
 	{"cmd/coffer", program, 0},
 	{"internal/trial/browser", foundations, testOnly},
 	{"internal/trial/works", world, testOnly},
+	{"internal/trial/built", foundations, testOnly},
 	{"internal/trial/forks", watch, testOnly | mayKeys | mayRand},
 	{"internal/trial/flags", watch, testOnly | mayKeys},
 	{"internal/trial/race", world, testOnly},

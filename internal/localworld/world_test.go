@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/caller"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+	"github.com/cofferpay/coffer/internal/trial/built"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -33,9 +34,8 @@ import (
 func program(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "coffer")
-	build := exec.Command("go", "build", "-tags", "crash", "-o", file, "github.com/cofferpay/coffer/cmd/coffer")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := built.Program(t.Context(), ".", file, "crash"); err != nil {
+		t.Fatal(err)
 	}
 	return file
 }

@@ -3,13 +3,14 @@ package crashes
 import (
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cofferpay/coffer/internal/trial/built"
 )
 
 // root is the folder of the source tree.
@@ -120,9 +121,8 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "coffer")
-	build := exec.Command("go", "build", "-tags", "crash", "-o", program, "github.com/cofferpay/coffer/cmd/coffer")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := built.Program(t.Context(), ".", program, "crash"); err != nil {
+		t.Fatal(err)
 	}
 	began := time.Now()
 	report, err := Run(t.Context(), Options{Program: program, Worlds: 1, Only: []string{

@@ -1,10 +1,11 @@
 package drill
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cofferpay/coffer/internal/trial/built"
 )
 
 // Rules WD-7 and IDEM-1: with the signer's journal lost and rebuilt, every payment
@@ -12,9 +13,8 @@ import (
 func TestALostJournalIsAdoptedAndNothingIsPaidTwice(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "coffer")
-	build := exec.Command("go", "build", "-o", program, "github.com/cofferpay/coffer/cmd/coffer")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := built.Program(t.Context(), ".", program, ""); err != nil {
+		t.Fatal(err)
 	}
 	var told strings.Builder
 	failed, err := Run(t.Context(), Options{Program: program, Only: []string{"journal"}, Out: &told})

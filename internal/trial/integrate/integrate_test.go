@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/trial/browser"
+	"github.com/cofferpay/coffer/internal/trial/built"
 )
 
 const (
@@ -66,7 +67,12 @@ func newPlace(t *testing.T) *place {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
 	p := &place{T: t, ctx: ctx, dir: t.TempDir()}
-	p.run(root, nil, "go", "build", "-o", filepath.Join(p.dir, "bin", "coffer"), "./cmd/coffer")
+	if err := os.Mkdir(filepath.Join(p.dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := built.Program(ctx, root, filepath.Join(p.dir, "bin", "coffer"), ""); err != nil {
+		t.Fatal(err)
+	}
 	w, err := localworld.Start(ctx, localworld.Options{Dir: p.dir, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/big"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/signer/remote"
 	"github.com/cofferpay/coffer/internal/signer/remote/remotetest"
+	"github.com/cofferpay/coffer/internal/trial/built"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -44,8 +44,8 @@ type town struct {
 func build(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "coffer")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "github.com/cofferpay/coffer/cmd/coffer").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := built.Program(t.Context(), ".", file, ""); err != nil {
+		t.Fatal(err)
 	}
 	return file
 }

@@ -48,16 +48,6 @@ func Before(ctx context.Context, root, newest, into string) (commit string, ok b
 	return commit, true, nil
 }
 
-// Build builds the program of a source tree.
-func Build(ctx context.Context, root, into string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", into, "./cmd/coffer")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the program of %s: %w\n%s", root, err, out)
-	}
-	return nil
-}
-
 // Load calls the API without a pause until it is stopped. A call whose answer does not
 // come, or says that it was not done, is made again with the same key.
 type Load struct {
