@@ -101,7 +101,10 @@ func AssociatedAccount(owner, mint, program chain.Address) (chain.Address, error
 		return "", fmt.Errorf("%.60q is no token program", string(program))
 	}
 	a, err := associatedAccount(o, m, must(program))
-	return Canonical(a), err
+	if err != nil {
+		return "", err
+	}
+	return Canonical(a), nil
 }
 
 func associatedAccount(owner, mint, program [keyBytes]byte) ([keyBytes]byte, error) {
