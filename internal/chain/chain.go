@@ -265,6 +265,25 @@ type Payment struct {
 	Amount   money.Amount
 }
 
+// Slot is the place on a chain that a transaction of ours takes. Of two transactions in
+// one slot at most one is ever mined.
+type Slot struct {
+	// Nonce counts the transactions of the account that pays for them, one by one: by the
+	// chain where it numbers them, else by us alone.
+	Nonce uint64 `json:"nonce"`
+	// Lease names the place where the chain numbers nothing. Solana: the nonce account
+	// and the value that it has, in base58 with a space between.
+	Lease string `json:"lease,omitempty"`
+}
+
+// String names the slot for a person.
+func (s Slot) String() string {
+	if s.Lease != "" {
+		return fmt.Sprintf("slot %d (%s)", s.Nonce, s.Lease)
+	}
+	return fmt.Sprintf("nonce %d", s.Nonce)
+}
+
 // Fees bound what a transaction may cost, in native units.
 type Fees struct {
 	GasLimit uint64

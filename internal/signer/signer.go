@@ -52,10 +52,13 @@ const (
 
 // Intent is a payment as the caller wants it, before it has a slot.
 type Intent struct {
-	ID       string        `json:"id"` // the withdrawal's, sweep's or top-up's own id; one slot for ever
-	Purpose  Purpose       `json:"purpose"`
-	Chain    chain.Name    `json:"chain"`
-	From     WalletRef     `json:"from"`
+	ID      string     `json:"id"` // the withdrawal's, sweep's or top-up's own id; one slot for ever
+	Purpose Purpose    `json:"purpose"`
+	Chain   chain.Name `json:"chain"`
+	From    WalletRef  `json:"from"`
+	// Payer pays the fee and has the slot, where that is not From: the treasury of the
+	// same organization, on chains that let somebody else pay.
+	Payer    *WalletRef    `json:"payer,omitempty"`
 	To       chain.Address `json:"to"`
 	ToWallet *WalletRef    `json:"toWallet,omitempty"` // for Sweep and Gas: who To is; the signer derives and compares
 	Contract chain.Address `json:"contract,omitempty"` // "" for the native coin
@@ -82,6 +85,14 @@ type Intent struct {
 	Grant *Grant `json:"grant,omitempty"`
 }
 
+// Account is the wallet that pays the fee and has the slot.
+func (i Intent) Account() WalletRef {
+	if i.Payer != nil {
+		return *i.Payer
+	}
+	return i.From
+}
+
 // Holds is what a wallet has of an asset and what of it is flagged: that much has to
 // stay, whoever sweeps.
 type Holds struct {
@@ -89,22 +100,8 @@ type Holds struct {
 	Flagged money.Amount `json:"flagged"`
 }
 
-// Slot is the place on a chain that an intent's transaction takes. Whoever has signed
-// two transactions in one slot knows that at most one of them is ever mined.
-type Slot struct {
-	Nonce uint64 `json:"nonce"` // the transaction's number, on chains that number an account's
-	// Lease names the place where nothing is numbered. Solana: the nonce account and the
-	// value that it has, in base58 with a space between.
-	Lease string `json:"lease,omitempty"`
-}
-
-// String names the slot for a person.
-func (s Slot) String() string {
-	if s.Lease != "" {
-		return "lease " + s.Lease
-	}
-	return fmt.Sprintf("nonce %d", s.Nonce)
-}
+// Slot is the place on a chain that an intent's transaction takes, for ever.
+type Slot = chain.Slot
 
 // Act is what a signature is to do with a slot.
 type Act string

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
@@ -188,16 +187,15 @@ func (s *Signer) recheck(r signer.Record) error {
 		if i == nil {
 			return fmt.Errorf("intent %s was signed and the copy lacks its admission", r.Sign.IntentID)
 		}
-		key, err := s.seed.Wallet(i.From)
+		by, err := s.keysOf(i)
 		if err != nil {
 			return err
 		}
 		request := signer.SignRequest{IntentID: i.ID, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload}
-		if _, err := s.matches(i, key.Address(), request, s.conf.Policy.Chains[i.Chain]); err != nil {
+		if _, err := s.matches(i, request, s.conf.Policy.Chains[i.Chain]); err != nil {
 			return err
 		}
-		signature := key.SignHash(evmtx.Digest(r.Sign.Payload))
-		_, hash, err := evmtx.Attach(r.Sign.Payload, signature[:], key.Address())
+		_, hash, err := families[i.Chain.Family()].sign(r.Sign.Payload, signers(r.Sign.Act, by)...)
 		if err != nil {
 			return err
 		}
@@ -211,15 +209,11 @@ func (s *Signer) recheck(r signer.Record) error {
 // behind compares the slots with the chains. A wallet that pays and that nobody asked
 // its chain about is an error: it would be the one.
 func (x *index) behind(nonces []ChainNonce) error {
-	type account struct {
-		from  chain.Address
-		chain chain.Name
-	}
 	next := map[account]uint64{}
 	for s := range x.slots {
-		a := account{s.from, s.chain}
+		a := account{s.payer, s.chain}
 		if s.nonce == math.MaxUint64 {
-			return fmt.Errorf("the copy has a slot of %s on %s past the last nonce", s.from, s.chain)
+			return fmt.Errorf("the copy has a slot of %s on %s past the last nonce", s.payer, s.chain)
 		}
 		next[a] = max(next[a], s.nonce+1)
 	}

@@ -146,9 +146,9 @@ func checkEndorsement(e signer.Endorsement) (notBefore time.Time, no *signer.Ref
 	switch {
 	case !word(e.OrgID) || !word(e.ID):
 		no = refuse(signer.RefusedMalformed, "orgId, id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
-	case e.Chain.Family() == "":
-		no = refuse(signer.RefusedMalformed, "chain: %.80q is none", e.Chain)
-	case !canonical(e.Address):
+	case families[e.Chain.Family()] == nil:
+		no = refuse(signer.RefusedMalformed, "chain: %.80q is none that this signer has keys for", e.Chain)
+	case !families[e.Chain.Family()].canonical(e.Address):
 		no = refuse(signer.RefusedMalformed, "address: %.80q is no address in its canonical form", e.Address)
 	case err != nil || len(hash) != 32 || hex.EncodeToString(hash) != e.LabelHash:
 		no = refuse(signer.RefusedMalformed, "labelHash: give hex SHA-256")

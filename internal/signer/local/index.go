@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -20,7 +19,8 @@ type index struct {
 	owners  map[owned]signer.WalletRef
 	intents map[string]*intent
 	slots   map[slot]string // the id of the one intent that it belongs to
-	keys    map[key]string  // the id of the payment that has it
+	leases  map[lease]string
+	keys    map[key]string // the id of the payment that has it
 	limits  limits
 	fees    fees
 
@@ -54,7 +54,7 @@ type owned struct {
 type intent struct {
 	signer.Intent
 	seq   uint64
-	nonce *uint64                    // its slot, once it has one
+	slot  *signer.Slot               // once it has one
 	signs map[string]signer.SignBody // by the payload's digest, without the payload
 	seqs  map[string]uint64
 	fee   money.Amount // the most that its slot may cost by what was signed
@@ -74,10 +74,16 @@ func (i *intent) pays() bool {
 	return false
 }
 
+// slot is one of an account's own, by its number, and lease one on the chain by its name.
 type slot struct {
-	from  chain.Address
+	payer chain.Address
 	chain chain.Name
 	nonce uint64
+}
+
+type lease struct {
+	chain chain.Name
+	name  string
 }
 
 func newIndex() *index {
@@ -86,6 +92,7 @@ func newIndex() *index {
 		owners:  map[owned]signer.WalletRef{},
 		intents: map[string]*intent{},
 		slots:   map[slot]string{},
+		leases:  map[lease]string{},
 		keys:    map[key]string{},
 		limits:  limits{},
 		fees:    fees{},
@@ -121,8 +128,10 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		if x.intents[r.Admit.ID] != nil {
 			return fmt.Errorf("intent %s was admitted before", r.Admit.ID)
 		}
-		if _, known := x.wallets[r.Admit.From]; !known {
-			return fmt.Errorf("intent %s pays from a wallet that was never issued", r.Admit.ID)
+		for _, w := range []signer.WalletRef{r.Admit.From, r.Admit.Account()} {
+			if _, known := x.wallets[w]; !known {
+				return fmt.Errorf("intent %s pays from a wallet that was never issued", r.Admit.ID)
+			}
 		}
 		x.intents[r.Admit.ID] = &intent{Intent: *r.Admit, seq: seq, signs: map[string]signer.SignBody{}, seqs: map[string]uint64{}}
 		// A journal of before this rule may have a key twice. What it admitted stays
@@ -136,23 +145,30 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		if i == nil {
 			return fmt.Errorf("intent %s was signed without being admitted", r.Sign.IntentID)
 		}
-		s := slot{x.wallets[i.From].address, i.Chain, r.Sign.Slot.Nonce}
-		if no := x.mayTake(i, s); no != nil {
+		payer := x.wallets[i.Account()].address
+		if no := x.mayTake(i, payer, r.Sign.Slot); no != nil {
 			return no
 		}
 		if _, twice := i.signs[r.Sign.Digest]; twice {
 			return fmt.Errorf("intent %s was signed twice with the same bytes", i.ID)
 		}
-		tx, err := evmtx.Decode(r.Sign.Payload)
+		family, ok := families[i.Chain.Family()]
+		if !ok {
+			return fmt.Errorf("intent %s is of %q, which this signer has no keys for", i.ID, i.Chain)
+		}
+		does, err := family.read(r.Sign.Payload)
 		if err != nil {
 			return fmt.Errorf("what was signed for intent %s: %w", i.ID, err)
 		}
-		if fee := worst(tx); i.fee.Less(fee) {
-			x.fees.take(account{s.from, s.chain}, less(fee, i.fee), at)
-			i.fee = fee
+		if i.fee.Less(does.costs) {
+			x.fees.take(account{payer, i.Chain}, less(does.costs, i.fee), at)
+			i.fee = does.costs
 		}
-		nonce := s.nonce
-		i.nonce, x.slots[s] = &nonce, i.ID
+		s := r.Sign.Slot
+		i.slot, x.slots[slot{payer, i.Chain, s.Nonce}] = &s, i.ID
+		if s.Lease != "" {
+			x.leases[lease{i.Chain, s.Lease}] = i.ID
+		}
 		body := *r.Sign
 		body.Payload = nil
 		i.signs[body.Digest], i.seqs[body.Digest] = body, seq
@@ -184,12 +200,16 @@ func keyOf(i signer.Intent) (k key, ok bool) {
 }
 
 // mayTake is the rule of slots: one intent a slot, one slot an intent, for ever.
-func (x *index) mayTake(i *intent, s slot) error {
-	if i.nonce != nil && *i.nonce != s.nonce {
-		return refuse(signer.RefusedSlot, "intent %s has nonce %d of %s on %s for ever, not %d", i.ID, *i.nonce, s.from, s.chain, s.nonce)
+func (x *index) mayTake(i *intent, payer chain.Address, s signer.Slot) error {
+	if i.slot != nil && *i.slot != s {
+		return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s for ever, not %v", i.ID, *i.slot, payer, i.Chain, s)
 	}
-	if owner, taken := x.slots[s]; taken && owner != i.ID {
-		return refuse(signer.RefusedSlot, "nonce %d of %s on %s belongs to intent %s for ever, not to %s", s.nonce, s.from, s.chain, owner, i.ID)
+	owner, taken := x.slots[slot{payer, i.Chain, s.Nonce}]
+	if s.Lease != "" && (!taken || owner == i.ID) {
+		owner, taken = x.leases[lease{i.Chain, s.Lease}]
+	}
+	if taken && owner != i.ID {
+		return refuse(signer.RefusedSlot, "%v of %s on %s belongs to intent %s for ever, not to %s", s, payer, i.Chain, owner, i.ID)
 	}
 	return nil
 }

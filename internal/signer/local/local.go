@@ -23,7 +23,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -236,17 +235,16 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 	if !ok {
 		return 0, refuse(signer.RefusedNotConfigured, "the policy does not name chain %q: add it under chains", i.Chain)
 	}
+	if no := s.payer(i); no != nil {
+		return 0, no
+	}
 	from, ok := s.index.wallets[i.From]
 	if !ok {
 		return 0, refuse(signer.RefusedWallet, "intent %s pays from a wallet that was never issued", i.ID)
 	}
-	// The index was read from a file; the key is the truth.
-	pays, err := s.seed.Wallet(i.From)
-	if err != nil {
-		return 0, fmt.Errorf("derive the key that pays %s: %w", i.ID, err)
-	}
-	if pays.Address() != from.address {
-		return 0, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, from.seq)
+	// The index was read from a file; the keys are the truth.
+	if _, err := s.keysOf(&intent{Intent: i}); err != nil {
+		return 0, err
 	}
 	if i.To == from.address {
 		return 0, refuse(signer.RefusedDestination, "intent %s pays the wallet that it is paid from", i.ID)
@@ -261,7 +259,7 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 		return 0, no
 	}
 	// Without fees left it would get a slot that nothing could be signed in.
-	if no := s.index.fees.allow(policy, account{from.address, i.Chain}, money.Units(1), now); no != nil {
+	if no := s.index.fees.allow(policy, account{s.index.wallets[i.Account()].address, i.Chain}, money.Units(1), now); no != nil {
 		return 0, no
 	}
 	if outward(i) {
@@ -270,6 +268,52 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 		}
 	}
 	return s.append(signer.Record{Kind: signer.RecordAdmit, Admit: &i})
+}
+
+// payer is who may pay the fee of somebody else's transfer.
+func (s *Signer) payer(i signer.Intent) *signer.Refusal {
+	p := i.Payer
+	switch {
+	case p == nil:
+		return nil
+	case i.From.Family == chain.EVM:
+		return refuse(signer.RefusedWallet, "intent %s: nobody pays the fee of somebody else on %s", i.ID, i.Chain)
+	case p.Purpose != treasury || p.OrgID != i.From.OrgID || p.Family != i.From.Family || *p == i.From:
+		return refuse(signer.RefusedWallet, "the fee of intent %s is not paid by the treasury of its organization for another wallet", i.ID)
+	}
+	if _, known := s.index.wallets[*p]; !known {
+		return refuse(signer.RefusedWallet, "the fee of intent %s is paid by a wallet that was never issued", i.ID)
+	}
+	return nil
+}
+
+// keysOf are the keys of the wallets that an intent names: the one that has its slot,
+// and the one that pays its amount unless it is the same.
+func (s *Signer) keysOf(i *intent) (by []keys.WalletKey, err error) {
+	of := []signer.WalletRef{i.Account()}
+	if i.Payer != nil {
+		of = append(of, i.From)
+	}
+	for _, w := range of {
+		key, err := s.seed.Wallet(w)
+		if err != nil {
+			return nil, fmt.Errorf("derive the key that pays %s: %w", i.ID, err)
+		}
+		if known := s.index.wallets[w]; key.Address() != known.address {
+			return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, known.seq)
+		}
+		by = append(by, key)
+	}
+	return by, nil
+}
+
+// signers are those of an intent's keys that an act needs: whoever gives nothing away
+// does not sign that.
+func signers(act signer.Act, by []keys.WalletKey) []keys.WalletKey {
+	if act == signer.Cancel {
+		return by[:1]
+	}
+	return by
 }
 
 // destination is who may be paid for each purpose.
@@ -362,26 +406,22 @@ func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq 
 	if i == nil {
 		return nil, "", 0, refuse(signer.RefusedIntent, "intent %s was never admitted", r.IntentID)
 	}
-	key, err := s.seed.Wallet(i.From)
+	by, err := s.keysOf(i)
 	if err != nil {
-		return nil, "", 0, fmt.Errorf("derive the key that pays %s: %w", i.ID, err)
-	}
-	if from := s.index.wallets[i.From]; key.Address() != from.address {
-		return nil, "", 0, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, from.seq)
+		return nil, "", 0, err
 	}
 
 	before, again := i.signs[digest]
 	if again && (before.Act != r.Act || before.Slot != r.Slot) {
-		return nil, "", 0, refuse(signer.RefusedPayload, "these bytes of intent %s were signed to %s in nonce %d, not to %s in nonce %d",
-			i.ID, before.Act, before.Slot.Nonce, r.Act, r.Slot.Nonce)
+		return nil, "", 0, refuse(signer.RefusedPayload, "these bytes of intent %s were signed to %s in %v, not to %s in %v",
+			i.ID, before.Act, before.Slot, r.Act, r.Slot)
 	}
 	if !again {
-		if err := s.check(i, key.Address(), r); err != nil {
+		if err := s.check(i, r); err != nil {
 			return nil, "", 0, err
 		}
 	}
-	signature := key.SignHash(evmtx.Digest(r.Payload))
-	raw, hash, err = evmtx.Attach(r.Payload, signature[:], key.Address())
+	raw, hash, err = families[i.Chain.Family()].sign(r.Payload, signers(r.Act, by)...)
 	if err != nil {
 		return nil, "", 0, fmt.Errorf("sign for intent %s: %w", i.ID, err)
 	}
@@ -398,12 +438,12 @@ func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq 
 }
 
 // check compares a payload with all that was said about it.
-func (s *Signer) check(i *intent, from chain.Address, r signer.SignRequest) error {
+func (s *Signer) check(i *intent, r signer.SignRequest) error {
 	policy, ok := s.conf.Policy.Chains[i.Chain]
 	if !ok {
 		return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q any more", i.Chain)
 	}
-	tx, err := s.matches(i, from, r, policy)
+	does, err := s.matches(i, r, policy)
 	if err != nil {
 		return err
 	}
@@ -415,17 +455,16 @@ func (s *Signer) check(i *intent, from chain.Address, r signer.SignRequest) erro
 			return refuse(signer.PolicyLimit, "address %s, which payment %s goes to, was taken from the whitelist since it was admitted", i.WhitelistedID, i.ID)
 		}
 	}
-	fee, err := feesOf(tx).Max()
-	if err != nil || policy.FeeMax.Less(fee) {
-		return refuse(signer.RefusedFee, "the payload of intent %s may cost %d gas at %v, and the policy's feeMax on %s is %v",
-			i.ID, tx.Gas, tx.FeeCap, i.Chain, policy.FeeMax)
+	fee := does.costs
+	if policy.FeeMax.Less(fee) {
+		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and the policy's feeMax on %s is %v", i.ID, fee, i.Chain, policy.FeeMax)
 	}
 	if r.Act == signer.Pay && !i.FeeMax.IsZero() && i.FeeMax.Less(fee) {
 		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and it was admitted for a fee of at most %v", i.ID, fee, i.FeeMax)
 	}
 	if i.fee.Less(fee) {
 		// One transaction of a slot is mined: a dearer one adds what it is dearer by.
-		if no := s.index.fees.allow(policy, account{from, i.Chain}, less(fee, i.fee), s.journal.now(s.conf.now())); no != nil {
+		if no := s.index.fees.allow(policy, account{s.index.wallets[i.Account()].address, i.Chain}, less(fee, i.fee), s.journal.now(s.conf.now())); no != nil {
 			return no
 		}
 	}
@@ -438,34 +477,32 @@ func digestOf(payload []byte) string {
 }
 
 // matches takes a payload apart and finds nothing in it but what was admitted.
-func (s *Signer) matches(i *intent, from chain.Address, r signer.SignRequest, policy ChainPolicy) (tx evmtx.Tx, err error) {
-	if err := s.index.mayTake(i, slot{from, i.Chain, r.Slot.Nonce}); err != nil {
-		return tx, err
+func (s *Signer) matches(i *intent, r signer.SignRequest, policy ChainPolicy) (deed, error) {
+	from, payer := s.index.wallets[i.From].address, s.index.wallets[i.Account()].address
+	if err := s.index.mayTake(i, payer, r.Slot); err != nil {
+		return deed{}, err
 	}
-	if tx, err = evmtx.Decode(r.Payload); err != nil {
-		return tx, refuse(signer.RefusedPayload, "the payload of intent %s: %v", i.ID, err)
-	}
-	if id := fmt.Sprint(tx.ChainID); id != policy.SignerID {
-		return tx, refuse(signer.RefusedPayload, "the payload of intent %s is for chain id %s, and %s is %s", i.ID, id, i.Chain, policy.SignerID)
-	}
-	if tx.Nonce != r.Slot.Nonce {
-		return tx, refuse(signer.RefusedPayload, "the payload of intent %s has nonce %d, and its slot is %d", i.ID, tx.Nonce, r.Slot.Nonce)
-	}
-	if r.Act == signer.Cancel {
-		if tx.To != from || !tx.Value.IsZero() || len(tx.Data) != 0 {
-			return tx, refuse(signer.RefusedPayload, "the cancel of intent %s does more than send nothing from %s to itself", i.ID, from)
+	does, err := families[i.Chain.Family()].read(r.Payload)
+	switch {
+	case err != nil:
+		return does, refuse(signer.RefusedPayload, "the payload of intent %s: %v", i.ID, err)
+	case does.network != "" && does.network != policy.SignerID:
+		return does, refuse(signer.RefusedPayload, "the payload of intent %s is for chain id %s, and %s is %s", i.ID, does.network, i.Chain, policy.SignerID)
+	case !does.in(r.Slot):
+		return does, refuse(signer.RefusedPayload, "the payload of intent %s has %v, and its slot is %v", i.ID, does.slot, r.Slot)
+	case does.payer != "" && does.payer != payer:
+		return does, refuse(signer.RefusedPayload, "the fee of intent %s is paid by %s, and by %s in its payload", i.ID, payer, does.payer)
+	case r.Act == signer.Cancel:
+		if !does.nothing || does.to != payer {
+			return does, refuse(signer.RefusedPayload, "the cancel of intent %s does more than send nothing from %s to itself", i.ID, payer)
 		}
-	} else {
-		contract, to, amount, err := evmtx.PayeeOf(tx)
-		if err != nil {
-			return tx, refuse(signer.RefusedPayload, "the payload of intent %s: %v", i.ID, err)
-		}
-		if contract != i.Contract || to != i.To || amount != i.Amount {
-			return tx, refuse(signer.RefusedPayload, "the payload of intent %s pays %v of %q to %s, and %v of %q to %s was admitted",
-				i.ID, amount, contract, to, i.Amount, i.Contract, i.To)
-		}
+	case does.from != "" && does.from != from:
+		return does, refuse(signer.RefusedPayload, "intent %s is paid by %s, and by %s in its payload", i.ID, from, does.from)
+	case does.nothing || does.contract != i.Contract || does.to != i.To || does.amount != i.Amount:
+		return does, refuse(signer.RefusedPayload, "the payload of intent %s pays %v of %q to %s, and %v of %q to %s was admitted",
+			i.ID, does.amount, does.contract, does.to, i.Amount, i.Contract, i.To)
 	}
-	return tx, nil
+	return does, nil
 }
 
 // Entries are the entries on disk after a sequence number, at most 1000.
@@ -515,7 +552,7 @@ func word(s string) bool {
 
 func checkRef(w signer.WalletRef) *signer.Refusal {
 	switch {
-	case w.Family != chain.EVM:
+	case families[w.Family] == nil:
 		return refuse(signer.RefusedNotConfigured, "this signer has no keys for family %q", w.Family)
 	case !word(w.OrgID):
 		return refuse(signer.RefusedMalformed, "orgId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
@@ -540,6 +577,13 @@ func checkIntent(i signer.Intent) *signer.Refusal {
 			return no
 		}
 	}
+	if i.Payer != nil {
+		if no := checkRef(*i.Payer); no != nil {
+			no.Message = "payer." + no.Message
+			return no
+		}
+	}
+	canonical := families[i.From.Family].canonical
 	short := func(s string) bool { return s == "" || word(s) }
 	switch {
 	case !word(i.ID):
@@ -572,9 +616,10 @@ func checkIntent(i signer.Intent) *signer.Refusal {
 
 // same tells whether two intents have the same words.
 func same(a, b signer.Intent) bool {
-	if (a.ToWallet == nil) != (b.ToWallet == nil) || a.ToWallet != nil && *a.ToWallet != *b.ToWallet {
+	other := func(a, b *signer.WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
+	if other(a.ToWallet, b.ToWallet) || other(a.Payer, b.Payer) {
 		return false
 	}
-	a.ToWallet, b.ToWallet, a.Grant, b.Grant = nil, nil, nil, nil
+	a.ToWallet, b.ToWallet, a.Payer, b.Payer, a.Grant, b.Grant = nil, nil, nil, nil, nil, nil
 	return a == b
 }

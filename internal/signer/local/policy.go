@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -108,11 +107,13 @@ func (p Policy) Check() error {
 			complain("chains.%s.signerId: %s is the network of %s already", name, c.SignerID, other)
 		}
 		networks[c.SignerID] = name
-		if name.Family() != chain.EVM {
+		family, ok := families[name.Family()]
+		if !ok {
 			complain("chains.%s: this signer has no keys for it", name)
+			continue
 		}
-		if n, err := money.Parse(c.SignerID); err != nil || n.IsZero() {
-			complain("chains.%s.signerId: got %q, want the chain id in decimal", name, c.SignerID)
+		if err := family.network(c.SignerID); err != nil {
+			complain("chains.%s.signerId: got %q, %w", name, c.SignerID, err)
 		}
 		if c.FeeMax.IsZero() {
 			complain("chains.%s.feeMax: set the most that a transaction may cost, in native units", name)
@@ -122,8 +123,8 @@ func (p Policy) Check() error {
 		}
 		for _, contract := range slices.Sorted(maps.Keys(c.Assets)) {
 			l := c.Assets[contract]
-			if contract != "" && !canonical(contract) {
-				complain("chains.%s.assets: %q is no contract address with its checksum", name, contract)
+			if contract != "" && !family.canonical(contract) {
+				complain("chains.%s.assets: %q is no contract address in its canonical form", name, contract)
 			}
 			set := !l.PaymentMax.IsZero() || !l.OrganizationMax.IsZero() || !l.OverallMax.IsZero()
 			whole := !l.PaymentMax.IsZero() && !l.OrganizationMax.IsZero() && !l.OverallMax.IsZero()
@@ -160,12 +161,6 @@ func (c ChainPolicy) feeDay() *money.Amount {
 		}
 	}
 	return &most
-}
-
-// canonical tells whether an EVM address is written with its checksum.
-func canonical(a chain.Address) bool {
-	_, err := evmtx.Bytes(a)
-	return err == nil
 }
 
 // asset is what a limit is kept for.
@@ -280,19 +275,6 @@ func (f fees) allow(p ChainPolicy, a account, more money.Amount, now time.Time) 
 			"wait until the day has passed, or find out what spends so much and raise it", a.from, before, a.chain, more, *most)
 	}
 	return nil
-}
-
-// worst is the most that a transaction can cost.
-func worst(tx evmtx.Tx) money.Amount {
-	fee, err := feesOf(tx).Max()
-	if err != nil {
-		return amountMax
-	}
-	return fee
-}
-
-func feesOf(tx evmtx.Tx) chain.Fees {
-	return chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}
 }
 
 // within asks of one payment whether the policy lets it pass as it stands now. What
