@@ -335,7 +335,7 @@ func (r *Rescue) fuel(ctx context.Context, w signer.Issued, fees chain.Fees) err
 // through signs a payment in its slot and sends it until a block has it, dearer now
 // and then.
 func (r *Rescue) through(ctx context.Context, i signer.Intent, p chain.Payment, slot signer.Slot, fees chain.Fees) (chain.TxHash, error) {
-	payload, err := r.chain.Sender.Build(p.From, &p, slot.Nonce, fees)
+	payload, err := r.chain.Sender.Build(p.From, &p, slot, fees)
 	if err != nil {
 		return "", err
 	}
@@ -361,7 +361,7 @@ func (r *Rescue) through(ctx context.Context, i signer.Intent, p chain.Payment, 
 			since = time.Now()
 			if dearer, ok, err := r.chain.Sender.Bump(ctx, fees); err == nil && ok {
 				fees = dearer
-				if payload, err = r.chain.Sender.Build(p.From, &p, slot.Nonce, fees); err != nil {
+				if payload, err = r.chain.Sender.Build(p.From, &p, slot, fees); err != nil {
 					return "", err
 				}
 				if signed, err = r.sign.Sign(ctx, signer.SignRequest{IntentID: i.ID, Slot: slot, Act: signer.Pay, Payload: payload}); err != nil {

@@ -121,7 +121,7 @@ func (s silent) Bump(context.Context, chain.Fees) (chain.Fees, bool, error) {
 	return chain.Fees{}, false, s.err
 }
 
-func (s silent) Build(chain.Address, *chain.Payment, uint64, chain.Fees) ([]byte, error) {
+func (s silent) Build(chain.Address, *chain.Payment, chain.Slot, chain.Fees) ([]byte, error) {
 	return nil, s.err
 }
 

@@ -318,6 +318,36 @@ const (
 type Account struct {
 	Latest uint64 // the next nonce after what is mined at the latest block
 	Final  uint64 // the next nonce after what is final
+	// Leased says that the chain does not number the account's transactions: then Leases
+	// are all the places that it has, and the two above mean nothing.
+	Leased bool
+	Leases []Lease
+}
+
+// Lease is a place that an account has: the Slot.Lease under which a transaction can
+// take it after the latest block, and after the final one. They differ when something
+// took it that is not final.
+type Lease struct{ Latest, Final string }
+
+// Used tells whether something has taken a slot, in the latest block and finally.
+func (a Account) Used(s Slot) (latest, final bool) {
+	if !a.Leased {
+		return s.Nonce < a.Latest, s.Nonce < a.Final
+	}
+	latest, final = true, true
+	for _, l := range a.Leases {
+		latest, final = latest && l.Latest != s.Lease, final && l.Final != s.Lease
+	}
+	return latest, latest && final
+}
+
+// Next tells whether nothing but the slot's own transaction keeps it from being mined.
+func (a Account) Next(s Slot) bool {
+	if !a.Leased {
+		return s.Nonce == a.Latest
+	}
+	latest, _ := a.Used(s)
+	return !latest
 }
 
 // Outcome is a transaction of ours that is in a block.
@@ -349,10 +379,10 @@ type Sender interface {
 	// high enough for every node to take it, within the configured cap; ok is
 	// false when the cap forbids it.
 	Bump(ctx context.Context, last Fees) (fees Fees, ok bool, err error)
-	// Build encodes the unsigned transaction of a payment in a nonce. It is
+	// Build encodes the unsigned transaction of a payment in a slot of an account. It is
 	// pure: same input, same bytes. Cancel has a nil payment: a transfer of
 	// nothing from the account to itself.
-	Build(from Address, p *Payment, nonce uint64, fees Fees) (payload []byte, err error)
+	Build(account Address, p *Payment, s Slot, fees Fees) (payload []byte, err error)
 	// Send gives signed bytes to every provider and reports the best answer,
 	// with what was said in words.
 	Send(ctx context.Context, raw []byte) (Answer, string)

@@ -57,8 +57,8 @@ func (c dispatchList) Run(ctx context.Context, std streams) error {
 	fmt.Fprintln(w, "ORDER\tFOR\tCHAIN\tWALLET\tNONCE\tSTATE\tAGE\tTRANSACTION\tFEE AT MOST\tWAITS FOR")
 	for _, s := range open {
 		nonce, fee := "-", "-"
-		if s.Nonce != nil {
-			nonce = fmt.Sprint(*s.Nonce)
+		if s.At != nil {
+			nonce = fmt.Sprint(s.At.Nonce)
 		}
 		if len(s.Transactions) > 0 {
 			fee = costs(mints, s.Chain, s.Transactions[0].Fees)
@@ -136,8 +136,8 @@ func (c dispatchShow) Run(ctx context.Context, std streams) error {
 	line("order", "%s, %s of %s", s.ID, s.Purpose, s.OrgID)
 	line("pays", "%s to %s on %s", amount, s.To, s.Chain)
 	line("from", "%s (%s)", s.Address, s.WalletID)
-	if s.Nonce != nil {
-		line("slot", "nonce %d, %s of gas promised", *s.Nonce, coins(mints, s.Chain, s.GasReserved))
+	if s.At != nil {
+		line("slot", "%v, %s of gas promised", *s.At, coins(mints, s.Chain, s.GasReserved))
 	} else {
 		line("slot", "none: nothing is signed and nothing is out")
 	}
@@ -193,8 +193,8 @@ func (c dispatchBump) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Order %s gets a transaction of %v a gas in nonce %d, after one of %v. The running service has it signed and sends it; one of them is mined, never both.\n",
-		c.ID, fees.FeeCap, *s.Nonce, s.Transactions[len(s.Transactions)-1].Fees.FeeCap)
+	fmt.Fprintf(std.out, "Order %s gets a transaction of %v a gas in %v, after one of %v. The running service has it signed and sends it; one of them is mined, never both.\n",
+		c.ID, fees.FeeCap, *s.At, s.Transactions[len(s.Transactions)-1].Fees.FeeCap)
 	return nil
 }
 
@@ -222,7 +222,7 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 			out = "What is out may still be mined first; then it is paid, and this did nothing"
 		}
 	}
-	fmt.Fprintf(std.out, "The slot of order %s, nonce %d, is filled with a transaction that pays nobody. %s. Its amount stays held until either is final.\n", c.ID, *s.Nonce, out)
+	fmt.Fprintf(std.out, "The slot of order %s, %v, is filled with a transaction that pays nobody. %s. Its amount stays held until either is final.\n", c.ID, *s.At, out)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,8 +25,8 @@ import (
 // hold up the ones behind it: by age alone, a few old ones that are looked at
 // again and again would keep the desk from ever reaching the others.
 //
-// looked says that the account was compared with the chain just now.
-func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, looked bool) (busy bool, err error) {
+// acct is where the account stands, unless nobody has asked yet.
+func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, acct *chain.Account) (busy bool, err error) {
 	if limit <= 0 {
 		return false, nil
 	}
@@ -46,10 +47,10 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, looked 
 	if err != nil {
 		return false, fmt.Errorf("read the queue: %w", err)
 	}
-	if len(queue) > 0 && !looked {
+	if len(queue) > 0 && acct == nil {
 		// A slot whose nonce the chain has used already could never be paid from,
 		// and would hold up every slot after it.
-		acct, err := d.chain.Sender.Account(ctx, from.Address)
+		asked, err := d.chain.Sender.Account(ctx, from.Address)
 		if err != nil {
 			for _, o := range queue {
 				if err := d.wait(ctx, o, WantChain, money.Zero, err.Error()); err != nil {
@@ -58,12 +59,13 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, looked 
 			}
 			return false, nil
 		}
-		if err := d.guardNonce(ctx, from, acct); err != nil {
+		if err := d.guardNonce(ctx, from, asked); err != nil {
 			return false, err
 		}
+		acct = &asked
 	}
 	for _, o := range queue {
-		slotted, err := d.admitOne(ctx, from, o)
+		slotted, err := d.admitOne(ctx, from, *acct, o)
 		busy = busy || slotted
 		if err != nil && !errors.Is(err, errLost) {
 			return busy, fmt.Errorf("admit order %s: %w", o.ID, err)
@@ -72,7 +74,7 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, looked 
 	return busy, nil
 }
 
-func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slotted bool, err error) {
+func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Account, o Order) (slotted bool, err error) {
 	ctx, span := trace.About(ctx, "dispatch admit", o.ID)
 	defer func() { span.End(err) }()
 	var (
@@ -107,6 +109,13 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 	}
 	if reason != "" {
 		return false, d.wait(ctx, o, WantFreeze, money.Zero, reason)
+	}
+	if acct.Leased {
+		if free, err := d.free(ctx, acct); err != nil {
+			return false, err
+		} else if len(free) == 0 {
+			return false, d.wait(ctx, o, WantSlot, money.Zero, "every place that its wallet has on the chain is taken until what took it is final")
+		}
 	}
 	if short := missing(o.Amount, funds.Spendable()); o.Purpose == signer.Payment && !short.IsZero() {
 		return false, d.lacks(ctx, o, WantFunds, o.MintID, o.Amount, "the wallet does not hold the amount yet")
@@ -150,10 +159,13 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, o Order) (slott
 		return false, d.wait(ctx, o, WantSigner, money.Zero, err.Error())
 	}
 	crash.Point("W07")
-	err = d.slot(ctx, from, o, native, fees, entry)
+	err = d.slot(ctx, from, acct, o, native, fees, entry)
 	var barred *barredError
 	if errors.As(err, &barred) {
 		return false, d.wait(ctx, o, WantFreeze, money.Zero, barred.why)
+	}
+	if errors.Is(err, errNoLease) {
+		return false, d.wait(ctx, o, WantSlot, money.Zero, err.Error())
 	}
 	if errors.Is(err, wallet.ErrShort) {
 		// Another order of this wallet took it between the reading and here.
@@ -260,7 +272,7 @@ func intentOf(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
 
 // slot commits the slot together with the complete unsigned transaction, and
 // reserves what it moves and what it may cost.
-func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int, fees chain.Fees, admitted signer.Entry) error {
+func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account, o Order, native int, fees chain.Fees, admitted signer.Entry) error {
 	cost, err := fees.Max()
 	if err != nil {
 		return fmt.Errorf("fee of order %s: %w", o.ID, err)
@@ -288,11 +300,11 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int
 		if err := become(ctx, tx, o.ID, Queued, Slotted, ""); err != nil {
 			return err
 		}
-		nonce, err := takeNonce(ctx, tx, from, o.Chain)
+		at, err := take(ctx, tx, from, o.Chain, acct)
 		if err != nil {
 			return err
 		}
-		payload, err := d.chain.Sender.Build(from.Address, &payment, nonce, fees)
+		payload, err := d.chain.Sender.Build(from.Address, &payment, at, fees)
 		if err != nil {
 			return fmt.Errorf("build order %s: %w", o.ID, err)
 		}
@@ -307,9 +319,9 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO dispatch_slots (wallet_id, chain, nonce, org_id, order_id, gas_reserved, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7)`, from.ID, o.Chain, nonce, o.OrgID, o.ID, cost, tx.Now); err != nil {
-			return fmt.Errorf("slot %d of order %s: %w", nonce, o.ID, err)
+			INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, from.ID, o.Chain, at.Nonce, at.Lease, o.OrgID, o.ID, cost, tx.Now); err != nil {
+			return fmt.Errorf("%v of order %s: %w", at, o.ID, err)
 		}
 		if err := insertAttempt(ctx, tx, o, 1, signer.Pay, forFirst, fees, payload); err != nil {
 			return err
@@ -317,7 +329,7 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int
 		if err := d.mirror(ctx, tx, admitted); err != nil {
 			return err
 		}
-		if err := remember(ctx, tx, o, "slotted", map[string]any{"nonce": nonce}); err != nil {
+		if err := remember(ctx, tx, o, "slotted", slotted(at)); err != nil {
 			return err
 		}
 		crash.Committing("W08")
@@ -329,7 +341,64 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, o Order, native int
 	return err
 }
 
-// takeNonce is the wallet's next nonce, under the row that counts them.
+// slotted is what the audit log remembers of a slot.
+func slotted(at chain.Slot) map[string]any {
+	detail := map[string]any{"nonce": at.Nonce}
+	if at.Lease != "" {
+		detail["lease"] = at.Lease
+	}
+	return detail
+}
+
+// errNoLease says that another order took the last place of a wallet.
+var errNoLease = errors.New("every place that its wallet has on the chain was taken meanwhile")
+
+// take is the wallet's next slot, under the row that counts them. Where the chain
+// leases places it is one that nothing has taken, finally, and no order of ours has.
+func take(ctx context.Context, tx pg.Tx, from wallet.Wallet, name chain.Name, acct chain.Account) (at chain.Slot, err error) {
+	if at.Nonce, err = takeNonce(ctx, tx, from, name); err != nil || !acct.Leased {
+		return at, err
+	}
+	free, err := unleased(ctx, tx, name, acct)
+	if err == nil && len(free) == 0 {
+		err = errNoLease
+	}
+	if err != nil {
+		return at, err
+	}
+	at.Lease = free[0]
+	return at, nil
+}
+
+// free are the places of an account that an order could be given now.
+func (d *Desk) free(ctx context.Context, acct chain.Account) (leases []string, err error) {
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		leases, err = unleased(ctx, tx, d.chain.Name, acct)
+		return err
+	})
+	return leases, err
+}
+
+// unleased are the places of an account that are as they are finally, without those of
+// orders, in the account's order. What was given out once is never given out again.
+func unleased(ctx context.Context, tx pg.Tx, name chain.Name, acct chain.Account) (free []string, err error) {
+	for _, l := range acct.Leases {
+		if l.Latest == l.Final && l.Final != "" {
+			free = append(free, l.Final)
+		}
+	}
+	rows, err := tx.Query(ctx, `SELECT lease FROM dispatch_slots WHERE chain = $1 AND lease <> '' AND lease = ANY ($2)`, name, free)
+	if err != nil {
+		return nil, fmt.Errorf("which places on %s are taken: %w", name, err)
+	}
+	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("which places on %s are taken: %w", name, err)
+	}
+	return slices.DeleteFunc(free, func(l string) bool { return slices.Contains(taken, l) }), nil
+}
+
+// takeNonce is the wallet's next number, under the row that counts them.
 func takeNonce(ctx context.Context, tx pg.Tx, from wallet.Wallet, name chain.Name) (uint64, error) {
 	var next uint64
 	err := tx.QueryRow(ctx, `

@@ -213,8 +213,10 @@ func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err erro
 		return false, err
 	}
 	busy, unanswered := d.answer(ctx, from, gone)
+	var acct *chain.Account
 	if len(open) > 0 {
-		followed, err := d.follow(ctx, from, open)
+		var followed bool
+		acct, followed, err = d.follow(ctx, from, open)
 		busy = busy || followed
 		if err != nil {
 			return busy, errors.Join(unanswered, err)
@@ -230,7 +232,7 @@ func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err erro
 		return busy, nil // what the wallet holds may be promised to restored orders
 	}
 	limit = d.conf.InFlightMax - len(open)
-	return d.admit(ctx, from, limit, len(open) > 0)
+	return d.admit(ctx, from, limit, acct)
 }
 
 // stopped tells what stands against sending for an order, or "".

@@ -25,7 +25,9 @@ import (
 // follow takes a wallet's slots a step on: signs what is committed, sends what
 // is stored, ends what is final, replaces what is too cheap. The slots come in
 // the order of their nonces, and none is skipped: a hole would hold up the rest.
-func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (busy bool, err error) {
+//
+// It says where the account stands, unless something went wrong or changed.
+func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (acct *chain.Account, busy bool, err error) {
 	// A signer that says no or nothing stops new bytes. What is out already is
 	// followed all the same: it may be in a block, and its end must not wait.
 	var unsigned error
@@ -35,11 +37,11 @@ func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (bus
 		var refusal *signer.Refusal
 		switch {
 		case errors.Is(err, errLost):
-			return busy, err
+			return nil, busy, err
 		case errors.As(err, &refusal):
 			filled, err := d.declined(ctx, from, open[i], refusal)
 			if err != nil || filled {
-				return busy || filled, err // the rows changed
+				return nil, busy || filled, err // the rows changed
 			}
 		case err != nil:
 			unsigned = err
@@ -47,50 +49,54 @@ func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (bus
 		if unsigned != nil {
 			break
 		}
-		if len(open[i].signed()) == 0 {
+		if open[i].leads() && len(open[i].signed()) == 0 {
 			// Nothing behind it is signed before it is: the journal has no nonce
 			// without all below it, whatever backup of the database meets it.
 			break
 		}
 	}
 	if _, err := d.settleFunds(ctx, from, open); err != nil {
-		return busy, err
+		return nil, busy, err
 	}
-	moved, err := d.followSigned(ctx, from, open)
-	return busy || moved, errors.Join(unsigned, err)
+	acct, moved, err := d.followSigned(ctx, from, open)
+	return acct, busy || moved, errors.Join(unsigned, err)
 }
 
-// followSigned takes the slots on that have bytes, up to the first that has none.
-func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot) (busy bool, err error) {
+// followSigned takes the slots on that have bytes, up to the first that has none and
+// leads others.
+func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot) (_ *chain.Account, busy bool, err error) {
 	acct, err := d.chain.Sender.Account(ctx, from.Address)
 	if err != nil {
-		return busy, fmt.Errorf("ask where the account stands: %w", err)
+		return nil, busy, fmt.Errorf("ask where the account stands: %w", err)
 	}
 	if err := d.guardNonce(ctx, from, acct); err != nil {
-		return busy, err
+		return nil, busy, err
 	}
 	for _, s := range open {
-		if len(s.signed()) == 0 {
-			return busy, nil // frozen or refused before it was signed; what stands behind it has to wait
+		if len(s.signed()) == 0 { // frozen or refused before it was signed
+			if s.leads() {
+				return &acct, busy, nil
+			}
+			continue
 		}
 		var moved bool
-		if s.Nonce < acct.Latest {
+		if used, _ := acct.Used(s.At); used {
 			moved, err = d.settle(ctx, from, s, acct)
 		} else {
-			// A fork may have taken back what had used its nonce.
+			// A fork may have taken back what had used its slot.
 			if err = d.absence(ctx, s, nil); err == nil {
-				moved, err = d.push(ctx, from, s, s.Nonce == acct.Latest)
+				moved, err = d.push(ctx, from, s, acct.Next(s.At))
 			}
 		}
 		busy = busy || moved
 		if errors.Is(err, errLost) {
-			return true, nil // read the rows again
+			return nil, true, nil // read the rows again
 		}
 		if err != nil {
-			return busy, fmt.Errorf("order %s: %w", s.ID, err)
+			return nil, busy, fmt.Errorf("order %s: %w", s.ID, err)
 		}
 	}
-	return busy, nil
+	return &acct, busy, nil
 }
 
 // sign has the signer sign every committed transaction of a slot and stores the
@@ -112,7 +118,7 @@ func (d *Desk) sign(ctx context.Context, s *slot) (busy bool, err error) {
 			return busy, nil
 		}
 		atSign(s.Order)
-		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, Slot: signer.Slot{Nonce: s.Nonce}, Act: a.Act, Payload: a.Payload})
+		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, Slot: s.At, Act: a.Act, Payload: a.Payload})
 		if err != nil {
 			return busy, fmt.Errorf("sign attempt %d of order %s: %w", a.Version, s.ID, err)
 		}
@@ -187,7 +193,7 @@ func (d *Desk) declined(ctx context.Context, from wallet.Wallet, s slot, r *sign
 			return filled, err
 		}
 	}
-	d.alarm(ctx, s.ID, what, "order", s.ID, "wallet", from.ID, "nonce", s.Nonce, "code", r.Code, "why", r.Message)
+	d.alarm(ctx, s.ID, what, "order", s.ID, "wallet", from.ID, "slot", s.At.String(), "code", r.Code, "why", r.Message)
 	return false, d.note(ctx, s.ID, r.Error())
 }
 
@@ -249,7 +255,7 @@ func (d *Desk) guardNonce(ctx context.Context, from wallet.Wallet, acct chain.Ac
 	if err != nil {
 		return fmt.Errorf("read the next nonce: %w", err)
 	}
-	if acct.Latest <= next {
+	if acct.Leased || acct.Latest <= next { // what takes a lease is seen by whoever has it
 		return nil
 	}
 	return d.freezeWallet(ctx, from, fmt.Sprintf("the chain is at nonce %d, and nothing of ours has a nonce above %d", acct.Latest, next))
@@ -402,7 +408,7 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 		p := s.payment(from.Address)
 		payment = &p
 	}
-	payload, err := d.chain.Sender.Build(from.Address, payment, s.Nonce, fees)
+	payload, err := d.chain.Sender.Build(from.Address, payment, s.At, fees)
 	if err != nil {
 		return fmt.Errorf("build a replacement: %w", err)
 	}
@@ -529,7 +535,7 @@ func (d *Desk) absent(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	if foreign, err := d.foreign(ctx, s, acct); err != nil || !foreign {
 		return err
 	}
-	return d.freezeWallet(ctx, from, fmt.Sprintf("nonce %d is used on the chain, and by none of the transactions of order %s", s.Nonce, s.ID))
+	return d.freezeWallet(ctx, from, fmt.Sprintf("%v is used on the chain, and by none of the transactions of order %s", s.At, s.ID))
 }
 
 // foreign tells whether a used nonce that has no transaction of ours counts as
@@ -537,7 +543,7 @@ func (d *Desk) absent(ctx context.Context, from wallet.Wallet, s slot, acct chai
 // nonce. The row remembers since when: a service that is restarted again and again
 // would otherwise never come to the end of the while.
 func (d *Desk) foreign(ctx context.Context, s slot, acct chain.Account) (bool, error) {
-	if s.Nonce >= acct.Final {
+	if _, used := acct.Used(s.At); !used {
 		return false, d.absence(ctx, s, nil)
 	}
 	now := d.db.Clock()().UTC()

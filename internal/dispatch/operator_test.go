@@ -254,8 +254,8 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 		if s.ID != w.id || !strings.HasPrefix(s.WaitsFor(), w.waits) {
 			t.Errorf("got %s waiting for %q, want %s for %q", s.ID, s.WaitsFor(), w.id, w.waits)
 		}
-		if slotted := i < 3; (s.Nonce != nil) != slotted || slotted && (*s.Nonce != uint64(i) || len(s.Transactions) != 1) {
-			t.Errorf("%s: got nonce %v and %d transactions, want nonce %d", s.ID, s.Nonce, len(s.Transactions), i)
+		if slotted := i < 3; (s.At != nil) != slotted || slotted && (*s.At != chain.Slot{Nonce: uint64(i)} || len(s.Transactions) != 1) {
+			t.Errorf("%s: got nonce %v and %d transactions, want nonce %d", s.ID, s.At, len(s.Transactions), i)
 		}
 		if signed := i < 2; (s.Hash != "") != signed {
 			t.Errorf("%s: got hash %q, want one %v", s.ID, s.Hash, signed)

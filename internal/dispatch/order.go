@@ -70,6 +70,7 @@ const (
 	WantFreeze     Want = "FREEZE"     // something is frozen
 	WantSimulation Want = "SIMULATION" // the chain says that it would revert
 	WantChain      Want = "CHAIN"      // the providers do not answer
+	WantSlot       Want = "SLOT"       // its wallet has no free place on the chain
 	WantSigner     Want = "SIGNER"     // the signer does not answer, or signs for no more fees of this wallet today
 )
 

@@ -46,7 +46,7 @@ type question struct {
 	Due     bool
 }
 
-// questions are a wallet's orders in question, by nonce. While nobody has decided
+// questions are a wallet's orders in question, by the number of their slots. While nobody has decided
 // where the walk goes on there are none: the blocks may come back.
 func questions(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]question, error) {
 	slots, err := slotsBy(ctx, tx, selectSlots+`
@@ -102,8 +102,9 @@ func (d *Desk) answerOne(ctx context.Context, from wallet.Wallet, q question, ac
 	if err != nil {
 		return false, false, fmt.Errorf("look for its transaction: %w", err)
 	}
+	used, _ := acct.Used(q.At)
 	switch {
-	case out == nil && q.Nonce >= acct.Latest:
+	case out == nil && !used:
 		if err := d.absence(ctx, q.slot, nil); err != nil {
 			return false, false, err
 		}
@@ -113,9 +114,9 @@ func (d *Desk) answerOne(ctx context.Context, from wallet.Wallet, q question, ac
 		if foreign, err := d.foreign(ctx, q.slot, acct); err != nil {
 			return false, false, err
 		} else if foreign {
-			return false, false, d.dispute(ctx, from, q, fmt.Sprintf("nonce %d is used on the chain, and by none of its transactions", q.Nonce))
+			return false, false, d.dispute(ctx, from, q, fmt.Sprintf("%v is used on the chain, and by none of its transactions", q.At))
 		}
-		return false, false, d.waits(ctx, q, WantBlock, fmt.Sprintf("nonce %d is used on the chain and its transaction is not found yet", q.Nonce))
+		return false, false, d.waits(ctx, q, WantBlock, fmt.Sprintf("%v is used on the chain and its transaction is not found yet", q.At))
 	}
 	if err := d.absence(ctx, q.slot, nil); err != nil {
 		return false, false, err
@@ -150,11 +151,11 @@ func (d *Desk) otherwise(ctx context.Context, q question, p chain.Payment, out c
 	act := q.attempt(out.Tx).Act
 	switch {
 	case out.Tx != q.Hash:
-		return fmt.Sprintf("%s has its nonce (%s, succeeded: %v)", out.Tx, act, out.Succeeded), nil
+		return fmt.Sprintf("%s has its slot (%s, succeeded: %v)", out.Tx, act, out.Succeeded), nil
 	case act == signer.Cancel:
 		return "", nil
 	case out.Succeeded != (q.Status == Paid):
-		return fmt.Sprintf("%s has its nonce (succeeded: %v)", out.Tx, out.Succeeded), nil
+		return fmt.Sprintf("%s has its slot (succeeded: %v)", out.Tx, out.Succeeded), nil
 	case !out.Succeeded:
 		return "", nil
 	}

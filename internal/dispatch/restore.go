@@ -185,7 +185,7 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 	if err := tx.QueryRow(ctx, `SELECT funds_pending FROM dispatch_orders WHERE order_id = $1`, r.ID).Scan(&pending); err != nil {
 		return err
 	}
-	nonce := missing[0].Slot.Nonce
+	at := missing[0].Slot
 	var reserved money.Amount
 	switch r.Status {
 	case Refused:
@@ -203,17 +203,17 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 		if err := become(ctx, tx, r.ID, Queued, Slotted, "last_error = NULL, funds_pending = true"); err != nil {
 			return err
 		}
-		if err := takeSlot(ctx, tx, r.Order, nonce, missing[0].At); err != nil {
+		if err := takeSlot(ctx, tx, r.Order, at, missing[0].At); err != nil {
 			return err
 		}
 		r.Status = Slotted
 	case Slotted, Signed, Broadcast:
-		var had uint64
-		if err := tx.QueryRow(ctx, `SELECT nonce, gas_reserved FROM dispatch_slots WHERE order_id = $1`, r.ID).Scan(&had, &reserved); err != nil {
+		var had chain.Slot
+		if err := tx.QueryRow(ctx, `SELECT nonce, lease, gas_reserved FROM dispatch_slots WHERE order_id = $1`, r.ID).Scan(&had.Nonce, &had.Lease, &reserved); err != nil {
 			return fmt.Errorf("read its slot: %w", err)
 		}
-		if had != nonce {
-			return fmt.Errorf("the journal signed nonce %d for it and it has slot %d", nonce, had)
+		if had != at {
+			return fmt.Errorf("the journal signed %v for it and it has %v", at, had)
 		}
 		if !pending {
 			if err := wallet.Move(ctx, tx, claims(r.Order, native, reserved, false)...); err != nil {
@@ -226,7 +226,7 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 	default:
 		return fmt.Errorf("it is %s, and the journal has a transaction of it that the database lacks", r.Status)
 	}
-	if err := j.keep(ctx, tx, r.Order, nonce, reserved, missing); err != nil {
+	if err := j.keep(ctx, tx, r.Order, at, reserved, missing); err != nil {
 		return err
 	}
 	if r.Status == Slotted {
@@ -239,37 +239,39 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 }
 
 // takeSlot writes a slot that the journal names and moves the nonce counter past it.
-func takeSlot(ctx context.Context, tx pg.Tx, o Order, nonce uint64, at time.Time) error {
+func takeSlot(ctx context.Context, tx pg.Tx, o Order, at chain.Slot, signed time.Time) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO dispatch_slots (wallet_id, chain, nonce, org_id, order_id, gas_reserved, created_at)
-		VALUES ($1, $2, $3, $4, $5, 0, $6)`, o.WalletID, o.Chain, nonce, o.OrgID, o.ID, at)
-	if pg.Violates(err, "dispatch_slots_pkey") {
-		return fmt.Errorf("nonce %d of its wallet belongs to another order, which this database made after it was restored: "+
-			"restore the backup once more and let nothing run on it before the import: %w", nonce, err)
+		INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, 0, $7)`, o.WalletID, o.Chain, at.Nonce, at.Lease, o.OrgID, o.ID, signed)
+	if pg.Violates(err, "dispatch_slots_pkey") || pg.Violates(err, "dispatch_slots_lease_once") {
+		return fmt.Errorf("%v of its wallet belongs to another order, which this database made after it was restored: "+
+			"restore the backup once more and let nothing run on it before the import: %w", at, err)
 	}
 	if err != nil {
-		return fmt.Errorf("slot %d: %w", nonce, err)
+		return fmt.Errorf("%v: %w", at, err)
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO dispatch_accounts AS a (wallet_id, chain, org_id, next_nonce) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (wallet_id, chain) DO UPDATE SET next_nonce = greatest(a.next_nonce, excluded.next_nonce)`,
-		o.WalletID, o.Chain, o.OrgID, nonce+1)
+		o.WalletID, o.Chain, o.OrgID, at.Nonce+1)
 	if err != nil {
-		return fmt.Errorf("move the nonce counter past %d: %w", nonce, err)
+		return fmt.Errorf("move the counter past %v: %w", at, err)
 	}
-	return remember(ctx, tx, o, "slotted", map[string]any{"nonce": nonce, "restored": true})
+	detail := slotted(at)
+	detail["restored"] = true
+	return remember(ctx, tx, o, "slotted", detail)
 }
 
 // keep stores transactions that were signed, and what the dearest of them may cost.
-func (j Journal) keep(ctx context.Context, tx pg.Tx, o Order, nonce uint64, reserved money.Amount, signed []mirror.Signature) error {
+func (j Journal) keep(ctx context.Context, tx pg.Tx, o Order, slot chain.Slot, reserved money.Amount, signed []mirror.Signature) error {
 	var version int
 	if err := tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM dispatch_attempts WHERE order_id = $1`, o.ID).Scan(&version); err != nil {
 		return err
 	}
 	most := reserved
 	for _, s := range signed {
-		if s.Slot.Nonce != nonce {
-			return fmt.Errorf("the journal signed nonces %d and %d for it", nonce, s.Slot.Nonce)
+		if s.Slot != slot {
+			return fmt.Errorf("the journal signed %v and %v for it", slot, s.Slot)
 		}
 		fees, err := j.FeesOf(o.Chain, s.Payload)
 		if err != nil {

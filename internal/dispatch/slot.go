@@ -14,17 +14,17 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// A slot is the nonce that an order has for ever, with the transactions made
-// for it, oldest first.
+// A slot is the place on the chain that an order has for ever, with the transactions
+// made for it, oldest first.
 type slot struct {
 	Order
-	Nonce       uint64
+	At          chain.Slot
 	GasReserved money.Amount
 	Attempts    []attempt
 	// FundsPending says that the slot came from the signer's journal and nothing is
 	// reserved for it yet: its bytes are sent and it cannot end. See settleFunds.
 	FundsPending bool
-	// AbsentSince is since when its nonce is used, finally, by no transaction of ours.
+	// AbsentSince is since when it is used, finally, by no transaction of ours.
 	AbsentSince *time.Time
 }
 
@@ -53,6 +53,9 @@ const (
 	forOperator madeFor = "OPERATOR" // a person asked for it
 	forRefusal  madeFor = "REFUSAL"  // the signer's policy does not let the order pay any more
 )
+
+// leads tells whether what stands behind the slot cannot be mined before it.
+func (s slot) leads() bool { return s.At.Lease == "" }
 
 func (s slot) newest() attempt { return s.Attempts[len(s.Attempts)-1] }
 
@@ -111,7 +114,7 @@ func (s slot) attempt(h chain.TxHash) attempt {
 const selectSlots = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
 	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at,
-	       s.nonce, s.gas_reserved, o.funds_pending, s.absent_since
+	       s.nonce, s.lease, s.gas_reserved, o.funds_pending, s.absent_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
 
 // openSlots are a wallet's slots whose orders have not ended, by nonce.
@@ -132,7 +135,7 @@ func slotsBy(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, 
 	}
 	slots, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (slot, error) {
 		var s slot
-		return s, row.Scan(append(s.columns(), &s.Nonce, &s.GasReserved, &s.FundsPending, &s.AbsentSince)...)
+		return s, row.Scan(append(s.columns(), &s.At.Nonce, &s.At.Lease, &s.GasReserved, &s.FundsPending, &s.AbsentSince)...)
 	})
 	if err != nil {
 		return nil, err

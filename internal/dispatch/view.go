@@ -19,7 +19,7 @@ import (
 type Shown struct {
 	Order
 	Address      chain.Address // of the wallet that pays
-	Nonce        *uint64       // nil without a slot
+	At           *chain.Slot   // nil without a slot
 	GasReserved  money.Amount  // native units
 	InQuestion   bool          // ended on a block that finality has taken back
 	FundsPending bool          // restored, and its funds are still to be found again
@@ -97,7 +97,7 @@ func (s Shown) WaitsFor() string {
 const selectShown = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
 		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at,
-		w.address, s.nonce, coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
+		w.address, s.nonce, coalesce(s.lease, ''), coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
 		coalesce(o.tx_hash, a.tx_hash, ''), o.fee, o.ended_at,
 		o.order_id IN (SELECT order_id FROM dispatch_in_question),
 		a.version, a.act, coalesce(a.made_for, ''), a.gas_limit, a.tip_cap, a.fee_cap, coalesce(a.tx_hash, ''), a.created_at, a.sent_at, a.last_sent_at
@@ -112,8 +112,13 @@ func scanShown(row pgx.CollectableRow) (Shown, error) {
 	var gas *uint64
 	var tip, most *money.Amount
 	var created *time.Time
-	err := row.Scan(append(s.columns(), &s.Address, &s.Nonce, &s.GasReserved, &s.FundsPending, &s.Said, &s.Answer, &s.Hash, &s.Fee, &s.EndedAt, &s.InQuestion,
+	var nonce *uint64
+	var lease string
+	err := row.Scan(append(s.columns(), &s.Address, &nonce, &lease, &s.GasReserved, &s.FundsPending, &s.Said, &s.Answer, &s.Hash, &s.Fee, &s.EndedAt, &s.InQuestion,
 		&version, &act, &t.MadeFor, &gas, &tip, &most, &t.Hash, &created, &t.SentAt, &t.LastSent)...)
+	if nonce != nil {
+		s.At = &chain.Slot{Nonce: *nonce, Lease: lease}
+	}
 	if err != nil || version == nil {
 		return s, err
 	}

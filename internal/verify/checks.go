@@ -97,7 +97,7 @@ var checks = []Check{
 			('deposits', 'deposits_movement_once'), ('deposits', 'deposits_final_before_credit'),
 			('withdrawals', 'withdrawals_idempotency_key_unique'), ('withdrawals', 'withdrawals_key_hash_unique'),
 			('withdrawals', 'withdrawals_owed_bounded'), ('dispatch_orders', 'dispatch_orders_funds_before_end'),
-			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'), ('dispatch_slots', 'dispatch_slots_wallet'),
+			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'), ('dispatch_slots', 'dispatch_slots_lease_once'), ('dispatch_slots', 'dispatch_slots_wallet'),
 			('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
 			('dispatch_orders', 'dispatch_orders_end_proven'), ('dispatch_orders', 'dispatch_orders_mint'), ('dispatch_orders', 'dispatch_orders_to_own'),
 			('withdrawals', 'withdrawals_mint'), ('withdrawals', 'withdrawals_approved_before_payment'),

@@ -46,9 +46,9 @@ func (b bench) quote(t *testing.T, p chain.Payment) chain.Fees {
 	return f
 }
 
-func (b bench) build(t *testing.T, from chain.Address, p *chain.Payment, nonce uint64, f chain.Fees) []byte {
+func (b bench) build(t *testing.T, from chain.Address, p *chain.Payment, nth uint64, f chain.Fees) []byte {
 	t.Helper()
-	payload, err := b.Chain().Sender.Build(from, p, nonce, f)
+	payload, err := b.Chain().Sender.Build(from, p, b.slot(t, from, nth), f)
 	if err != nil {
 		t.Fatalf("Build(%+v): got %v, want a payload", p, err)
 	}
@@ -56,18 +56,18 @@ func (b bench) build(t *testing.T, from chain.Address, p *chain.Payment, nonce u
 }
 
 // dispatch builds, signs and sends; p is nil for a cancel.
-func (b bench) dispatch(t *testing.T, from chain.Address, p *chain.Payment, nonce uint64, f chain.Fees) sent {
+func (b bench) dispatch(t *testing.T, from chain.Address, p *chain.Payment, nth uint64, f chain.Fees) sent {
 	t.Helper()
-	raw, tx := b.Sign(t, from, b.build(t, from, p, nonce, f))
+	raw, tx := b.Sign(t, from, b.build(t, from, p, nth, f))
 	if a, said := b.Chain().Sender.Send(t.Context(), raw); a != chain.Accepted {
 		t.Fatalf("Send: got %v %q, want Accepted", a, said)
 	}
 	return sent{raw, tx, f}
 }
 
-func (b bench) send(t *testing.T, p chain.Payment, nonce uint64) sent {
+func (b bench) send(t *testing.T, p chain.Payment, nth uint64) sent {
 	t.Helper()
-	return b.dispatch(t, p.From, &p, nonce, b.quote(t, p))
+	return b.dispatch(t, p.From, &p, nth, b.quote(t, p))
 }
 
 func (b bench) lookFor(t *testing.T, p *chain.Payment, of ...sent) *chain.Outcome {
@@ -103,6 +103,7 @@ var senderPromises = []promise{
 			return
 		}
 		p := b.payment(t, chain.Native, 1234)
+		at := b.slot(t, p.From, 0)
 		sent := b.send(t, p, 0)
 		b.Mine(t, 1)
 		first := b.outcome(t, p, sent)
@@ -113,8 +114,8 @@ var senderPromises = []promise{
 		if got := b.outcome(t, p, sent); got != nil {
 			t.Errorf("after the fork: got %+v, want nothing", got)
 		}
-		if got := b.account(t, p.From); got.Latest != 0 {
-			t.Errorf("account after the fork: got nonce %d, want 0", got.Latest)
+		if used, _ := b.account(t, p.From).Used(at); used {
+			t.Error("after the fork: got its slot used, want it free")
 		}
 		if a, said := b.Chain().Sender.Send(t.Context(), sent.raw); a == chain.Unknown {
 			t.Errorf("the same bytes again: got %v %q, want them taken", a, said)
@@ -240,18 +241,19 @@ var senderPromises = []promise{
 				t.Errorf("%s: got %x, want %x", k, again, first)
 			}
 			if other := b.build(t, p.From, &p, 4, f); bytes.Equal(first, other) {
-				t.Errorf("%s: got the same bytes for another nonce", k)
+				t.Errorf("%s: got the same bytes for another slot", k)
 			}
 			if cancel := b.build(t, p.From, nil, 3, f); bytes.Equal(first, cancel) {
 				t.Errorf("%s: got the same bytes for a cancel", k)
 			}
-			if _, err := b.Chain().Sender.Build(p.To, &p, 3, f); err == nil {
+			if _, err := b.Chain().Sender.Build(p.To, &p, chain.Slot{Nonce: 3}, f); err == nil {
 				t.Errorf("%s: got a payload from another account than the payment's, want an error", k)
 			}
 		}
 	}},
 	{"SendingTheSameBytesAgainIsHarmless", func(t *testing.T, b bench) {
 		p := b.payment(t, chain.Native, 77)
+		at := b.slot(t, p.From, 0)
 		s := b.send(t, p, 0)
 		if a, said := b.Chain().Sender.Send(t.Context(), s.raw); a == chain.Unknown {
 			t.Errorf("while it waits: got %v %q, want Known or Accepted", a, said)
@@ -263,8 +265,8 @@ var senderPromises = []promise{
 		if got := b.balance(t, b.heads(t).Latest, p.To, ""); got != p.Amount {
 			t.Errorf("got a balance of %v, want %v", got, p.Amount)
 		}
-		if got := b.account(t, p.From); got.Latest != 1 {
-			t.Errorf("got nonce %d, want 1", got.Latest)
+		if used, _ := b.account(t, p.From).Used(at); !used {
+			t.Error("got its slot free, want it used")
 		}
 	}},
 	{"BytesThatNobodyTakesAreUnknown", func(t *testing.T, b bench) {
@@ -294,6 +296,7 @@ var senderPromises = []promise{
 	{"ACancelFillsTheSlotAndPaysNothing", func(t *testing.T, b bench) {
 		for _, k := range b.kinds() {
 			p := b.payment(t, k, 66)
+			at := b.slot(t, p.From, 0)
 			pay := b.send(t, p, 0)
 			fees, ok, err := b.Chain().Sender.Bump(t.Context(), pay.fees)
 			if err != nil || !ok {
@@ -310,8 +313,8 @@ var senderPromises = []promise{
 			if got := b.balance(t, b.heads(t).Latest, p.To, p.Contract); !got.IsZero() {
 				t.Errorf("%s: got a balance of %v, want 0", k, got)
 			}
-			if got := b.account(t, p.From); got.Latest != 1 {
-				t.Errorf("%s: got nonce %d, want 1", k, got.Latest)
+			if used, _ := b.account(t, p.From).Used(at); !used {
+				t.Errorf("%s: got its slot free, want it used", k)
 			}
 		}
 	}},
@@ -330,24 +333,37 @@ var senderPromises = []promise{
 			}
 		}
 	}},
-	{"AnAccountCountsWhatIsMinedThenWhatIsFinal", func(t *testing.T, b bench) {
+	{"ASlotIsUsedWhenItsTransactionIsMinedThenFinally", func(t *testing.T, b bench) {
 		p := b.payment(t, chain.Native, 5)
-		if got := b.account(t, p.From); got != (chain.Account{}) {
-			t.Errorf("new: got %+v, want nothing", got)
+		at := b.slot(t, p.From, 0)
+		want := func(when string, latest, final bool) {
+			t.Helper()
+			acct := b.account(t, p.From)
+			if l, f := acct.Used(at); l != latest || f != final || acct.Next(at) == latest {
+				t.Errorf("%s: got %+v, want the slot used: %v, finally: %v", when, acct, latest, final)
+			}
 		}
+		want("new", false, false)
 		b.send(t, p, 0)
-		if got := b.account(t, p.From); got.Latest != 0 {
-			t.Errorf("waiting: got %+v, want nothing", got)
-		}
+		want("waiting", false, false)
 		b.Mine(t, 1)
-		if got := b.account(t, p.From); got != (chain.Account{Latest: 1, Final: 0}) {
-			t.Errorf("mined: got %+v, want 1 and 0", got)
-		}
+		want("mined", true, false)
 		b.Finalize(t)
-		if got := b.account(t, p.From); got != (chain.Account{Latest: 1, Final: 1}) {
-			t.Errorf("final: got %+v, want 1 and 1", got)
-		}
+		want("final", true, true)
 	}},
+}
+
+// slot is the nth that an account has, from 0.
+func (b bench) slot(t *testing.T, account chain.Address, n uint64) chain.Slot {
+	t.Helper()
+	acct := b.account(t, account)
+	if !acct.Leased {
+		return chain.Slot{Nonce: n}
+	}
+	if n >= uint64(len(acct.Leases)) {
+		t.Fatalf("%s has %d places, want more than %d", account, len(acct.Leases), n)
+	}
+	return chain.Slot{Nonce: n, Lease: acct.Leases[n].Latest}
 }
 
 func (b bench) refused(t *testing.T, p chain.Payment) {

@@ -3,6 +3,7 @@ package evm_test
 import (
 	"errors"
 	"math/big"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -517,7 +518,7 @@ func TestOneThatHangsDoesNotHoldUpTheRest(t *testing.T) {
 	if err != nil || h.Final.Height < s.height {
 		t.Errorf("Heads: got %+v, %v, want the tips of the others", h, err)
 	}
-	if got, err := c.Sender.Account(t.Context(), s.to); err != nil || got != (chain.Account{}) {
+	if got, err := c.Sender.Account(t.Context(), s.to); err != nil || !reflect.DeepEqual(got, chain.Account{}) {
 		t.Errorf("Account: got %+v, %v, want what the others say", got, err)
 	}
 	if took := time.Since(started); took > 30*time.Second {

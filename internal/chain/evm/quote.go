@@ -146,11 +146,14 @@ func reverted(err error) error {
 }
 
 // Build encodes the transaction of a payment; it asks nobody.
-func (a *adapter) Build(from chain.Address, p *chain.Payment, nonce uint64, fees chain.Fees) ([]byte, error) {
+func (a *adapter) Build(from chain.Address, p *chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
+	if s.Lease != "" {
+		return nil, fmt.Errorf("build on %s: %v, and its transactions are numbered", a.Name, s)
+	}
 	if a.FeeCap.Less(fees.FeeCap) {
 		return nil, fmt.Errorf("build on %s: fee cap %v is above the configured %v", a.Name, fees.FeeCap, a.FeeCap)
 	}
-	tx, err := evmtx.Pay(a.ChainID, from, p, nonce, fees)
+	tx, err := evmtx.Pay(a.ChainID, from, p, s.Nonce, fees)
 	if err != nil {
 		return nil, fmt.Errorf("build on %s: %w", a.Name, err)
 	}

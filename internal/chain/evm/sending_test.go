@@ -3,6 +3,7 @@ package evm_test
 import (
 	"errors"
 	"math/big"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func (l *lab) ready(t testing.TB, c chain.Chain, contract chain.Address) (p chai
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := c.Sender.Build(p.From, &p, 0, fees)
+	payload, err := c.Sender.Build(p.From, &p, chain.Slot{}, fees)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,15 +180,15 @@ func TestAnAccountStandsWhereTheSlowestProviderHasIt(t *testing.T) {
 	c.Sender.Send(t.Context(), signed)
 	l.Finalize(t)
 	l.Finalize(t)
-	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || got != (chain.Account{Latest: 1, Final: 1}) {
+	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || !reflect.DeepEqual(got, chain.Account{Latest: 1, Final: 1}) {
 		t.Errorf("got %+v, %v, want 1 and 1", got, err)
 	}
 	two.On("eth_getTransactionCount", func(e *exchange) { e.Say(`"0x0"`) })
-	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || got != (chain.Account{}) {
+	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || !reflect.DeepEqual(got, chain.Account{}) {
 		t.Errorf("one behind: got %+v, %v, want 0 and 0", got, err)
 	}
 	two.On("eth_getTransactionCount", func(e *exchange) { e.Lose() })
-	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || got != (chain.Account{Latest: 1, Final: 1}) {
+	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || !reflect.DeepEqual(got, chain.Account{Latest: 1, Final: 1}) {
 		t.Errorf("one silent, one enough: got %+v, %v, want 1 and 1", got, err)
 	}
 	one.On("eth_getTransactionCount", func(e *exchange) { e.Say("null") })
@@ -309,7 +310,7 @@ func TestFeesFollowTheMarketUpToTheCap(t *testing.T) {
 	if got, ok, err = c.Sender.Bump(t.Context(), last); err != nil || ok {
 		t.Errorf("at the cap: got %+v, %v, %v, want no proposal", got, ok, err)
 	}
-	if payload, err := c.Sender.Build(l.Account(t), nil, 0, chain.Fees{GasLimit: 21_000, FeeCap: money.Units(101 * params.GWei)}); err == nil {
+	if payload, err := c.Sender.Build(l.Account(t), nil, chain.Slot{}, chain.Fees{GasLimit: 21_000, FeeCap: money.Units(101 * params.GWei)}); err == nil {
 		t.Errorf("above the cap: got %x, want an error", payload)
 	}
 	proxy.On("eth_feeHistory", func(e *exchange) { e.Say(`{"baseFeePerGas":[],"reward":null}`) })

@@ -168,7 +168,7 @@ func TestAnAnswerSaysNothingAboutWhatHappenedToTheBytes(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Quote: %v", err)
 			}
-			payload, err := l.c.Build(from, p, 0, fees)
+			payload, err := l.c.Build(from, p, chain.Slot{}, fees)
 			if err != nil {
 				t.Fatalf("Build: %v", err)
 			}
@@ -204,7 +204,7 @@ func TestAForeignTransactionTakesTheNonceOfOurs(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Quote: %v", err)
 	}
-	payload, err := l.c.Build(from, p, 0, fees)
+	payload, err := l.c.Build(from, p, chain.Slot{}, fees)
 	if err != nil {
 		t.Fatalf("Build: %v", err)
 	}
