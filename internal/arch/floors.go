@@ -131,6 +131,7 @@ var places = []place{
 
 	{"internal/chain/evm", adapters, 0},
 	{"internal/chain/sim", adapters, mayRand},
+	{"internal/chain/solana", adapters, 0},
 	{"internal/signer/local", adapters, mayKeys},
 	{"internal/signer/remote", adapters, 0},
 	{"internal/trace/otlp", adapters, mayFloat},

@@ -1,0 +1,528 @@
+package solana
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/mr-tron/base58"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+const token, token2022 = tokenProgram, token2022Program
+
+// name is an address, of nobody.
+func name(of string) string {
+	sum := sha256.Sum256([]byte(of))
+	return base58.Encode(sum[:])
+}
+
+// said is a transaction as getBlock gives it. Accounts are names, changes go from what
+// was before to what is after.
+type said struct {
+	accounts []string
+	change   [][2]uint64 // lamports of each
+	tokens   []change
+	err      string
+	fee      uint64
+	version  string
+	looked   int // how many accounts, at the end, come from a lookup table
+}
+
+// A change is that of a token account; an owner "" is no account then.
+type change struct {
+	account           string
+	mint, program     string
+	owner, ownerAfter string
+	before, after     uint64
+}
+
+func (s said) tokenList(after bool) string {
+	var list []string
+	for _, c := range s.tokens {
+		owner, units := c.owner, c.before
+		if after {
+			owner, units = c.ownerAfter, c.after
+		}
+		if owner == "" {
+			continue
+		}
+		at := 0
+		for i, a := range s.accounts {
+			if a == c.account {
+				at = i
+			}
+		}
+		if c.program == "" {
+			c.program = token
+		}
+		list = append(list, fmt.Sprintf(`{"accountIndex":%d,"mint":%q,"owner":%q,"programId":%q,"uiTokenAmount":{"amount":"%d","decimals":6,"uiAmount":1.5,"uiAmountString":"1.5"}}`,
+			at, name(c.mint), name(owner), c.program, units))
+	}
+	return "[" + strings.Join(list, ",") + "]"
+}
+
+func (s said) meta(beside string) string {
+	var pre, post []string
+	for _, c := range s.change {
+		pre, post = append(pre, fmt.Sprint(c[0])), append(post, fmt.Sprint(c[1]))
+	}
+	if s.err == "" {
+		s.err = "null"
+	}
+	return fmt.Sprintf(`{"err":%s,"fee":%d,"preBalances":[%s],"postBalances":[%s],"preTokenBalances":%s,"postTokenBalances":%s%s}`,
+		s.err, s.fee, strings.Join(pre, ","), strings.Join(post, ","), s.tokenList(false), s.tokenList(true), beside)
+}
+
+func (s said) signature(n int) string { return name(fmt.Sprint("signed", n)) + name("again") }
+
+// accountsForm is the transaction as "transactionDetails":"accounts" has it.
+func (s said) accountsForm(n int) string {
+	var keys []string
+	for _, a := range s.accounts {
+		keys = append(keys, fmt.Sprintf(`{"pubkey":%q,"signer":false,"source":"transaction","writable":true}`, name(a)))
+	}
+	if s.version == "" {
+		s.version = `"legacy"`
+	}
+	return fmt.Sprintf(`{"transaction":{"signatures":[%q],"accountKeys":[%s]},"meta":%s,"version":%s}`,
+		s.signature(n), strings.Join(keys, ","), s.meta(""), s.version)
+}
+
+// fullForm is the transaction as "transactionDetails":"full" has it, with accounts of
+// lookup tables beside the others.
+func (s said) fullForm(n int) string {
+	quoted := func(of []string) string {
+		var q []string
+		for _, a := range of {
+			q = append(q, fmt.Sprintf("%q", name(a)))
+		}
+		return "[" + strings.Join(q, ",") + "]"
+	}
+	own, looked := s.accounts[:len(s.accounts)-s.looked], s.accounts[len(s.accounts)-s.looked:]
+	written := len(looked) / 2
+	if s.version == "" {
+		s.version = "0"
+	}
+	return fmt.Sprintf(`{"meta":%s,"transaction":{"message":{"header":{"numRequiredSignatures":1},"accountKeys":%s,"instructions":[{"data":"a\"}]\\","accounts":[0]}]},"signatures":[%q,"another"]},"version":%s}`,
+		s.meta(fmt.Sprintf(`,"logMessages":["\"}{[\\"],"loadedAddresses":{"writable":%s,"readonly":%s}`, quoted(looked[:written]), quoted(looked[written:]))),
+		quoted(own), s.signature(n), s.version)
+}
+
+func blockOf(txs ...string) []byte {
+	return fmt.Appendf(nil, `{"blockHeight":7,"blockTime":1700000000,"blockhash":%q,"parentSlot":8,"previousBlockhash":%q,"transactions":[%s]}`,
+		name("this"), name("before"), strings.Join(txs, ","))
+}
+
+func read(raw []byte) (*movements, error) {
+	m := newMovements()
+	_, err := decode(raw, m.see)
+	return m, err
+}
+
+// moved is a transfer, told by names.
+type moved struct {
+	kind               chain.Kind
+	position, contract string
+	from, to           string
+	units              uint64
+}
+
+func (m moved) transfer(n int) chain.Transfer {
+	address := func(of string) chain.Address {
+		if of == "" {
+			return ""
+		}
+		return chain.Address(name(of))
+	}
+	return chain.Transfer{
+		Tx: chain.TxHash(said{}.signature(n)), Kind: m.kind, Position: name(m.position), Contract: address(m.contract),
+		From: address(m.from), To: address(m.to), Amount: money.Units(m.units),
+	}
+}
+
+func native(from, to string, units uint64) moved {
+	return moved{chain.Native, to, "", from, to, units}
+}
+
+func ofToken(account, mint, from, to string, units uint64) moved {
+	return moved{chain.Token, account, mint, from, to, units}
+}
+
+const rent = 2_039_280
+
+func TestWhatMovedIsReadOffBalances(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		said said
+		want []moved
+		paid uint64
+	}{
+		"a payment of lamports": {
+			said{accounts: []string{"a", "b", "system"}, change: [][2]uint64{{9000, 3000}, {1, 1001}, {1, 1}}, fee: 5000},
+			[]moved{native("a", "b", 1000)},
+			5000,
+		},
+		"the payer is not the sender": {
+			said{accounts: []string{"payer", "a", "b"}, change: [][2]uint64{{9000, 4000}, {5000, 3000}, {0, 2000}}, fee: 5000},
+			[]moved{native("a", "b", 2000)},
+			5000,
+		},
+		"the priority fee that the node does not tell": {
+			said{accounts: []string{"payer", "a", "b"}, change: [][2]uint64{{9000, 3500}, {5000, 3000}, {0, 2000}}, fee: 5000},
+			[]moved{native("a", "b", 2000)},
+			5500,
+		},
+		"several receivers": {
+			said{accounts: []string{"a", "b", "c"}, change: [][2]uint64{{9000, 1000}, {0, 1000}, {0, 2000}}, fee: 5000},
+			[]moved{native("a", "b", 1000), native("a", "c", 2000)},
+			5000,
+		},
+		"several senders": {
+			said{accounts: []string{"a", "b", "c"}, change: [][2]uint64{{9000, 3000}, {2000, 1000}, {0, 2000}}, fee: 5000},
+			[]moved{native("", "c", 2000)},
+			5000,
+		},
+		"the payer receives less than the fee": {
+			said{accounts: []string{"payer", "a"}, change: [][2]uint64{{9000, 5000}, {2000, 1000}}, fee: 5000},
+			[]moved{native("a", "payer", 1000)},
+			5000,
+		},
+		"a failed transaction costs and moves nothing": {
+			said{
+				accounts: []string{"a", "b", "a.usdc", "b.usdc"}, change: [][2]uint64{{9000, 4000}, {1, 1}, {rent, rent}, {rent, rent}}, fee: 5000,
+				err:    `{"InstructionError":[1,{"Custom":1}]}`,
+				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 0}, {"b.usdc", "usdc", "", "b", "b", 0, 10}},
+			}, nil, 5000,
+		},
+		"a token, to an account that is made for it": {
+			said{
+				accounts: []string{"payer", "a.usdc", "b.usdc", "a", "b"}, fee: 5000,
+				change: [][2]uint64{{9000 + rent, 4000}, {rent, rent}, {0, rent}, {1, 1}, {1, 1}},
+				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 3}, {"b.usdc", "usdc", "", "", "b", 0, 7}},
+			}, []moved{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000,
+		},
+		"a token that withholds a fee": {
+			said{
+				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent, rent}, {rent, rent}},
+				tokens: []change{{"a.t", "t", token2022, "a", "a", 1000, 0}, {"b.t", "t", token2022, "b", "b", 5, 995}},
+			}, []moved{ofToken("b.t", "t", "a", "b", 990)}, 5000,
+		},
+		"tokens of two senders and two mints": {
+			said{
+				accounts: []string{"payer", "a.t", "b.t", "c.t", "c.u", "d.u"}, fee: 5000,
+				change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+				tokens: []change{
+					{"a.t", "t", "", "a", "a", 5, 0},
+					{"b.t", "t", "", "b", "b", 5, 0},
+					{"c.t", "t", "", "c", "c", 0, 10},
+					{"c.u", "u", "", "c", "c", 9, 0},
+					{"d.u", "u", "", "d", "d", 0, 9},
+				},
+			}, []moved{ofToken("c.t", "t", "", "c", 10), ofToken("d.u", "u", "c", "d", 9)}, 5000,
+		},
+		"what was minted comes from nobody": {
+			said{
+				accounts: []string{"payer", "mint", "a.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}},
+				tokens: []change{{"a.t", "t", "", "a", "a", 1, 8}},
+			}, []moved{ofToken("a.t", "t", "", "a", 7)}, 5000,
+		},
+		"what was minted comes from nobody, whoever moves their own beside it": {
+			said{
+				accounts: []string{"payer", "x.1", "x.2", "a.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}},
+				tokens: []change{{"x.1", "t", "", "x", "x", 9, 0}, {"x.2", "t", "", "x", "x", 0, 9}, {"a.t", "t", "", "a", "a", 1, 8}},
+			}, []moved{ofToken("a.t", "t", "", "a", 7)}, 5000,
+		},
+		"what was burnt goes nowhere": {
+			said{
+				accounts: []string{"payer", "a.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}},
+				tokens: []change{{"a.t", "t", "", "a", "a", 8, 1}},
+			}, nil, 5000,
+		},
+		"between an owner's own accounts": {
+			said{
+				accounts: []string{"a", "a.1", "a.2"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}},
+				tokens: []change{{"a.1", "t", "", "a", "a", 9, 0}, {"a.2", "t", "", "a", "a", 0, 9}},
+			}, nil, 5000,
+		},
+		"more than moved between an owner's own accounts": {
+			said{
+				accounts: []string{"a", "a.1", "a.2", "a.3", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+				tokens: []change{
+					{"a.1", "t", "", "a", "a", 9, 0},
+					{"a.2", "t", "", "a", "a", 0, 10},
+					{"a.3", "t", "", "a", "a", 0, 4},
+					{"b.t", "t", "", "b", "b", 5, 0},
+				},
+			}, []moved{ofToken("a.2", "t", "b", "a", 5)}, 5000,
+		},
+		"an account that changes hands": {
+			said{
+				accounts: []string{"a", "a.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}},
+				tokens: []change{{"a.t", "t", "", "a", "b", 9, 9}},
+			}, []moved{ofToken("a.t", "t", "a", "b", 9)}, 5000,
+		},
+		"a token account that is closed for its rent": {
+			said{
+				accounts: []string{"payer", "a", "a.t", "b"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {rent, 0}, {1, 1 + rent}},
+				tokens: []change{{"a.t", "t", "", "a", "", 0, 0}},
+			}, []moved{native("a", "b", rent)}, 5000,
+		},
+		"wrapped SOL is a token and no coin": {
+			said{
+				accounts: []string{"a", "a.w", "b.w"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent + 700, rent}, {rent, rent + 700}},
+				tokens: []change{{"a.w", "w", "", "a", "a", 700, 0}, {"b.w", "w", "", "b", "b", 0, 700}},
+			}, []moved{ofToken("b.w", "w", "a", "b", 700)}, 5000,
+		},
+		"SOL that is unwrapped comes from its owner": {
+			said{
+				accounts: []string{"payer", "a", "a.w"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1 + rent + 700}, {rent + 700, 0}},
+				tokens: []change{{"a.w", "w", "", "a", "", 700, 0}},
+			}, []moved{native("a", "a", rent+700)}, 5000,
+		},
+		"SOL that is wrapped is minted": {
+			said{
+				accounts: []string{"a", "a.w"}, fee: 5000, change: [][2]uint64{{9000 + 700, 4000}, {rent, rent + 700}},
+				tokens: []change{{"a.w", "w", "", "a", "a", 0, 700}},
+			}, []moved{ofToken("a.w", "w", "", "a", 700)}, 5000,
+		},
+		"who pays for their own account is no second sender": {
+			said{
+				accounts: []string{"payer", "x", "x.t", "a", "b"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent, 0}, {0, rent}, {50, 0}, {0, 50}},
+				tokens: []change{{"x.t", "t", "", "", "x", 0, 0}},
+			}, []moved{native("a", "b", 50)}, 5000,
+		},
+		"a balance of some other program's is no token": {
+			said{
+				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}},
+				tokens: []change{{"a.t", "t", name("some program"), "a", "a", 5, 0}, {"b.t", "t", name("some program"), "b", "b", 0, 5}},
+			}, nil, 5000,
+		},
+		"accounts of lookup tables": {
+			said{
+				accounts: []string{"payer", "program", "a.t", "b.t", "t", "x"}, looked: 4, fee: 5000, version: "1",
+				change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+				tokens: []change{{"a.t", "t", "", "a", "a", 5, 0}, {"b.t", "t", "", "b", "b", 0, 5}},
+			}, []moved{ofToken("b.t", "t", "a", "b", 5)}, 5000,
+		},
+	} {
+		for form, text := range map[string]string{"accounts": c.said.accountsForm(1), "full": c.said.fullForm(1)} {
+			got, err := read(blockOf(said{accounts: []string{"z"}, change: [][2]uint64{{1, 1}}}.accountsForm(0), text))
+			if err != nil {
+				t.Errorf("%s, %s: got %v, want the block", what, form, err)
+				continue
+			}
+			var want []chain.Transfer
+			for _, m := range c.want {
+				want = append(want, m.transfer(1))
+			}
+			if fmt.Sprint(got.transfers) != fmt.Sprint(want) {
+				t.Errorf("%s, %s: got %+v, want %+v", what, form, got.transfers, want)
+			}
+			if wantFee := []chain.Fee{{Payer: chain.Address(name(c.said.accounts[0])), Amount: money.Units(c.paid)}}; fmt.Sprint(got.fees) != fmt.Sprint(wantFee) {
+				t.Errorf("%s, %s: got fees %v, want %v", what, form, got.fees, wantFee)
+			}
+		}
+	}
+}
+
+func TestFeesAreOnePayerEach(t *testing.T) {
+	t.Parallel()
+	cost := func(who string, n uint64) string {
+		return said{accounts: []string{who}, change: [][2]uint64{{9000, 9000 - n}}, fee: n}.accountsForm(0)
+	}
+	got, err := read(blockOf(cost("a", 5), cost("b", 7), cost("a", 11)))
+	want := []chain.Fee{{Payer: chain.Address(name("a")), Amount: money.Units(16)}, {Payer: chain.Address(name("b")), Amount: money.Units(7)}}
+	if err != nil || fmt.Sprint(got.fees) != fmt.Sprint(want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+// H-66, H-67: what is not understood stops the walk, and nothing is read as nothing.
+func TestABlockThatLacksAnythingIsNotDecoded(t *testing.T) {
+	t.Parallel()
+	whole := said{
+		accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}},
+		tokens: []change{{"a.t", "t", "", "a", "a", 5, 0}, {"b.t", "t", "", "b", "b", 0, 5}},
+	}.accountsForm(0)
+	if _, err := read(blockOf(whole)); err != nil {
+		t.Fatalf("got %v, want the block", err)
+	}
+	swap := func(old, new string) []byte {
+		if !strings.Contains(whole, old) {
+			t.Fatalf("there is no %s", old)
+		}
+		return blockOf(strings.Replace(whole, old, new, 1))
+	}
+	block := string(blockOf(whole))
+	for what, raw := range map[string][]byte{
+		"null":                         []byte("null"),
+		"nothing":                      nil,
+		"an empty object":              []byte("{}"),
+		"a list":                       []byte("[]"),
+		"half of it":                   []byte(block[:len(block)/2]),
+		"something behind it":          []byte(block + "{}"),
+		"no transactions":              fmt.Appendf(nil, `{"blockhash":"a","previousBlockhash":"b","parentSlot":1}`),
+		"signatures alone":             fmt.Appendf(nil, `{"blockhash":"a","previousBlockhash":"b","parentSlot":1,"signatures":["x"]}`),
+		"transactions null":            fmt.Appendf(nil, `{"blockhash":"a","previousBlockhash":"b","parentSlot":1,"transactions":null}`),
+		"no parent":                    fmt.Appendf(nil, `{"blockhash":"a","parentSlot":1,"transactions":[]}`),
+		"no hash":                      fmt.Appendf(nil, `{"previousBlockhash":"a","parentSlot":1,"transactions":[]}`),
+		"transactions twice":           fmt.Appendf(nil, `{"blockhash":"a","previousBlockhash":"b","parentSlot":1,"transactions":[],"transactions":[]}`),
+		"version 2":                    swap(`"version":"legacy"`, `"version":2`),
+		"no version":                   swap(`,"version":"legacy"`, ``),
+		"meta null":                    blockOf(`{"transaction":{"signatures":["x"],"accountKeys":["a"]},"meta":null,"version":0}`),
+		"a transaction in base64":      blockOf(`{"transaction":["AAAA","base64"],"meta":{},"version":0}`),
+		"no error member":              swap(`"err":null,`, ``),
+		"no balances before":           swap(`"preBalances":[9000,1,1],`, ``),
+		"one balance less":             swap(`"postBalances":[4000,1,1]`, `"postBalances":[4000,1]`),
+		"a balance too many":           swap(`"postBalances":[4000,1,1]`, `"postBalances":[4000,1,1,1]`),
+		"a negative balance":           swap(`"postBalances":[4000,`, `"postBalances":[-4000,`),
+		"a balance with a fraction":    swap(`"postBalances":[4000,`, `"postBalances":[4000.5,`),
+		"a balance with an exponent":   swap(`"postBalances":[4000,`, `"postBalances":[4e3,`),
+		"a balance beyond 64 bits":     swap(`"postBalances":[4000,`, `"postBalances":[18446744073709551616,`),
+		"lamports out of nothing":      swap(`"postBalances":[4000,`, `"postBalances":[40000,`),
+		"a fee that nobody paid":       swap(`"fee":5000`, `"fee":5001`),
+		"no token balances":            swap(`"preTokenBalances":`, `"tokenBalances":`),
+		"token balances null":          swap(`"postTokenBalances":[`, `"postTokenBalances":null,"x":[`),
+		"a token of no owner":          swap(fmt.Sprintf(`"owner":%q,`, name("b")), ``),
+		"a token of no program":        swap(fmt.Sprintf(`"programId":%q,`, token), ``),
+		"a token of no amount":         swap(`"amount":"5",`, ``),
+		"a token amount as a number":   swap(`"amount":"5"`, `"amount":5`),
+		"a token amount of words":      swap(`"amount":"5"`, `"amount":"five"`),
+		"a token amount beyond 64":     swap(`"amount":"5"`, `"amount":"18446744073709551616"`),
+		"a token of account 3 of 3":    swap(`"accountIndex":2`, `"accountIndex":3`),
+		"a token account twice":        swap(`"accountIndex":2`, `"accountIndex":1`),
+		"an account without address":   swap(fmt.Sprintf(`"pubkey":%q`, name("b.t")), `"pubkey":""`),
+		"nobody signed":                swap(fmt.Sprintf(`"signatures":[%q]`, said{}.signature(0)), `"signatures":[]`),
+		"balances twice":               swap(`"fee":5000`, `"fee":5000,"postBalances":[4000,1,1]`),
+		"a comma too many":             swap(`"fee":5000,`, `"fee":5000,,`),
+		"addresses that are escaped":   swap(`{"pubkey":"`, `{"pubkey":"\u0041`),
+		"deeper than anything is":      []byte(strings.Repeat("[", 100_000)),
+		"deep in what is skipped":      fmt.Appendf(nil, `{"rewards":%s,"blockhash":"a"}`, strings.Repeat("[", 100_000)),
+		"braces that do not fit":       fmt.Appendf(nil, `{"rewards":[},"blockhash":"a","previousBlockhash":"b","parentSlot":1,"transactions":[]}`),
+		"an account of more than all":  swap(`[9000,1,1]`, `[9223372036854775808,1,1]`),
+		"more accounts than there are": blockOf(manyAccounts(300)),
+	} {
+		if got, err := read(raw); !errors.Is(err, chain.ErrUndecodable) {
+			t.Errorf("%s: got %+v, %v, want ErrUndecodable", what, got, err)
+		}
+	}
+}
+
+func manyAccounts(n int) string {
+	var s said
+	for i := range n {
+		s.accounts = append(s.accounts, fmt.Sprint(i))
+		s.change = append(s.change, [2]uint64{1, 1})
+	}
+	return s.accountsForm(0)
+}
+
+// FuzzDecode compares with the standard library: what is decoded is JSON, and says of
+// amounts what that reads; nobody's money is made on the way.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("null"))
+	f.Add(blockOf())
+	f.Add(blockOf(manyAccounts(3)))
+	one := said{
+		accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}}, looked: 2,
+		tokens: []change{{"a.t", "t", "", "a", "a", 5, 0}, {"b.t", "t", "", "b", "b", 0, 5}},
+	}
+	f.Add(blockOf(one.accountsForm(0), one.fullForm(1)))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var rose, fell big.Int
+		m := newMovements()
+		h, err := decode(raw, func(x *tx) error {
+			for i := range x.accounts {
+				rise, fall := x.rise(i)
+				rose.Add(&rose, new(big.Int).SetUint64(rise))
+				fell.Add(&fell, new(big.Int).SetUint64(fall))
+			}
+			return m.see(x)
+		})
+		if err != nil {
+			if !errors.Is(err, chain.ErrUndecodable) {
+				t.Fatalf("got %v, want ErrUndecodable", err)
+			}
+			return
+		}
+		if rose.Cmp(&fell) != 0 {
+			t.Errorf("got %v lamports risen and %v fallen, want the same", &rose, &fell)
+		}
+		for _, tr := range m.transfers {
+			if tr.Amount.IsZero() || tr.To == "" || tr.Position == "" || tr.Tx == "" {
+				t.Errorf("got %+v, want an amount, an owner, an account and a transaction", tr)
+			}
+		}
+		var other struct {
+			Blockhash         string
+			PreviousBlockhash string
+			Transactions      []struct {
+				Meta struct {
+					Err               json.RawMessage
+					PreTokenBalances  []struct{ UITokenAmount struct{ Amount string } }
+					PostTokenBalances []struct{ UITokenAmount struct{ Amount string } }
+				}
+			}
+		}
+		if !json.Valid(raw) {
+			return // what is skipped is not read closely
+		}
+		if err := json.Unmarshal(raw, &other); err != nil {
+			return // other casings fit there
+		}
+		if h.hash == "" || h.parent == "" {
+			t.Errorf("got %+v, want it named", h)
+		}
+	})
+}
+
+// busyBlock is as busy as one of the main network: six in ten transactions are votes,
+// the others name 20 accounts, eight of them for tokens.
+func busyBlock(transactions int) []byte {
+	var txs []string
+	for i := range transactions {
+		who := func(j int) string { return fmt.Sprint((i*31 + j) % 3000) }
+		s := said{fee: 5000}
+		accounts, tokens := 4, 0
+		if i%10 >= 6 {
+			accounts, tokens = 20, 8
+		}
+		for j := range accounts {
+			s.accounts = append(s.accounts, who(j))
+			s.change = append(s.change, [2]uint64{1_000_000_000_000, 1_000_000_000_000})
+		}
+		s.change[0][1] -= 5000
+		if tokens > 0 {
+			s.change[1][1] -= 77_000
+			s.change[2][1] += 77_000
+		}
+		for j := range tokens {
+			c := change{who(10 + j), who(j % 3), "", who(j), who(j), 123_456_789, 123_456_789}
+			if j < 2 {
+				c.after = c.before + 5 - 10*uint64(j)
+				c.mint = "usdc"
+			}
+			s.tokens = append(s.tokens, c)
+		}
+		txs = append(txs, s.accountsForm(i))
+	}
+	return blockOf(txs...)
+}
+
+func BenchmarkDecode2000(b *testing.B) {
+	raw := busyBlock(2000)
+	b.SetBytes(int64(len(raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := read(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

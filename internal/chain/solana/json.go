@@ -1,0 +1,275 @@
+package solana
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// depthMax is how deep an answer may be nested.
+const depthMax = 64
+
+var errJSON = errors.New("not the JSON that is expected")
+
+// A scanner reads JSON from front to back without a copy of anything. A block has
+// megabytes and we want little of it: what is skipped is only followed as far as it
+// takes to find its end.
+//
+// The first mistake sticks: everything after it reads as nothing, and loops end.
+type scanner struct {
+	b       []byte
+	i       int
+	err     error
+	escapes bool // there is one somewhere
+}
+
+func newScanner(b []byte) *scanner { return &scanner{b: b, escapes: bytes.IndexByte(b, '\\') >= 0} }
+
+func (s *scanner) fail(what string) {
+	if s.err == nil {
+		s.err = fmt.Errorf("%w: %s at byte %d", errJSON, what, s.i)
+	}
+	s.i = len(s.b)
+}
+
+// peek is the next byte that is no space, 0 at the end.
+func (s *scanner) peek() byte {
+	if s.i < len(s.b) && s.b[s.i] > ' ' {
+		return s.b[s.i]
+	}
+	return s.space()
+}
+
+func (s *scanner) space() byte {
+	for s.i < len(s.b) {
+		c := s.b[s.i]
+		if c > ' ' {
+			return c
+		}
+		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			s.fail("a control character")
+			return 0
+		}
+		s.i++
+	}
+	return 0
+}
+
+func (s *scanner) expect(c byte) {
+	if s.peek() != c {
+		s.fail("no " + string(rune(c)))
+		return
+	}
+	s.i++
+}
+
+// more tells whether an object or list that has begun has another element, and steps
+// to it. n counts them from 0.
+func (s *scanner) more(end byte, n *int) bool {
+	switch c := s.peek(); {
+	case s.err != nil:
+		return false
+	case c == end:
+		s.i++
+		return false
+	case *n > 0 && c != ',':
+		s.fail("no comma")
+		return false
+	case *n > 0:
+		s.i++
+		if s.peek() == end {
+			s.fail("a comma at the end")
+			return false
+		}
+	}
+	*n++
+	return s.err == nil
+}
+
+// word reads a string that has no escapes: names of members, addresses, signatures.
+func (s *scanner) word() []byte {
+	if s.peek() != '"' {
+		s.fail("no string")
+		return nil
+	}
+	s.i++
+	n := bytes.IndexByte(s.b[s.i:], '"')
+	if n < 0 {
+		s.fail("a string without an end")
+		return nil
+	}
+	w := s.b[s.i : s.i+n : s.i+n]
+	if s.escapes && bytes.IndexByte(w, '\\') >= 0 {
+		s.fail("an escape")
+		return nil
+	}
+	s.i += n + 1
+	return w
+}
+
+// member reads the name of an object's member.
+func (s *scanner) member() []byte {
+	w := s.word()
+	if s.peek() != ':' {
+		s.fail("no colon")
+		return nil
+	}
+	s.i++
+	return w
+}
+
+// null steps over a null, if that is what comes.
+func (s *scanner) null() bool {
+	if s.peek() != 'n' {
+		return false
+	}
+	s.literal("null")
+	return s.err == nil
+}
+
+func (s *scanner) literal(l string) {
+	if !bytes.HasPrefix(s.b[s.i:], []byte(l)) {
+		s.fail("neither a value")
+		return
+	}
+	s.i += len(l)
+}
+
+// number reads an integer from 0 to 2^64-1, without a sign, a fraction or an exponent.
+func (s *scanner) number() uint64 {
+	s.peek()
+	n, used := digits(s.b[s.i:])
+	if used == 0 {
+		s.fail("no whole number")
+		return 0
+	}
+	s.i += used
+	if s.i < len(s.b) {
+		switch s.b[s.i] {
+		case '.', 'e', 'E':
+			s.fail("no whole number")
+			return 0
+		}
+	}
+	return n
+}
+
+// quantity reads a string that holds a number.
+func (s *scanner) quantity() uint64 {
+	w := s.word()
+	n, used := digits(w)
+	if s.err == nil && (used == 0 || used != len(w)) {
+		s.fail("no whole number in a string")
+	}
+	return n
+}
+
+// digits reads a number as far as it goes; used is 0 when there is none or it is too
+// large or written with zeros before.
+func digits(b []byte) (n uint64, used int) {
+	for used < len(b) && b[used]-'0' <= 9 {
+		hi, lo := bits.Mul64(n, 10)
+		sum, carry := bits.Add64(lo, uint64(b[used]-'0'), 0)
+		if hi != 0 || carry != 0 {
+			return 0, 0
+		}
+		n = sum
+		used++
+	}
+	if used > 1 && b[0] == '0' {
+		return 0, 0
+	}
+	return n, used
+}
+
+// skip steps over a value and returns it.
+func (s *scanner) skip() []byte {
+	s.peek()
+	from := s.i
+	var open uint64 // a bit for each level: 1 for an object
+	for depth := 0; ; {
+		switch c := s.peek(); c {
+		case '"':
+			s.text()
+		case '{', '[':
+			if depth++; depth >= depthMax {
+				s.fail("deeper than is allowed")
+				return nil
+			}
+			open = open<<1 | opens(c)
+			s.i++
+		case '}', ']':
+			if depth == 0 || open&1 != opens(c) {
+				s.fail("an end without a beginning")
+				return nil
+			}
+			open >>= 1
+			depth--
+			s.i++
+		case ',', ':':
+			if depth == 0 {
+				s.fail("no value")
+				return nil
+			}
+			s.i++
+			continue
+		case 0:
+			s.fail("no value")
+			return nil
+		default:
+			s.scalar()
+		}
+		if s.err != nil {
+			return nil
+		}
+		if depth == 0 {
+			return s.b[from:s.i:s.i]
+		}
+	}
+}
+
+// opens is 1 for the braces of an object and 0 for the brackets of a list.
+func opens(c byte) uint64 { return uint64(c >> 5 & 1) }
+
+// text steps over a string with whatever is in it.
+func (s *scanner) text() {
+	for s.i++; ; {
+		n := bytes.IndexByte(s.b[s.i:], '"')
+		if n < 0 {
+			s.fail("a string without an end")
+			return
+		}
+		s.i += n + 1
+		slashes := 0
+		for j := s.i - 2; s.b[j] == '\\'; j-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return
+		}
+	}
+}
+
+// scalar steps over a number, true, false or null.
+func (s *scanner) scalar() {
+	from := s.i
+	for s.i < len(s.b) {
+		c := s.b[s.i]
+		if c-'0' > 9 && c|0x20-'a' > 'z'-'a' && c != '-' && c != '+' && c != '.' {
+			break
+		}
+		s.i++
+	}
+	if s.i == from {
+		s.fail("no value")
+	}
+}
+
+// end says that nothing may follow.
+func (s *scanner) end() error {
+	if s.err == nil && s.peek() != 0 {
+		s.fail("more than one value")
+	}
+	return s.err
+}
