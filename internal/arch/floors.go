@@ -70,6 +70,7 @@ var places = []place{
 	{"internal/page", words, 0},
 	{"internal/chain", words, 0},
 	{"internal/crash", words, 0},
+	{"internal/chain/several", words, 0},
 	{"internal/chain/chaintest", words, testOnly},
 	{"internal/contract", words, testOnly},
 	{"internal/chain/evm/evmtx", words, 0},
@@ -130,6 +131,7 @@ var places = []place{
 	{"internal/report", over, 0},
 
 	{"internal/chain/evm", adapters, 0},
+	{"internal/chain/bitcoin", adapters, 0},
 	{"internal/chain/sim", adapters, mayRand},
 	{"internal/chain/solana", adapters, 0},
 	{"internal/signer/local", adapters, mayKeys},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
 // Account takes the lowest of what the providers say, of which at least Agree
@@ -21,22 +22,22 @@ func (a *adapter) Account(ctx context.Context, of chain.Address) (chain.Account,
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("account on %s: %w", a.Name, err)
 	}
-	answers := ask(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) (chain.Account, error) {
+	answers := several.Ask(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) (chain.Account, error) {
 		return a.nonces(ctx, p, who)
 	})
 	var lowest chain.Account
 	var errs []error
 	count := 0
 	for _, n := range answers {
-		if n.err != nil {
-			errs = append(errs, n.err)
+		if n.Err != nil {
+			errs = append(errs, n.Err)
 			continue
 		}
 		if count++; count == 1 {
-			lowest = n.value
+			lowest = n.Value
 		}
-		lowest.Latest = min(lowest.Latest, n.value.Latest)
-		lowest.Final = min(lowest.Final, n.value.Final)
+		lowest.Latest = min(lowest.Latest, n.Value.Latest)
+		lowest.Final = min(lowest.Final, n.Value.Final)
 	}
 	if count < a.Agree {
 		return chain.Account{}, fmt.Errorf("account %s on %s: %w", of, a.Name, errors.Join(errs...))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
 var _ chain.Caller = (*adapter)(nil)
@@ -21,7 +22,7 @@ func (a *adapter) Call(ctx context.Context, to chain.Address, data []byte) ([]ch
 	if err != nil {
 		return nil, fmt.Errorf("contract %s on %s: %w", to, a.Name, err)
 	}
-	said := ask(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) (chain.Called, error) {
+	said := several.Ask(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) (chain.Called, error) {
 		at, err := p.head(ctx, "latest")
 		if err != nil {
 			return chain.Called{}, err
@@ -33,11 +34,11 @@ func (a *adapter) Call(ctx context.Context, to chain.Address, data []byte) ([]ch
 	var all []chain.Called
 	var errs []error
 	for _, s := range said {
-		if s.err != nil {
-			errs = append(errs, s.err)
+		if s.Err != nil {
+			errs = append(errs, s.Err)
 			continue
 		}
-		all = append(all, s.value)
+		all = append(all, s.Value)
 	}
 	if len(all) < a.Agree {
 		return nil, fmt.Errorf("contract %s on %s: %w", to, a.Name, errors.Join(errs...))

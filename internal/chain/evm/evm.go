@@ -29,6 +29,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -168,7 +169,7 @@ func (a *adapter) withArchives() []*provider { return slices.Concat(a.providers,
 
 func (a *adapter) greet(ctx context.Context) error {
 	all := a.withArchives()
-	answers := ask(ctx, all, len(all), func(ctx context.Context, p *provider) (struct{}, error) {
+	answers := several.Ask(ctx, all, len(all), func(ctx context.Context, p *provider) (struct{}, error) {
 		return struct{}{}, p.greet(ctx)
 	})
 	var wrong, silent []error
@@ -176,13 +177,13 @@ func (a *adapter) greet(ctx context.Context) error {
 	for i, g := range answers {
 		var w *wrongChainError
 		switch {
-		case g.err == nil && i < len(a.providers):
+		case g.Err == nil && i < len(a.providers):
 			greeted++
-		case g.err == nil:
-		case errors.As(g.err, &w):
-			wrong = append(wrong, g.err)
+		case g.Err == nil:
+		case errors.As(g.Err, &w):
+			wrong = append(wrong, g.Err)
 		default:
-			silent = append(silent, g.err)
+			silent = append(silent, g.Err)
 		}
 	}
 	if len(wrong) > 0 || greeted < a.Agree {
@@ -191,7 +192,7 @@ func (a *adapter) greet(ctx context.Context) error {
 	if a.Trace != TraceOn {
 		return nil
 	}
-	able, err := first(ctx, all, func(ctx context.Context, p *provider) (bool, error) {
+	able, err := several.First(ctx, all, func(ctx context.Context, p *provider) (bool, error) {
 		able, err := p.offersTraces(ctx)
 		if err == nil && !able {
 			err = fmt.Errorf("%s: does not offer %s", p.name, traceMethod)

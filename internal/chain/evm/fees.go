@@ -12,6 +12,7 @@ import (
 	"github.com/holiman/uint256"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -119,7 +120,7 @@ func (a *adapter) besideGas(ctx context.Context, p *provider) (money.Amount, err
 
 // TransferFees are the market's, for the gas of a usual token.
 func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
-	fees, err := first(ctx, a.providers, a.market)
+	fees, err := several.First(ctx, a.providers, a.market)
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("fees of a transfer on %s: %w", a.Name, err)
 	}
@@ -142,7 +143,7 @@ func (a *adapter) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, 
 	if a.FeeCap.Less(most) {
 		return chain.Fees{}, false, nil
 	}
-	now, err := first(ctx, a.providers, a.market)
+	now, err := several.First(ctx, a.providers, a.market)
 	if err != nil {
 		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", a.Name, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
 // Heads asks all providers at once. The final head is the highest that Agree
@@ -18,12 +19,12 @@ import (
 func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
 	var seen []chain.Heads
 	var errs []error
-	for _, h := range ask(ctx, a.showing(), a.Agree, a.headsOf) {
-		if h.err != nil {
-			errs = append(errs, h.err)
+	for _, h := range several.Ask(ctx, a.showing(), a.Agree, a.headsOf) {
+		if h.Err != nil {
+			errs = append(errs, h.Err)
 			continue
 		}
-		seen = append(seen, h.value)
+		seen = append(seen, h.Value)
 	}
 	if len(seen) < a.Agree {
 		return chain.Heads{}, fmt.Errorf("heads of %s: %w", a.Name, errors.Join(errs...))

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
 // Outcome asks all providers where the transactions are and then reads the
@@ -22,7 +23,7 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Paym
 	}
 	// Every one is waited for: the one that has it also has a block to read, and
 	// takes longer than those that have nothing.
-	answers := ask(ctx, a.providers, len(a.providers), func(ctx context.Context, from *provider) (*chain.Outcome, error) {
+	answers := several.Ask(ctx, a.providers, len(a.providers), func(ctx context.Context, from *provider) (*chain.Outcome, error) {
 		return a.outcomeAt(ctx, from, txs, p)
 	})
 	var errs []error
@@ -30,10 +31,10 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Paym
 	none := 0
 	for _, o := range answers {
 		switch {
-		case o.err != nil:
-			errs = append(errs, o.err)
-		case o.value != nil:
-			found = append(found, o.value)
+		case o.Err != nil:
+			errs = append(errs, o.Err)
+		case o.Value != nil:
+			found = append(found, o.Value)
 		default:
 			none++
 		}

@@ -23,8 +23,6 @@ const (
 	// greetAgainAfter is how long a provider that did not answer a greeting is
 	// left alone. Those who ask meanwhile get the same error at once.
 	greetAgainAfter = time.Second
-	// graceAfterEnough is how long the others may take once enough have answered.
-	graceAfterEnough = 2 * time.Second
 )
 
 // A provider is one JSON-RPC endpoint. Every request of it is bounded in time
@@ -44,6 +42,9 @@ type provider struct {
 	silent   error         // why the last greeting failed
 	silentAt time.Time
 }
+
+// String is the name.
+func (p *provider) String() string { return p.name }
 
 type wrongChainError struct {
 	provider  string
@@ -257,64 +258,4 @@ func (p *provider) meet(ctx context.Context) error {
 	able, err := p.offersTraces(ctx)
 	p.traces.Store(able)
 	return err
-}
-
-// answer is what one provider said.
-type answer[T any] struct {
-	from  *provider
-	value T
-	err   error
-}
-
-// ask puts a question to all providers at once and gives their answers in the
-// order of the providers. Once enough have answered, the others have a moment
-// left: one that hangs must not hold up what the rest could settle.
-func ask[T any](ctx context.Context, of []*provider, enough int, question func(context.Context, *provider) (T, error)) []answer[T] {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type numbered struct {
-		i int
-		answer[T]
-	}
-	said := make(chan numbered, len(of))
-	for i, p := range of {
-		go func() {
-			v, err := question(ctx, p)
-			said <- numbered{i, answer[T]{p, v, err}}
-		}()
-	}
-	answers := make([]answer[T], len(of))
-	var late <-chan time.Time
-	for got := 0; got < len(of); {
-		select {
-		case n := <-said:
-			answers[n.i] = n.answer
-			got++
-			if n.err == nil {
-				if enough--; enough == 0 {
-					late = time.After(graceAfterEnough)
-				}
-			}
-		case <-late:
-			cancel()
-		}
-	}
-	return answers
-}
-
-// first puts a question to one provider after the other until one answers.
-func first[T any](ctx context.Context, of []*provider, question func(context.Context, *provider) (T, error)) (T, error) {
-	var errs []error
-	for _, p := range of {
-		v, err := question(ctx, p)
-		if err == nil {
-			return v, nil
-		}
-		errs = append(errs, err)
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	var none T
-	return none, errors.Join(errs...)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
 const (
@@ -30,24 +31,33 @@ const (
 // that times the fee cap is the most that one may cost, replacements included.
 const GasLimitMax = gasMax + gasMax/5 + gasSpare
 
+// tried is what came of trying a payment out.
+type tried struct {
+	fees     chain.Fees
+	reverted *chain.RevertedError
+}
+
 // Quote tries the payment out on the latest state and proposes its fees.
 func (a *adapter) Quote(ctx context.Context, p chain.Payment) (chain.Fees, error) {
 	c, err := callOf(p)
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", a.Name, err)
 	}
-	fees, err := first(ctx, a.providers, func(ctx context.Context, from *provider) (answer[chain.Fees], error) {
+	fees, err := several.First(ctx, a.providers, func(ctx context.Context, from *provider) (tried, error) {
 		fees, err := a.quote(ctx, from, p, c)
 		var reverted *chain.RevertedError
 		if errors.As(err, &reverted) {
-			return answer[chain.Fees]{err: reverted}, nil // an answer, not a failure to give one
+			return tried{reverted: reverted}, nil // an answer, not a failure to give one
 		}
-		return answer[chain.Fees]{value: fees}, err
+		return tried{fees: fees}, err
 	})
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", a.Name, err)
 	}
-	return fees.value, fees.err
+	if fees.reverted != nil {
+		return chain.Fees{}, fees.reverted
+	}
+	return fees.fees, nil
 }
 
 func callOf(p chain.Payment) (call, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
 // Distrust asks another provider first from now on.
@@ -17,14 +18,13 @@ func (a *adapter) Distrust() { a.shows.Add(1) }
 // showing are the providers in the order in which they are asked for what is not
 // final.
 func (a *adapter) showing() []*provider {
-	n := int(a.shows.Load() % uint32(len(a.providers)))
-	return append(append([]*provider(nil), a.providers[n:]...), a.providers[:n]...)
+	return several.From(a.providers, a.shows.Load())
 }
 
 // Recent takes the block from the first provider that answers. A fork between
 // its requests is an error: the next call sees the new block whole.
 func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
-	s, err := first(ctx, a.showing(), func(ctx context.Context, p *provider) (*sealed, error) {
+	s, err := several.First(ctx, a.showing(), func(ctx context.Context, p *provider) (*sealed, error) {
 		return a.sealedAt(ctx, p, height)
 	})
 	if err == nil && s == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
 // knownWords are how nodes say that they have these bytes already.
@@ -21,7 +22,7 @@ var knownWords = []string{"already known", "known transaction", "already importe
 // proves that the transaction is not out, so there is no answer for that.
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash := evmtx.HashOf(raw)
-	answers := ask(ctx, a.providers, 1, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	answers := several.Ask(ctx, a.providers, 1, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got common.Hash
 		err := p.call(ctx, &got, "eth_sendRawTransaction", hexutil.Bytes(raw))
 		if err != nil {
@@ -35,13 +36,13 @@ func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	best := chain.Unknown
 	var said []string
 	for _, s := range answers {
-		if s.value == chain.Accepted || best == chain.Unknown {
-			best = s.value
+		if s.Value == chain.Accepted || best == chain.Unknown {
+			best = s.Value
 		}
-		if s.err != nil {
-			said = append(said, short(s.err.Error()))
+		if s.Err != nil {
+			said = append(said, short(s.Err.Error()))
 		} else {
-			said = append(said, s.from.name+": accepted")
+			said = append(said, s.From.name+": accepted")
 		}
 	}
 	return best, strings.Join(said, "; ")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -127,7 +128,7 @@ func (a *adapter) internal(ctx context.Context, s *sealed) (found [][]chain.Tran
 	if !s.ran() {
 		return make([][]chain.Transfer, len(s.txs)), true, nil
 	}
-	found, err = first(ctx, able, func(ctx context.Context, p *provider) ([][]chain.Transfer, error) {
+	found, err = several.First(ctx, able, func(ctx context.Context, p *provider) ([][]chain.Transfer, error) {
 		var traces []txTrace
 		if err := p.call(ctx, &traces, traceMethod, s.hash, callTracer); err != nil {
 			return nil, err

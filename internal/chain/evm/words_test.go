@@ -119,30 +119,6 @@ func TestTheRootOfTheFirstTransactionOfEthereum(t *testing.T) {
 	}
 }
 
-func TestATallyNeedsAMajorityOfThoseWhoSpoke(t *testing.T) {
-	t.Parallel()
-	a, b := common.Hash{1}, common.Hash{2}
-	one := tally{votes: map[common.Hash][]*provider{}}
-	for _, v := range []struct {
-		hash    common.Hash
-		final   bool
-		err     error
-		votes   int
-		against int
-	}{
-		{a, true, nil, 1, 0},
-		{b, false, nil, 1, 0}, // not final there: no vote
-		{a, true, nil, 2, 0},
-		{b, true, nil, 2, 1},
-		{b, false, errors.New("silent"), 2, 1},
-	} {
-		one.add(answer[sighting]{&provider{}, sighting{v.final, v.hash}, v.err})
-		if hash, by := one.winner(); hash != a || len(by) != v.votes || one.against(by) != v.against {
-			t.Errorf("got %s with %d against %d, want %s with %d against %d", hash, len(by), one.against(by), a, v.votes, v.against)
-		}
-	}
-}
-
 func TestADepthNeverReachesBelowTheFirstBlock(t *testing.T) {
 	t.Parallel()
 	f := Finality{Depth: 12}
