@@ -1,0 +1,195 @@
+// Package bitcoin is the adapter of Bitcoin. It reads blocks through the RPC of one or
+// more nodes, bitcoind or btcd, of which a configured number has to agree on what is
+// final.
+//
+// A node is not believed where it can be checked, and nearly all can: a block is taken
+// as its bytes, whose header gives its hash and shows its proof of work, whose
+// transactions give the root in the header and whose witnesses what the coinbase
+// commits to. Other transactions are checked by their hash. Balances alone are what
+// nodes say, as many as have to agree. An answer that is missing, short or wrong is an
+// error and never an empty block.
+//
+// What is not in a block does not exist here: no payment is seen that waits, so none
+// that is replaced, dropped or sent again in other bytes has to be taken back.
+//
+// It holds no key and writes nothing down. It keeps a few verified blocks in memory, by
+// hash, so a crash loses nothing. It does not send yet.
+package bitcoin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/btcsuite/btcd/chaincfg/v2"
+	"github.com/btcsuite/btcd/chainhash/v2"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/several"
+)
+
+const (
+	timeoutDefault        = 15 * time.Second
+	scanTimeoutDefault    = 5 * time.Minute
+	answerBytesMaxDefault = 64 << 20 // a block of four megabytes has eight in hexadecimal, and thirty with what it spends
+	confirmationsDefault  = 3
+)
+
+// Config is a network of Bitcoin with its nodes.
+type Config struct {
+	Network chain.Network
+	// Endpoints are URLs, http or https, with the user and the password in them; they
+	// are never printed. A node has to keep the index of all transactions: bitcoind with
+	// txindex=1; btcd with txindex and, for balances, addrindex.
+	Endpoints []string
+	Agree     int // how many of the endpoints have to agree on what is final
+	// Confirmations make a block final: itself and those after it. Zero: 3. One depth
+	// stands for every amount; what is worth more than three blocks waits elsewhere.
+	Confirmations uint64
+	// Genesis is the hash of the first block, for a network that is not the usual one of
+	// its kind: on TESTNET that is testnet4.
+	Genesis string
+
+	Timeout        time.Duration // of one request; zero: 15 seconds
+	ScanTimeout    time.Duration // of a look through all unspent outputs; zero: 5 minutes
+	AnswerBytesMax int64         // of one answer; zero: 64 MiB
+}
+
+// check finds every mistake in the configuration.
+func (c Config) check() error {
+	var wrong []error
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if _, err := bitcointx.Params(c.Network); err != nil {
+		say("network: %w", err)
+	}
+	if len(c.Endpoints) == 0 {
+		say("no endpoint is given")
+	}
+	seen := map[string]bool{}
+	for i, e := range c.Endpoints {
+		u, err := url.Parse(e)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			say("endpoint %d is not an http or https URL", i+1)
+			continue
+		}
+		if seen[u.Host+u.Path] {
+			say("endpoint %d is given twice: one node cannot agree with itself", i+1)
+		}
+		seen[u.Host+u.Path] = true
+	}
+	if c.Agree < 1 || c.Agree > len(c.Endpoints) {
+		say("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Agree, len(c.Endpoints))
+	}
+	if _, err := chainhash.NewHashFromStr(c.Genesis); c.Genesis != "" && (err != nil || len(c.Genesis) != chainhash.MaxHashStringSize) {
+		say("genesis is not the hash of a block")
+	}
+	return errors.Join(wrong...)
+}
+
+// genesis is the first block of the network that is configured.
+func (c Config) genesis(p *chaincfg.Params) string {
+	switch {
+	case c.Genesis != "":
+		return c.Genesis
+	case c.Network == chain.Testnet:
+		return chaincfg.TestNet4Params.GenesisHash.String()
+	}
+	return p.GenesisHash.String()
+}
+
+// adapter implements chain.Reader.
+type adapter struct {
+	Config
+	params    *chaincfg.Params
+	providers []*provider
+	blocks    blocks
+	rewards   rewards
+	shows     atomic.Uint32 // the provider that is asked first for what is not final
+}
+
+var _ chain.Reader = (*adapter)(nil)
+
+// New checks the configuration and the nodes and gives the chain, without a Sender. A
+// node of another network is an error; nodes that do not answer are one when fewer than
+// Agree do. Those are checked when they answer later.
+func New(ctx context.Context, cfg Config) (chain.Chain, error) {
+	if err := cfg.check(); err != nil {
+		return chain.Chain{}, fmt.Errorf("configuration of %s: %w", chain.Bitcoin, err)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = timeoutDefault
+	}
+	if cfg.ScanTimeout == 0 {
+		cfg.ScanTimeout = scanTimeoutDefault
+	}
+	if cfg.AnswerBytesMax == 0 {
+		cfg.AnswerBytesMax = answerBytesMaxDefault
+	}
+	if cfg.Confirmations == 0 {
+		cfg.Confirmations = confirmationsDefault
+	}
+	p, err := bitcointx.Params(cfg.Network)
+	if err != nil {
+		return chain.Chain{}, err
+	}
+	genesis := cfg.genesis(p)
+	a := &adapter{Config: cfg, params: p}
+	for i := range cfg.Endpoints {
+		n, err := newProvider(cfg, p, genesis, i)
+		if err != nil {
+			return chain.Chain{}, err
+		}
+		a.providers = append(a.providers, n)
+	}
+	if err := a.greet(ctx); err != nil {
+		return chain.Chain{}, fmt.Errorf("nodes of %s: %w", chain.Bitcoin, err)
+	}
+	id := genesis[:32] // as CAIP-2 has it for BIP-122
+	return chain.Chain{
+		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + id, SignerID: id,
+		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a,
+	}, nil
+}
+
+func (a *adapter) greet(ctx context.Context) error {
+	var wrong, silent []error
+	for _, g := range several.Ask(ctx, a.providers, len(a.providers), func(ctx context.Context, p *provider) (struct{}, error) {
+		return struct{}{}, p.greet(ctx)
+	}) {
+		var w *wrongChainError
+		switch {
+		case errors.As(g.Err, &w):
+			wrong = append(wrong, g.Err)
+		case g.Err != nil:
+			silent = append(silent, g.Err)
+		}
+	}
+	if len(wrong) > 0 || len(a.providers)-len(silent) < a.Agree {
+		return errors.Join(append(wrong, silent...)...)
+	}
+	return nil
+}
+
+// Distrust asks another provider first from now on.
+func (a *adapter) Distrust() { a.shows.Add(1) }
+
+// showing are the providers in the order in which they are asked for what is not final.
+func (a *adapter) showing() []*provider { return several.From(a.providers, a.shows.Load()) }
+
+// below is the height that is final when latest is the newest. The first block always
+// is.
+func (c Config) below(latest uint64) uint64 {
+	if latest < c.Confirmations-1 {
+		return 0
+	}
+	return latest - (c.Confirmations - 1)
+}
+
+// Kind is always Keyed: what Bitcoin calls scripts are conditions on keys.
+func (a *adapter) Kind(context.Context, chain.Block, chain.Address) (chain.AccountKind, error) {
+	return chain.Keyed, nil
+}
