@@ -123,7 +123,7 @@ func drawTx(t *rapid.T) Tx {
 		t.Fatal(err)
 	}
 	made := map[chain.Address]bool{}
-	for range rapid.IntRange(0, 8).Draw(t, "moves") {
+	for range rapid.IntRange(0, 5).Draw(t, "moves") {
 		p := chain.Payment{From: person.Draw(t, "from"), To: person.Draw(t, "to"), Amount: money.Units(rapid.Uint64Min(1).Draw(t, "amount"))}
 		var program chain.Address
 		var decimals uint8
@@ -209,7 +209,7 @@ func TestAFlippedByteIsRefusedOrIsAnotherTransactionInItsOneForm(t *testing.T) {
 	}
 	for name, b := range all {
 		for i := range b {
-			for _, flip := range []byte{1, 2, 0x10, 0x80, 0xff} {
+			for _, flip := range []byte{1 << (i % 8), 0xff} {
 				changed := bytes.Clone(b)
 				changed[i] ^= flip
 				if tx, err := Decode(changed); err == nil && !bytes.Equal(payload(t, tx), changed) {
