@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
@@ -341,6 +343,81 @@ func publish(s *surface) func() (*openapi3.T, error) {
 	})
 }
 
+// judges hold answers against the documents.
+var judges = map[*surface]func() (*judge, error){&organizations: appoint(&organizations), &operators: appoint(&operators)}
+
+// judge is a document that thousands of bodies are held against. The filters of
+// kin-openapi compile a schema of OpenAPI 3.1 anew for each value, which took more of
+// the machine than everything else that the tests here do. So they get the document as
+// one of 3.0, which they read without compiling, and what only JSON Schema 2020-12 has
+// is left to schemas that are compiled once.
+type judge struct {
+	doc, plain *openapi3.T
+	mu         sync.Mutex // of compiler and compiled
+	compiler   *jsonschema.Compiler
+	compiled   map[*openapi3.Schema]*jsonschema.Schema
+}
+
+const documentURL = "https://coffer.test/openapi.json"
+
+func appoint(s *surface) func() (*judge, error) {
+	return sync.OnceValues(func() (*judge, error) {
+		doc, err := published[s]()
+		if err != nil {
+			return nil, err
+		}
+		plain := *doc
+		plain.OpenAPI = "3.0.3"
+		whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(s.draw("http://127.0.0.1/v1")))
+		if err != nil {
+			return nil, err
+		}
+		j := &judge{doc: doc, plain: &plain, compiler: jsonschema.NewCompiler(), compiled: map[*openapi3.Schema]*jsonschema.Schema{}}
+		j.compiler.DefaultDraft(jsonschema.Draft2020)
+		j.compiler.AssertFormat()
+		return j, j.compiler.AddResource(documentURL, whole)
+	})
+}
+
+// fits checks a JSON text against a schema of the document, by JSON Schema 2020-12.
+func (j *judge) fits(schema *openapi3.Schema, raw []byte) error {
+	strict, err := j.strict(schema)
+	if err != nil {
+		return err
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	return strict.Validate(value)
+}
+
+func (j *judge) strict(schema *openapi3.Schema) (*jsonschema.Schema, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if done := j.compiled[schema]; done != nil {
+		return done, nil
+	}
+	text, err := json.Marshal(schema)
+	if err != nil {
+		return nil, err
+	}
+	text = bytes.ReplaceAll(text, []byte(`"$ref":"#/`), []byte(`"$ref":"`+documentURL+`#/`))
+	alone, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	url := fmt.Sprintf("https://coffer.test/%d.json", len(j.compiled))
+	if err := j.compiler.AddResource(url, alone); err != nil {
+		return nil, err
+	}
+	done, err := j.compiler.Compile(url)
+	if err == nil {
+		j.compiled[schema] = done
+	}
+	return done, err
+}
+
 // conforms checks an answer against the document: its status, headers and body.
 // Every answer that a test here gets goes through it, so that one that is not as
 // documented fails whatever the test is about.
@@ -351,14 +428,15 @@ func conforms(face *surface, r *http.Request, sent []byte, got reply) error {
 	} else if got.status >= 400 && got.body["requestId"] != id {
 		return fmt.Errorf("request id %q in the header and %v in the body", id, got.body["requestId"])
 	}
-	doc, err := published[face]()
+	j, err := judges[face]()
 	if err != nil {
 		return err
 	}
-	path, item, params := documented(doc, strings.TrimPrefix(r.URL.EscapedPath(), base))
+	path, item, params := documented(j.doc, strings.TrimPrefix(r.URL.EscapedPath(), base))
 	if item == nil || item.GetOperation(r.Method) == nil {
 		if got.status == 404 || got.status == 405 || got.status == 401 || got.status == 403 || got.status == 429 {
-			return doc.Components.Schemas["Problem"].Value.VisitJSON(map[string]any(got.body), openapi3.EnableJSONSchema2020())
+			problem := j.doc.Components.Schemas["Problem"].Value
+			return errors.Join(problem.VisitJSON(map[string]any(got.body)), j.fits(problem, got.raw))
 		}
 		return fmt.Errorf("no such call")
 	}
@@ -372,21 +450,37 @@ func conforms(face *surface, r *http.Request, sent []byte, got reply) error {
 	}
 	asked := &openapi3filter.RequestValidationInput{
 		Request: r, PathParams: params,
-		Route:   &routers.Route{Spec: doc, Path: path, PathItem: item, Method: r.Method, Operation: op},
+		Route:   &routers.Route{Spec: j.plain, Path: path, PathItem: item, Method: r.Method, Operation: op},
 		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true},
 	}
 	if got.status < 400 {
 		// What is taken has to be allowed: the document is no stricter than the code.
 		r.Body = io.NopCloser(bytes.NewReader(sent))
-		if err := openapi3filter.ValidateRequest(context.Background(), asked); err != nil {
+		err := openapi3filter.ValidateRequest(context.Background(), asked)
+		if err == nil && op.RequestBody != nil && len(sent) > 0 {
+			err = j.content(op.RequestBody.Value.Content, r.Header, sent)
+		}
+		if err != nil {
 			return fmt.Errorf("the request was taken: %w", err)
 		}
 	}
-	return openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+	err = openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: asked,
 		Status:                 got.status, Header: got.header, Body: io.NopCloser(bytes.NewReader(got.raw)),
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
 	})
+	if err != nil {
+		return err
+	}
+	return j.content(answer.Value.Content, got.header, got.raw)
+}
+
+// content checks a body against the schema of its type; kin-openapi has found one.
+func (j *judge) content(types openapi3.Content, header http.Header, raw []byte) error {
+	if m := types.Get(header.Get("Content-Type")); m != nil && m.Schema != nil {
+		return j.fits(m.Schema.Value, raw)
+	}
+	return nil
 }
 
 func documented(doc *openapi3.T, path string) (string, *openapi3.PathItem, map[string]string) {
