@@ -20,12 +20,13 @@ import (
 
 	"github.com/cofferpay/coffer/internal/cli"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
 // Rules DEP-11, DEP-20 and DEP-22: a person decides while the service runs.
 func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 	t.Parallel()
-	w, err := localworld.Start(t.Context(), localworld.Options{Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(t.Context(), localworld.Options{Furnish: pgtest.Furnish, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

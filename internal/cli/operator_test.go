@@ -18,13 +18,14 @@ import (
 
 	"github.com/cofferpay/coffer/internal/cli"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
 // The commands of whoever runs the service, as a person types them, on a world
 // that runs.
 func TestTheOperatorsCommandsDoAsTheirScriptSays(t *testing.T) {
 	t.Parallel()
-	w, err := localworld.Start(t.Context(), localworld.Options{Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(t.Context(), localworld.Options{Furnish: pgtest.Furnish, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

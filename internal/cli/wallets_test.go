@@ -13,13 +13,14 @@ import (
 
 	"github.com/cofferpay/coffer/internal/cli"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
 // The address that is said is the one where the operator's coins are, and an
 // organization that has no treasury yet is not given one by looking.
 func TestWalletsSayWhereGasGoes(t *testing.T) {
 	t.Parallel()
-	w, err := localworld.Start(t.Context(), localworld.Options{Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(t.Context(), localworld.Options{Furnish: pgtest.Furnish, Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

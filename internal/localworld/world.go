@@ -59,6 +59,10 @@ type Options struct {
 	// program made it, and the caller upgrades it.
 	AsItWas bool
 	Manual  bool // blocks are made by the caller alone; BlockTime says nothing then
+	// Furnish fills the folder of a new world's database before PostgreSQL starts in it:
+	// who starts many worlds copies a cluster that was made and migrated once. nil: it is
+	// made there, and migrated.
+	Furnish func(dir string) error
 	Log     *slog.Logger
 	// Progress is told what is being done, a line each.
 	Progress func(format string, args ...any)
@@ -203,9 +207,15 @@ func (w *World) startNeighbours(ctx context.Context) (tokens anvil.Tokens, err e
 	w.opts.Progress("starting PostgreSQL and a local Ethereum chain")
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
+		dir := filepath.Join(w.dir, "postgres")
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && w.opts.Furnish != nil {
+			if err := w.opts.Furnish(dir); err != nil {
+				return fmt.Errorf("furnish the world's database: %w", err)
+			}
+		}
 		// The children outlive ctx: the service is stopped before what it stands on.
 		w.database, err = local.Start(context.WithoutCancel(ctx), local.Options{
-			Dir: filepath.Join(w.dir, "postgres"), Ephemeral: w.opts.Keep == "", TCP: true, Port: w.opts.DatabasePort, Log: w.opts.Log,
+			Dir: dir, Ephemeral: w.opts.Keep == "", TCP: true, Port: w.opts.DatabasePort, Log: w.opts.Log,
 		})
 		return err
 	})

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/caller"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/trial/built"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/webhook"
@@ -56,6 +57,7 @@ func newTown(t *testing.T, program string) *town {
 func buildTown(t *testing.T, opts localworld.Options) *town {
 	t.Helper()
 	opts.Dir, opts.BlockTime, opts.Log = t.TempDir(), 250*time.Millisecond, slog.New(slog.DiscardHandler)
+	opts.Furnish = pgtest.Furnish
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	w, err := localworld.Start(ctx, opts)
@@ -314,7 +316,9 @@ func TestTheWorldLeavesNothingBehind(t *testing.T) {
 
 func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
-	opts := localworld.Options{Dir: t.TempDir(), Keep: filepath.Join(t.TempDir(), "world"), BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)}
+	opts := localworld.Options{
+		Furnish: pgtest.Furnish, Dir: t.TempDir(), Keep: filepath.Join(t.TempDir(), "world"), BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+	}
 	var first localworld.Info
 	for life := range 2 {
 		w, err := localworld.Start(t.Context(), opts)
@@ -397,7 +401,7 @@ func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(description), 0o755), os.WriteFile(description, []byte("{}"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	opts := localworld.Options{Dir: dir, Log: slog.New(slog.DiscardHandler)}
+	opts := localworld.Options{Furnish: pgtest.Furnish, Dir: dir, Log: slog.New(slog.DiscardHandler)}
 	opts.Progress = func(step string, _ ...any) {
 		if _, err := os.Stat(description); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: the description of a killed world is still there (%v)", step, err)

@@ -305,6 +305,15 @@ func Cluster(t testing.TB, settings map[string]string) *local.Cluster {
 	return cluster
 }
 
+// Furnish fills the folder of a cluster that somebody else starts, which is missing or
+// empty, with one whose database local.Database is migrated and empty.
+func Furnish(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return copyTemplate(context.Background(), dir)
+}
+
 // launch starts a copy of the template.
 func launch(settings map[string]string) (*local.Cluster, error) {
 	ctx := context.Background()

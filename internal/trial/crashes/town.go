@@ -27,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg/local"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -92,7 +93,7 @@ func newTown(ctx context.Context, program string) (t *town, err error) {
 	if err := os.Mkdir(t.points, 0o700); err != nil {
 		return t, err
 	}
-	t.world, err = localworld.Start(ctx, localworld.Options{Dir: t.dir, Bare: true, Manual: true, Log: slog.New(slog.DiscardHandler)})
+	t.world, err = localworld.Start(ctx, localworld.Options{Furnish: pgtest.Furnish, Dir: t.dir, Bare: true, Manual: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return t, err
 	}

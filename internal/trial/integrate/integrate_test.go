@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/networks"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/trial/browser"
 	"github.com/cofferpay/coffer/internal/trial/built"
 )
@@ -73,7 +74,7 @@ func newPlace(t *testing.T) *place {
 	if err := built.Program(ctx, root, filepath.Join(p.dir, "bin", "coffer"), ""); err != nil {
 		t.Fatal(err)
 	}
-	w, err := localworld.Start(ctx, localworld.Options{Dir: p.dir, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(ctx, localworld.Options{Furnish: pgtest.Furnish, Dir: p.dir, BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

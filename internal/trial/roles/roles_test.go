@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/caller"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer/remote"
 	"github.com/cofferpay/coffer/internal/signer/remote/remotetest"
 	"github.com/cofferpay/coffer/internal/trial/built"
@@ -61,7 +62,7 @@ func newTown(t *testing.T) *town {
 	var cancel context.CancelFunc
 	n.ctx, cancel = context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	w, err := localworld.Start(n.ctx, localworld.Options{Dir: t.TempDir(), BlockTime: 250 * time.Millisecond, Bare: true, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(n.ctx, localworld.Options{Furnish: pgtest.Furnish, Dir: t.TempDir(), BlockTime: 250 * time.Millisecond, Bare: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
