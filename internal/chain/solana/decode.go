@@ -381,20 +381,25 @@ func (t *tx) fit() error {
 	if t.pre[0] < t.paid {
 		return fmt.Errorf("it cost %d lamports, and its payer had %d", t.paid, t.pre[0])
 	}
-	for _, list := range [2]*[]holding{&t.preTokens, &t.postTokens} {
+	for _, side := range [2]struct {
+		list     *[]holding
+		lamports []uint64
+	}{{&t.preTokens, t.pre}, {&t.postTokens, t.post}} {
 		var had [accountsMax]bool
-		kept := (*list)[:0]
-		for _, h := range *list {
+		kept := (*side.list)[:0]
+		for _, h := range *side.list {
 			if h.account >= n || had[h.account] {
 				return fmt.Errorf("a token balance is of account %d of %d, or there twice", h.account, n)
 			}
 			had[h.account] = true
 			t.isToken[h.account] = true
-			if isTokenProgram(h.program) {
+			// Without lamports there is no account, and nothing in it (surfpool 1.5.0 goes on
+			// telling what was in one that was closed).
+			if side.lamports[h.account] > 0 && isTokenProgram(h.program) {
 				kept = append(kept, h)
 			}
 		}
-		*list = kept
+		*side.list = kept
 	}
 	return nil
 }

@@ -304,6 +304,12 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 				tokens: []change{{"a.t", "t", name("some program"), "a", "a", 5, 0}, {"b.t", "t", name("some program"), "b", "b", 0, 5}},
 			}, nil, 5000,
 		},
+		"what is told of an account that is gone counts for nothing": {
+			said{
+				accounts: []string{"payer", "a.t", "b.t"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {rent, 0}, {0, rent}},
+				tokens: []change{{"a.t", "t", "", "a", "a", 5, 5}, {"b.t", "t", "", "b", "b", 3, 5}},
+			}, []moved{ofToken("b.t", "t", "a", "b", 5)}, 5000,
+		},
 		"accounts of lookup tables": {
 			said{
 				accounts: []string{"payer", "program", "a.t", "b.t", "t", "x"}, looked: 4, fee: 5000, version: "1",

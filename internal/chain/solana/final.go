@@ -155,8 +155,14 @@ func (c *Client) standsOn(ctx context.Context, at sighting, by []*provider) erro
 }
 
 // agreedContents are what Agree providers say is in a block. As many are asked at once;
-// the others only when those do not say the same.
+// the others only when those do not say the same, and those who were not heard about
+// its hash after them: who gives the contents gives the hash again.
 func (c *Client) agreedContents(ctx context.Context, at sighting, by []*provider) (chain.Contents, error) {
+	for _, p := range c.providers {
+		if !slices.Contains(by, p) {
+			by = append(by, p)
+		}
+	}
 	var said []chain.Contents
 	var votes []int
 	var errs []error
