@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
 // How sure a provider has to be of what it says. Of blocks that are only processed
@@ -122,6 +123,20 @@ type sighting struct {
 	header
 }
 
+// A vote is what providers have to agree on of a block: which it is, and what it stands
+// on. Its time is each one's own estimate while the block is young.
+type vote struct {
+	slot, parentSlot uint64
+	hash, parent     string
+}
+
+func (s sighting) vote() vote { return vote{s.slot, s.parentSlot, s.hash, s.parent} }
+
+// String is what strangers say, so it is bounded.
+func (v vote) String() string {
+	return fmt.Sprintf("block %.44q in slot %d, on %.44q in %d", v.hash, v.slot, v.parent, v.parentSlot)
+}
+
 // first is the first block at or above a slot; errNoBlock when there is none yet.
 func (p *provider) first(ctx context.Context, from uint64, commitment string) (sighting, error) {
 	h, err := p.header(ctx, from, commitment)
@@ -148,7 +163,7 @@ func (p *provider) first(ctx context.Context, from uint64, commitment string) (s
 }
 
 // contents are what is in a block, in one provider's word.
-func (p *provider) contents(ctx context.Context, at sighting, commitment string) (chain.Contents, error) {
+func (p *provider) contents(ctx context.Context, at vote, commitment string) (chain.Contents, error) {
 	raw, err := p.raw(ctx, at.slot, "accounts", commitment)
 	if err != nil {
 		return chain.Contents{}, err
@@ -158,10 +173,11 @@ func (p *provider) contents(ctx context.Context, at sighting, commitment string)
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("%s: block %d: %w", p.name, at.slot, err)
 	}
-	if voteOf(sighting{at.slot, h}) != voteOf(at) {
-		return chain.Contents{}, fmt.Errorf("%s: block %d was %s on %s and is %s on %s", p.name, at.slot, at.hash, at.parent, h.hash, h.parent)
+	is := sighting{at.slot, h}
+	if is.vote() != at {
+		return chain.Contents{}, fmt.Errorf("%s: gives %v for %v", p.name, is.vote(), at)
 	}
-	b, err := p.block(ctx, at)
+	b, err := p.block(ctx, is)
 	return chain.Contents{Block: b, Transfers: m.transfers, Fees: m.fees, Weighed: true}, err
 }
 
@@ -187,7 +203,7 @@ func (p *provider) block(ctx context.Context, at sighting) (chain.Block, error) 
 // Recent takes the block from the first provider that answers. A fork between its
 // requests is an error: the next call sees the new block whole.
 func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, error) {
-	got, err := askFirst(ctx, c.showing(), func(ctx context.Context, p *provider) (*chain.Contents, error) {
+	got, err := several.First(ctx, c.showing(), func(ctx context.Context, p *provider) (*chain.Contents, error) {
 		at, err := p.first(ctx, height, confirmed)
 		if errors.Is(err, errNoBlock) {
 			if newest, err := p.slot(ctx, confirmed); err != nil || height > newest {
@@ -197,7 +213,7 @@ func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, err
 		if err != nil {
 			return nil, err
 		}
-		contents, err := p.contents(ctx, at, confirmed)
+		contents, err := p.contents(ctx, at.vote(), confirmed)
 		return &contents, err
 	})
 	if err == nil && got == nil {
@@ -216,12 +232,12 @@ func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, err
 func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
 	var seen []chain.Heads
 	var errs []error
-	for _, h := range askAll(ctx, c.showing(), c.Agree, func(ctx context.Context, p *provider) (chain.Heads, error) { return p.heads(ctx) }) {
-		if h.err != nil {
-			errs = append(errs, h.err)
+	for _, h := range several.Ask(ctx, c.showing(), c.Agree, func(ctx context.Context, p *provider) (chain.Heads, error) { return p.heads(ctx) }) {
+		if h.Err != nil {
+			errs = append(errs, h.Err)
 			continue
 		}
-		seen = append(seen, h.value)
+		seen = append(seen, h.Value)
 	}
 	if len(seen) < c.Agree {
 		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Solana, errors.Join(errs...))

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
 // verified is how what is in a block was checked.
@@ -17,7 +17,9 @@ const verified = "blockhash-chain,contents-agreed"
 // Final finds the block that enough providers call final, sees that it stands on the
 // one before, and takes what is in it from as many of them.
 func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, error) {
-	at, by, err := c.agreed(ctx, height)
+	at, by, err := several.Agreed(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) (several.Sighting[vote], error) {
+		return p.sight(ctx, height)
+	})
 	if err == nil {
 		err = c.standsOn(ctx, at, by)
 	}
@@ -34,105 +36,26 @@ func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, erro
 }
 
 // sight asks a provider for its finality first and then for the block, so that
-// a block which it calls final was so when it was given. nil is not yet.
-func (p *provider) sight(ctx context.Context, height uint64) (*sighting, error) {
+// a block which it calls final was so when it was given.
+func (p *provider) sight(ctx context.Context, height uint64) (several.Sighting[vote], error) {
+	var none several.Sighting[vote]
 	final, err := p.slot(ctx, finalized)
 	if err != nil || height > final {
-		return nil, err
+		return none, err
 	}
 	at, err := p.first(ctx, height, finalized)
 	if errors.Is(err, errNoBlock) {
-		return nil, fmt.Errorf("%s: calls block %d final and has none at or above %d: %s", p.name, final, height, short(err.Error()))
+		return none, fmt.Errorf("%s: calls block %d final and has none at or above %d: %s", p.name, final, height, short(err.Error()))
 	}
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	return &at, nil
-}
-
-// agreed is the first block at or above a height that at least Agree providers call
-// final, and more than call any other so, with those providers. It does not wait for
-// answers that could not change that.
-func (c *Client) agreed(ctx context.Context, height uint64) (sighting, []*provider, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answers := make(chan answer[*sighting], len(c.providers))
-	for _, p := range c.providers {
-		go func() {
-			s, err := p.sight(ctx, height)
-			answers <- answer[*sighting]{p, s, err}
-		}()
-	}
-	t := tally{votes: map[vote][]answer[*sighting]{}}
-	for open := len(c.providers) - 1; open >= 0; open-- {
-		t.add(<-answers)
-		if by := t.winner(); len(by) >= c.Agree && len(by) > t.final-len(by)+open {
-			var who []*provider
-			for _, a := range by {
-				who = append(who, a.from)
-			}
-			return *by[0].value, who, nil
-		}
-	}
-	switch {
-	case len(t.votes) > 1:
-		return sighting{}, nil, fmt.Errorf("%s: %w", t, chain.ErrDisagreement)
-	case t.final+len(t.errs) < c.Agree:
-		return sighting{}, nil, chain.ErrNotYet
-	}
-	return sighting{}, nil, errors.Join(t.errs...)
-}
-
-// A vote is what providers have to agree on of a block.
-type vote struct {
-	slot, parentSlot uint64
-	hash, parent     string
-}
-
-func voteOf(s sighting) vote { return vote{s.slot, s.parentSlot, s.hash, s.parent} }
-
-// A tally is how providers voted on a height.
-type tally struct {
-	votes map[vote][]answer[*sighting]
-	final int // votes in all
-	errs  []error
-}
-
-func (t *tally) add(a answer[*sighting]) {
-	switch {
-	case a.err != nil:
-		t.errs = append(t.errs, a.err)
-	case a.value != nil:
-		v := voteOf(*a.value)
-		t.votes[v] = append(t.votes[v], a)
-		t.final++
-	}
-}
-
-func (t *tally) winner() (by []answer[*sighting]) {
-	for _, v := range t.votes {
-		if len(v) > len(by) {
-			by = v
-		}
-	}
-	return by
-}
-
-// String says who voted for what.
-func (t tally) String() string {
-	var said []string
-	for v, who := range t.votes {
-		for _, a := range who {
-			said = append(said, fmt.Sprintf("%s has %.44q in slot %d, on %.44q", a.from.name, v.hash, v.slot, v.parent))
-		}
-	}
-	slices.Sort(said)
-	return strings.Join(said, ", ")
+	return several.Sighting[vote]{Final: true, Hash: at.vote()}, nil
 }
 
 // standsOn sees that the block before has the hash that a block names for it. Mostly it
 // was read a moment ago; else it is fetched.
-func (c *Client) standsOn(ctx context.Context, at sighting, by []*provider) error {
+func (c *Client) standsOn(ctx context.Context, at vote, by []*provider) error {
 	before := at.parentSlot
 	if before >= at.slot {
 		// surfpool 1.5.0 names the block itself. It leaves no slot out.
@@ -140,7 +63,7 @@ func (c *Client) standsOn(ctx context.Context, at sighting, by []*provider) erro
 	}
 	hash, known := c.final.hash(before)
 	if !known {
-		h, err := askFirst(ctx, by, func(ctx context.Context, p *provider) (header, error) {
+		h, err := several.First(ctx, by, func(ctx context.Context, p *provider) (header, error) {
 			return p.header(ctx, before, finalized)
 		})
 		if err != nil {
@@ -157,7 +80,7 @@ func (c *Client) standsOn(ctx context.Context, at sighting, by []*provider) erro
 // agreedContents are what Agree providers say is in a block. As many are asked at once;
 // the others only when those do not say the same, and those who were not heard about
 // its hash after them: who gives the contents gives the hash again.
-func (c *Client) agreedContents(ctx context.Context, at sighting, by []*provider) (chain.Contents, error) {
+func (c *Client) agreedContents(ctx context.Context, at vote, by []*provider) (chain.Contents, error) {
 	for _, p := range c.providers {
 		if !slices.Contains(by, p) {
 			by = append(by, p)
@@ -169,16 +92,16 @@ func (c *Client) agreedContents(ctx context.Context, at sighting, by []*provider
 	for first := c.Agree; len(by) > 0; first = 1 {
 		asked := by[:min(first, len(by))]
 		by = by[len(asked):]
-		for _, a := range askAll(ctx, asked, len(asked), func(ctx context.Context, p *provider) (chain.Contents, error) {
+		for _, a := range several.Ask(ctx, asked, len(asked), func(ctx context.Context, p *provider) (chain.Contents, error) {
 			return p.contents(ctx, at, finalized)
 		}) {
-			if a.err != nil {
-				errs = append(errs, a.err)
+			if a.Err != nil {
+				errs = append(errs, a.Err)
 				continue
 			}
-			i := slices.IndexFunc(said, func(s chain.Contents) bool { return same(s, a.value) })
+			i := slices.IndexFunc(said, func(s chain.Contents) bool { return same(s, a.Value) })
 			if i < 0 {
-				i, said, votes = len(said), append(said, a.value), append(votes, 0)
+				i, said, votes = len(said), append(said, a.Value), append(votes, 0)
 			}
 			if votes[i]++; votes[i] >= c.Agree {
 				said[i].Providers = votes[i]
@@ -196,8 +119,7 @@ func (c *Client) agreedContents(ctx context.Context, at sighting, by []*provider
 	return chain.Contents{}, err
 }
 
-// same tells whether two providers say the same of what moved in a block. Its time is
-// each one's own estimate while the block is young.
+// same tells whether two providers say the same of what moved in a block.
 func same(a, b chain.Contents) bool {
 	return slices.Equal(a.Transfers, b.Transfers) && slices.Equal(a.Fees, b.Fees)
 }
@@ -207,7 +129,7 @@ const finalKept = 64
 // recently are the hashes of blocks that were agreed on last.
 type recently struct {
 	mu   sync.Mutex
-	kept []sighting // oldest first
+	kept []vote // oldest first
 }
 
 func (r *recently) hash(slot uint64) (string, bool) {
@@ -221,10 +143,10 @@ func (r *recently) hash(slot uint64) (string, bool) {
 	return "", false
 }
 
-func (r *recently) keep(at sighting) {
+func (r *recently) keep(at vote) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kept = slices.DeleteFunc(r.kept, func(s sighting) bool { return s.slot == at.slot })
+	r.kept = slices.DeleteFunc(r.kept, func(s vote) bool { return s.slot == at.slot })
 	if len(r.kept) == finalKept {
 		r.kept = slices.Delete(r.kept, 0, 1)
 	}

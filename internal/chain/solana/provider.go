@@ -21,8 +21,6 @@ const (
 	// greetAgainAfter is how long a provider that did not answer a greeting is
 	// left alone. Those who ask meanwhile get the same error at once.
 	greetAgainAfter = time.Second
-	// graceAfterEnough is how long the others may take once enough have answered.
-	graceAfterEnough = 2 * time.Second
 	// pauseMax is the longest pause that a provider may ask for.
 	pauseMax = time.Minute
 )
@@ -71,6 +69,9 @@ func newProvider(cfg Config, i int) (*provider, error) {
 		},
 	}, nil
 }
+
+// String is its name, which holds no secret.
+func (p *provider) String() string { return p.name }
 
 var (
 	errAskedToPause = errors.New("asked for a pause that is not over")
@@ -256,65 +257,4 @@ func (p *provider) meet(ctx context.Context) error {
 		return &wrongNetworkError{p.name, genesis, p.genesis}
 	}
 	return nil
-}
-
-// answer is what one provider said.
-type answer[T any] struct {
-	from  *provider
-	value T
-	err   error
-}
-
-// askAll puts a question to providers at once and gives their answers in the order of
-// the providers. Once enough have answered, the others have a moment left: one that
-// hangs must not hold up what the rest could settle.
-func askAll[T any](ctx context.Context, of []*provider, enough int, question func(context.Context, *provider) (T, error)) []answer[T] {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type numbered struct {
-		i int
-		answer[T]
-	}
-	said := make(chan numbered, len(of))
-	for i, p := range of {
-		go func() {
-			v, err := question(ctx, p)
-			said <- numbered{i, answer[T]{p, v, err}}
-		}()
-	}
-	answers := make([]answer[T], len(of))
-	var late <-chan time.Time
-	for got := 0; got < len(of); {
-		select {
-		case n := <-said:
-			answers[n.i] = n.answer
-			got++
-			if n.err == nil {
-				if enough--; enough == 0 {
-					late = time.After(graceAfterEnough)
-				}
-			}
-		case <-late:
-			cancel()
-			late = nil
-		}
-	}
-	return answers
-}
-
-// askFirst puts a question to one provider after the other until one answers.
-func askFirst[T any](ctx context.Context, of []*provider, question func(context.Context, *provider) (T, error)) (T, error) {
-	var errs []error
-	for _, p := range of {
-		v, err := question(ctx, p)
-		if err == nil {
-			return v, nil
-		}
-		errs = append(errs, err)
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	var none T
-	return none, errors.Join(errs...)
 }

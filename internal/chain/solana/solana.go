@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
@@ -122,18 +123,18 @@ func (c *Client) Chain() chain.Chain {
 }
 
 func (c *Client) greet(ctx context.Context) error {
-	answers := askAll(ctx, c.providers, len(c.providers), func(ctx context.Context, p *provider) (struct{}, error) {
+	answers := several.Ask(ctx, c.providers, len(c.providers), func(ctx context.Context, p *provider) (struct{}, error) {
 		return struct{}{}, p.greet(ctx)
 	})
 	var wrong, silent []error
 	for _, g := range answers {
 		var w *wrongNetworkError
 		switch {
-		case g.err == nil:
-		case errors.As(g.err, &w):
-			wrong = append(wrong, g.err)
+		case g.Err == nil:
+		case errors.As(g.Err, &w):
+			wrong = append(wrong, g.Err)
 		default:
-			silent = append(silent, g.err)
+			silent = append(silent, g.Err)
 		}
 	}
 	if len(wrong) > 0 || len(c.providers)-len(silent) < c.Agree {
@@ -147,7 +148,4 @@ func (c *Client) Distrust() { c.shows.Add(1) }
 
 // showing are the providers in the order in which they are asked for what is not
 // final.
-func (c *Client) showing() []*provider {
-	n := int(c.shows.Load() % uint32(len(c.providers)))
-	return slices.Concat(c.providers[n:], c.providers[:n])
-}
+func (c *Client) showing() []*provider { return several.From(c.providers, c.shows.Load()) }
