@@ -299,6 +299,8 @@ func TestASlotWithoutABlockIsProvenByTheNext(t *testing.T) {
 	})
 	got, err = one.Final(t.Context(), s.height)
 	refused(t, "a gap that the next block names", got, err, nil)
+	got, err = one.Recent(t.Context(), s.height)
+	refused(t, "recent, a gap that the next block names", got, err, nil)
 	a.On("getBlocksWithLimit", func(e *exchange) { e.Say("[]") })
 	got, err = one.Final(t.Context(), s.height)
 	refused(t, "nothing more", got, err, nil)
