@@ -59,23 +59,3 @@ func TestALookOutlivesTheConnectionsThatAreGone(t *testing.T) {
 		t.Errorf("got %v, want another connection", err)
 	}
 }
-
-// A plan that may not read a table whole counts as endless where there is no index, and
-// the server would compile it each time.
-func TestNoStatementIsCompiled(t *testing.T) {
-	t.Parallel()
-	db := pgtest.New(t)
-	err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		var setting, source string
-		if err := tx.QueryRow(ctx, `SELECT setting, source FROM pg_settings WHERE name = 'jit'`).Scan(&setting, &source); err != nil {
-			return err
-		}
-		if setting != "off" || source != "client" {
-			t.Errorf("got jit %s by %s, want it off by the service, whatever the server is set to", setting, source)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}

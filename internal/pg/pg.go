@@ -168,16 +168,13 @@ func (db *DB) poolConfig(maxConns int) (*pgxpool.Config, error) {
 	conf.ConnConfig.Tracer = db.conf.Tracer
 	params := conf.ConnConfig.RuntimeParams
 	params["timezone"] = "UTC"
-	// Every statement here is short, and to compile one takes longer than to run it. The
-	// server would: a plan that may not read a table whole has no choice where there is
-	// no index, and is priced as if it were endless.
-	params["jit"] = "off"
 	params["statement_timeout"] = milliseconds(db.conf.StatementTimeout)
 	params["lock_timeout"] = milliseconds(db.conf.LockTimeout)
 	params["idle_in_transaction_session_timeout"] = milliseconds(db.conf.IdleTxTimeout)
 	// Where statistics are young, and through the policies of row level security, the
 	// planner takes short statements for dear ones and has them compiled: tens to hundreds
 	// of milliseconds of a processor, in every connection, for a statement that takes one.
+	// So it does where a plan may not read a table whole and has no index to take instead.
 	params["jit"] = "off"
 	if params["application_name"] == "" {
 		params["application_name"] = "coffer"

@@ -270,13 +270,16 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 	return s.append(signer.Record{Kind: signer.RecordAdmit, Admit: &i})
 }
 
-// payer is who may pay the fee of somebody else's transfer.
+// payer is who pays the fee of a transfer from a wallet that is no treasury: where the
+// chain lets somebody else pay, that wallet never does.
 func (s *Signer) payer(i signer.Intent) *signer.Refusal {
-	p := i.Payer
+	p, others := i.Payer, families[i.From.Family].othersPay()
 	switch {
+	case p == nil && others && i.From.Purpose != treasury:
+		return refuse(signer.RefusedWallet, "intent %s does not say which treasury pays its fee", i.ID)
 	case p == nil:
 		return nil
-	case i.From.Family == chain.EVM:
+	case !others:
 		return refuse(signer.RefusedWallet, "intent %s: nobody pays the fee of somebody else on %s", i.ID, i.Chain)
 	case p.Purpose != treasury || p.OrgID != i.From.OrgID || p.Family != i.From.Family || *p == i.From:
 		return refuse(signer.RefusedWallet, "the fee of intent %s is not paid by the treasury of its organization for another wallet", i.ID)
@@ -492,15 +495,14 @@ func (s *Signer) matches(i *intent, r signer.SignRequest, policy ChainPolicy) (d
 		return does, refuse(signer.RefusedPayload, "the payload of intent %s has %v, and its slot is %v", i.ID, does.slot, r.Slot)
 	case does.payer != "" && does.payer != payer:
 		return does, refuse(signer.RefusedPayload, "the fee of intent %s is paid by %s, and by %s in its payload", i.ID, payer, does.payer)
-	case r.Act == signer.Cancel:
-		if !does.nothing || does.to != payer {
-			return does, refuse(signer.RefusedPayload, "the cancel of intent %s does more than send nothing from %s to itself", i.ID, payer)
+	}
+	if r.Act == signer.Cancel {
+		if err := does.cancels(payer); err != nil {
+			return does, refuse(signer.RefusedPayload, "the cancel of intent %s: %v", i.ID, err)
 		}
-	case does.from != "" && does.from != from:
-		return does, refuse(signer.RefusedPayload, "intent %s is paid by %s, and by %s in its payload", i.ID, from, does.from)
-	case does.nothing || does.contract != i.Contract || does.to != i.To || does.amount != i.Amount:
-		return does, refuse(signer.RefusedPayload, "the payload of intent %s pays %v of %q to %s, and %v of %q to %s was admitted",
-			i.ID, does.amount, does.contract, does.to, i.Amount, i.Contract, i.To)
+	} else if err := does.pays(chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount}); err != nil {
+		return does, refuse(signer.RefusedPayload, "the payload of intent %s is another payment than %v of %q to %s, which was admitted: %v",
+			i.ID, i.Amount, i.Contract, i.To, err)
 	}
 	return does, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
@@ -22,26 +23,30 @@ type words interface {
 	sign(payload []byte, by ...keys.WalletKey) (raw []byte, hash chain.TxHash, err error)
 	// canonical tells whether an address or contract is written as the family writes it.
 	canonical(a chain.Address) bool
+	// othersPay tells whether a transaction's fee may be paid by another wallet than the
+	// one that pays its amount.
+	othersPay() bool
 	// network says what is wrong with a policy's signerId, in words.
 	network(signerID string) error
 }
 
 // families are those that this signer has keys for.
 var families = map[chain.Family]words{
-	chain.EVM: evmWords{},
+	chain.EVM:          evmWords{},
+	chain.SolanaFamily: solanaWords{},
 }
 
 // A deed is what the bytes of a payload do: all that the rules compare.
 type deed struct {
-	network string      // the signerId of the network inside; "" where a slot is of one network alone
-	slot    signer.Slot // the place inside; a Lease goes without its Nonce, which is not on the chain
-	// payer pays the fee and from the amount; "" where only the signature tells.
-	payer, from chain.Address
-	to          chain.Address
-	contract    chain.Address
-	amount      money.Amount
-	nothing     bool         // it moves nothing to to, and does nothing else
-	costs       money.Amount // at most, in native units
+	network string        // the signerId of the network inside; "" where a slot is of one network alone
+	slot    signer.Slot   // the place inside; a Lease goes without its Nonce, which is not on the chain
+	payer   chain.Address // pays the fee; "" where only the signature tells
+	costs   money.Amount  // at most, in native units
+	// pays says in which way it is another payment, and nil when it is this one and does
+	// nothing else. Whose key has to sign is for sign to compare, where only that tells.
+	pays func(chain.Payment) error
+	// cancels says in which way it is no cancel of an account.
+	cancels func(account chain.Address) error
 }
 
 // in tells whether the deed takes just this slot.
@@ -60,14 +65,23 @@ func (evmWords) read(payload []byte) (deed, error) {
 	if err != nil {
 		return deed{}, err
 	}
-	d := deed{
-		network: fmt.Sprint(tx.ChainID), slot: signer.Slot{Nonce: tx.Nonce}, to: tx.To,
-		nothing: tx.Value.IsZero() && len(tx.Data) == 0, costs: worst(chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}),
-	}
-	if !d.nothing {
-		d.contract, d.to, d.amount, err = evmtx.PayeeOf(tx)
-	}
-	return d, err
+	return deed{
+		network: fmt.Sprint(tx.ChainID), slot: signer.Slot{Nonce: tx.Nonce},
+		costs: worst(chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}),
+		pays: func(p chain.Payment) error {
+			contract, to, amount, err := evmtx.PayeeOf(tx)
+			if err == nil && (contract != p.Contract || to != p.To || amount != p.Amount) {
+				err = fmt.Errorf("it pays %v of %q to %s", amount, contract, to)
+			}
+			return err
+		},
+		cancels: func(account chain.Address) error {
+			if tx.To != account || !tx.Value.IsZero() || len(tx.Data) != 0 {
+				return fmt.Errorf("it does more than send nothing from %s to itself", account)
+			}
+			return nil
+		},
+	}, nil
 }
 
 func (evmWords) sign(payload []byte, by ...keys.WalletKey) ([]byte, chain.TxHash, error) {
@@ -83,9 +97,64 @@ func (evmWords) canonical(a chain.Address) bool {
 	return err == nil
 }
 
+func (evmWords) othersPay() bool { return false }
+
 func (evmWords) network(signerID string) error {
 	if n, err := money.Parse(signerID); err != nil || n.IsZero() {
 		return errors.New("want the chain id in decimal")
+	}
+	return nil
+}
+
+// solanaWords are those of package solanatx.
+type solanaWords struct{}
+
+func (solanaWords) read(payload []byte) (deed, error) {
+	tx, err := solanatx.Decode(payload)
+	if err != nil {
+		return deed{}, err
+	}
+	return deed{
+		slot: signer.Slot{Lease: tx.Lease()}, payer: tx.Payer, costs: tx.MaxCost(), pays: tx.Pays,
+		cancels: func(account chain.Address) error {
+			if tx.Payer != account || len(tx.Moves) != 0 {
+				return fmt.Errorf("it does more than advance the nonce of %s", account)
+			}
+			return nil
+		},
+	}, nil
+}
+
+func (solanaWords) sign(payload []byte, by ...keys.WalletKey) ([]byte, chain.TxHash, error) {
+	wanted, err := solanatx.Signers(payload)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(wanted) != len(by) {
+		return nil, "", fmt.Errorf("the transaction has %d signatures, and %d keys are for it", len(wanted), len(by))
+	}
+	signatures := make([][64]byte, len(by))
+	for i, key := range by {
+		if wanted[i] != key.Address() {
+			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, not of %s", i+1, wanted[i], key.Address())
+		}
+		signatures[i] = key.SignMessage(payload)
+	}
+	return solanatx.Attach(payload, signatures...)
+}
+
+func (solanaWords) canonical(a chain.Address) bool {
+	_, err := solanatx.Bytes(a)
+	return err == nil
+}
+
+func (solanaWords) othersPay() bool { return true }
+
+// network is the hash of the first block. No payload has it: a nonce's value is of one
+// network alone.
+func (solanaWords) network(signerID string) error {
+	if _, err := solanatx.Bytes(chain.Address(signerID)); err != nil {
+		return errors.New("want the hash of the network's first block in base58")
 	}
 	return nil
 }

@@ -1,0 +1,238 @@
+package local_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/local"
+)
+
+const (
+	solUSDC   chain.Address = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGkZwyTDt1v"
+	solPayee  chain.Address = "26VTSsebGu1WS51mQmKspTCCyKJoVFKMjhJP5cPUM9v2"
+	genesis                 = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
+	lamports                = 1_000_000_000
+	nonceA                  = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"
+	nonceB                  = "4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM"
+	solTokens chain.Address = solanatx.TokenProgram
+)
+
+// vault is a signer with the treasury and a deposit wallet of one organization.
+type vault struct {
+	t                 *testing.T
+	s                 *local.Signer
+	conf              local.Config
+	seed              keys.Seed
+	treasury, deposit signer.Issued
+}
+
+func newVault(t *testing.T) *vault {
+	t.Helper()
+	seed, err := keys.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &vault{t: t, seed: seed, conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
+		WhitelistCoolingOff: "0s",
+		Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
+			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(lamports), Unlimited: true,
+		}},
+	}}}
+	if err := local.Create(v.conf, seed); err != nil {
+		t.Fatal(err)
+	}
+	v.open()
+	for _, w := range []struct {
+		ref  signer.WalletRef
+		into *signer.Issued
+	}{
+		{signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "TREASURY"}, &v.treasury},
+		{signer.WalletRef{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "ann"}, &v.deposit},
+	} {
+		if *w.into, err = v.s.Issue(t.Context(), w.ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = v.s.Close() })
+	return v
+}
+
+func (v *vault) open() {
+	v.t.Helper()
+	var err error
+	if v.s, err = local.Open(v.conf, v.seed); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// payment is an intent of the treasury, and sweep one of the deposit wallet.
+func (v *vault) payment(id string, contract chain.Address) signer.Intent {
+	return signer.Intent{
+		ID: id, Purpose: signer.Payment, Chain: chain.Solana, From: v.treasury.WalletRef, To: solPayee, Contract: contract,
+		Amount: money.Units(5_000_000), CustomerID: "ann", MintID: 1,
+	}
+}
+
+func (v *vault) sweep(id string) signer.Intent {
+	return signer.Intent{
+		ID: id, Purpose: signer.Sweep, Chain: chain.Solana, From: v.deposit.WalletRef, Payer: &v.treasury.WalletRef,
+		To: v.treasury.Address, ToWallet: &v.treasury.WalletRef, Contract: solUSDC, Amount: money.Units(7), MintID: 1,
+		Holds: &signer.Holds{Has: money.Units(7)},
+	}
+}
+
+func (v *vault) admit(i signer.Intent) {
+	v.t.Helper()
+	if _, err := v.s.Admit(v.t.Context(), i); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// request is what asks for an intent's signature in the nth slot, whose nonce account
+// is the treasury's first.
+func (v *vault) request(i signer.Intent, n uint64, value string, change func(*solanatx.Tx)) signer.SignRequest {
+	v.t.Helper()
+	account, err := solanatx.NonceAccount(v.treasury.Address, 0)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	from := v.treasury.Address
+	if i.From == v.deposit.WalletRef {
+		from = v.deposit.Address
+	}
+	program, decimals := chain.Address(""), uint8(0)
+	if i.Contract != "" {
+		program, decimals = solTokens, 6
+	}
+	move, err := solanatx.MoveOf(chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount}, program, decimals, i.Contract != "")
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	tx := solanatx.Tx{
+		Payer: v.treasury.Address, NonceAccount: account, NonceValue: value, Limit: 200_000, Price: 1000, Moves: []solanatx.Move{move},
+	}
+	if change != nil {
+		change(&tx)
+	}
+	payload, err := tx.Payload()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return signer.SignRequest{
+		IntentID: i.ID, Act: signer.Pay, Payload: payload,
+		Slot: signer.Slot{Nonce: n, Lease: solanatx.Lease(account, value)},
+	}
+}
+
+func (v *vault) signs(r signer.SignRequest) signer.Signed {
+	v.t.Helper()
+	out, err := v.s.Sign(v.t.Context(), r)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return out
+}
+
+func (v *vault) refuses(what string, r signer.SignRequest, want string) {
+	v.t.Helper()
+	if out, err := v.s.Sign(v.t.Context(), r); refusal(err) != want {
+		v.t.Errorf("%s: got %+v, %v, want it refused with %s", what, out, err, want)
+	}
+}
+
+// On a chain that numbers nothing a lease is one intent's for ever, also
+// after a restart, and a payment is signed only as it was admitted.
+func TestASolanaPaymentIsSignedInOneLease(t *testing.T) {
+	t.Parallel()
+	for _, contract := range []chain.Address{"", solUSDC} {
+		v := newVault(t)
+		first, second := v.payment("wd_1", contract), v.payment("wd_2", contract)
+		v.admit(first)
+		v.admit(second)
+		pays := v.request(first, 0, nonceA, nil)
+		signed := v.signs(pays)
+		if tx, hash, err := solanatx.DecodeSigned(signed.Raw); err != nil || hash != signed.Hash || tx.Payer != v.treasury.Address {
+			t.Errorf("got %+v of %s, %v, want what was signed", tx, hash, err)
+		}
+		for name, c := range map[string]struct {
+			intent signer.Intent
+			n      uint64
+			value  string
+			change func(*solanatx.Tx)
+			want   string
+		}{
+			"another amount":             {first, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves[0].Amount = money.Units(5_000_001) }, signer.RefusedPayload},
+			"another payee":              {second, 1, nonceB, func(tx *solanatx.Tx) { tx.Moves[0].To, tx.Moves[0].Owner = v.deposit.Address, "" }, signer.RefusedPayload},
+			"two moves":                  {second, 1, nonceB, func(tx *solanatx.Tx) { tx.Moves = append(tx.Moves, tx.Moves[0]); tx.Moves[1].Owner = "" }, signer.RefusedPayload},
+			"a fee above the policy":     {second, 1, nonceB, func(tx *solanatx.Tx) { tx.Price = 100_000_000 }, signer.RefusedFee},
+			"a second lease":             {first, 0, nonceB, nil, signer.RefusedSlot},
+			"a second number":            {first, 1, nonceA, func(tx *solanatx.Tx) { tx.Price++ }, signer.RefusedSlot},
+			"the lease of another":       {second, 1, nonceA, nil, signer.RefusedSlot},
+			"the number of another":      {second, 0, nonceB, nil, signer.RefusedSlot},
+			"paid and paid for by ann's": {second, 1, nonceB, func(tx *solanatx.Tx) { tx.Payer = v.deposit.Address }, signer.RefusedPayload},
+		} {
+			v.refuses(string(contract)+": "+name, v.request(c.intent, c.n, c.value, c.change), c.want)
+		}
+		lied := v.request(second, 1, nonceB, nil)
+		lied.Slot.Lease = pays.Slot.Lease[:len(pays.Slot.Lease)-len(nonceA)] + solUSDCValue
+		v.refuses("a lease that is not in the payload", lied, signer.RefusedPayload)
+		// A dearer one in the same slot, and a cancel that pays nobody.
+		v.signs(v.request(first, 0, nonceA, func(tx *solanatx.Tx) { tx.Price = 2000 }))
+		cancel := v.request(first, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves, tx.Price = nil, 3000 })
+		v.refuses("a cancel as a payment", cancel, signer.RefusedPayload)
+		cancel.Act = signer.Cancel
+		v.signs(cancel)
+		if err := v.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		v.open()
+		if again := v.signs(pays); string(again.Raw) != string(signed.Raw) || again.Hash != signed.Hash {
+			t.Error("after a restart: got other bytes, want the same")
+		}
+		v.refuses("after a restart, the lease of another", v.request(second, 1, nonceA, nil), signer.RefusedSlot)
+	}
+}
+
+// solUSDCValue is 32 bytes in base58 that are no nonce of anybody.
+const solUSDCValue = string(solUSDC)
+
+// Invariant I-26: a deposit address never pays a fee where somebody else can.
+func TestTheTreasuryPaysTheFeeOfASolanaSweep(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	for name, change := range map[string]func(*signer.Intent){
+		"nobody":               func(i *signer.Intent) { i.Payer = nil },
+		"the wallet itself":    func(i *signer.Intent) { i.Payer = &v.deposit.WalletRef },
+		"a treasury of others": func(i *signer.Intent) { w := v.treasury.WalletRef; w.OrgID = "org_2"; i.Payer = &w },
+	} {
+		i := v.sweep("sw_" + name)
+		change(&i)
+		if _, err := v.s.Admit(t.Context(), i); refusal(err) != signer.RefusedWallet {
+			t.Errorf("paid for by %s: got %v, want it refused", name, err)
+		}
+	}
+	i := v.sweep("sw_1")
+	v.admit(i)
+	if _, err := v.s.Admit(t.Context(), v.sweep("sw_1")); err != nil {
+		t.Errorf("again: got %v, want the same", err)
+	}
+	signed := v.signs(v.request(i, 0, nonceA, nil))
+	if signers, err := solanatx.Signers(payloadOf(t, signed.Raw)); err != nil || len(signers) != 2 || signers[0] != v.treasury.Address || signers[1] != v.deposit.Address {
+		t.Errorf("got it signed by %v (%v), want the treasury, then the deposit wallet", signers, err)
+	}
+	v.refuses("from the treasury's own account", v.request(i, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves[0].From = v.treasury.Address }), signer.RefusedPayload)
+}
+
+func payloadOf(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	payload, _, err := solanatx.Open(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
