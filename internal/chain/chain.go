@@ -261,6 +261,7 @@ func Balances(ctx context.Context, r Reader, at Block, of []Holding) (have map[H
 // Contract ("" for the native coin) from From to To.
 type Payment struct {
 	From, To Address
+	Payer    Address // who pays the fee and has the slot, where that is not From
 	Contract Address
 	Amount   money.Amount
 }
@@ -289,8 +290,10 @@ type Fees struct {
 	GasLimit uint64
 	TipCap   money.Amount // EVM: priority fee per gas
 	FeeCap   money.Amount // EVM: most that is paid per gas
-	// Beside is what may be asked beside gas, as chains do that pay for their data on
-	// a layer below. It is no part of the transaction: an estimate with room.
+	// Beside is what may be asked beside gas. Where a chain pays for its data on a layer
+	// below it is no part of the transaction: an estimate with room. On Solana it is all
+	// that the transaction may cost: TipCap is then millionths of a unit for each of
+	// GasLimit, and FeeCap is zero.
 	Beside money.Amount
 }
 
@@ -428,6 +431,9 @@ type Chain struct {
 	Grammar  Grammar
 	Reader   Reader
 	Sender   Sender
+	// OthersPay says that the fee of a transaction may be paid by another account than
+	// the one whose amount it moves. Then deposit addresses never hold gas.
+	OthersPay bool
 }
 
 // Chains are the configured chains by name.

@@ -134,7 +134,7 @@ func (r *Resolutions) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.
 		rows, err := tx.Query(ctx, `
 			SELECT `+columns+` FROM deposits WHERE org_id = $1 AND chain = $2 AND wallet_id = $3 AND mint_id = $4 AND status = 'FLAGGED'
 				AND chain_status = 'FINALIZED' AND (amount = $5 OR amount > $5 AND contract = '')
-			ORDER BY (return_to = $6) DESC, amount, deposit_id LIMIT 1 FOR UPDATE`, o.OrgID, o.Chain, o.WalletID, o.MintID, o.Amount, o.To)
+			ORDER BY (return_to = $6) DESC, amount, deposit_id LIMIT 1 FOR UPDATE`, o.OrgID, o.Chain, o.Holder(), o.MintID, o.Amount, o.To)
 		if err != nil {
 			return nil, fmt.Errorf("look for the deposit of return %s: %w", o.ID, err)
 		}

@@ -83,6 +83,7 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Acco
 		funds  wallet.Funds // of the order's mint
 		gas    wallet.Funds // of the chain's native coin
 		to     *wallet.Wallet
+		holder = from // whose amount it is
 	)
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		if reason, err = d.barred(ctx, tx, o); err != nil || reason != "" {
@@ -91,7 +92,12 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Acco
 		if native, err = nativeMint(ctx, tx, o.Chain); err != nil {
 			return err
 		}
-		if funds, err = wallet.FundsOf(ctx, tx, from.ID, o.MintID); err != nil {
+		if o.FromID != "" {
+			if holder, err = wallet.ByID(ctx, tx, o.FromID); err != nil {
+				return err
+			}
+		}
+		if funds, err = wallet.FundsOf(ctx, tx, holder.ID, o.MintID); err != nil {
 			return err
 		}
 		if gas, err = wallet.FundsOf(ctx, tx, from.ID, native); err != nil {
@@ -142,7 +148,11 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Acco
 	}
 
 	crash.Point("W05")
-	intent := intentOf(o, from, to)
+	intent := intentOf(o, holder, to)
+	if holder.ID != from.ID {
+		payer := from.Ref()
+		intent.Payer = &payer
+	}
 	if o.Purpose == signer.Sweep {
 		intent.Holds = &signer.Holds{Has: funds.Standing(), Flagged: funds.Held}
 	}

@@ -237,9 +237,14 @@ func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err erro
 
 // stopped tells what stands against sending for an order, or "".
 func (d *Desk) stopped(ctx context.Context, tx pg.Tx, o Order) (string, error) {
-	f, err := freeze.Standing(ctx, tx, freeze.Of{OrgID: o.OrgID, CustomerID: o.CustomerID, Chain: o.Chain, WalletID: o.WalletID})
-	if err != nil || f == nil {
-		return "", err
+	for _, id := range slices.Compact([]string{o.WalletID, o.Holder()}) {
+		f, err := freeze.Standing(ctx, tx, freeze.Of{OrgID: o.OrgID, CustomerID: o.CustomerID, Chain: o.Chain, WalletID: id})
+		if err != nil {
+			return "", err
+		}
+		if f != nil {
+			return fmt.Sprintf("frozen (%s): %s", f.Scope, f.Reason), nil
+		}
 	}
-	return fmt.Sprintf("frozen (%s): %s", f.Scope, f.Reason), nil
+	return "", nil
 }

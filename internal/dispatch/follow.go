@@ -657,11 +657,11 @@ func moved(o Order, e End, native int, gasReserved money.Amount) []wallet.Moveme
 	}
 	switch o.Purpose {
 	case signer.Payment, signer.Sweep, signer.Return:
-		moves = append(moves, minus(at(o.WalletID, o.MintID, wallet.Reserved), o.Amount))
+		moves = append(moves, minus(at(o.Holder(), o.MintID, wallet.Reserved), o.Amount))
 		if e.Paid {
-			moves = append(moves, plus(at(o.WalletID, o.MintID, wallet.Swept), o.Amount))
+			moves = append(moves, plus(at(o.Holder(), o.MintID, wallet.Swept), o.Amount))
 		} else if o.Purpose == signer.Return {
-			moves = append(moves, plus(at(o.WalletID, o.MintID, wallet.Held), o.Amount)) // flagged, as before
+			moves = append(moves, plus(at(o.Holder(), o.MintID, wallet.Held), o.Amount)) // flagged, as before
 		}
 		if e.Paid && o.Purpose == signer.Sweep {
 			moves = append(moves, plus(at(o.ToWalletID, o.MintID, wallet.Credited), o.Amount))

@@ -33,7 +33,8 @@ type Order struct {
 	OrgID      string
 	Purpose    signer.Purpose
 	Chain      chain.Name
-	WalletID   string // pays
+	WalletID   string // has the slot and pays the fee
+	FromID     string // whose amount it moves, where that is another wallet: see Holder
 	ToWalletID string // receives, when it is ours; else ""
 	To         chain.Address
 	MintID     int
@@ -56,7 +57,16 @@ type Order struct {
 	WaitingFor Want
 	CreatedAt  time.Time
 
-	readAt time.Time // when the queue was read
+	from   chain.Address // of FromID
+	readAt time.Time     // when the queue was read
+}
+
+// Holder is the wallet whose amount the order moves.
+func (o Order) Holder() string {
+	if o.FromID != "" {
+		return o.FromID
+	}
+	return o.WalletID
 }
 
 // Want says what a queued order waits for.
@@ -152,15 +162,15 @@ func Place(ctx context.Context, tx pg.Tx, o Order) error {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
 		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted, authority,
-		                             product, whitelisted_address_id)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''))
+		                             product, whitelisted_address_id, from_wallet_id)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''), nullif($19, ''))
 		ON CONFLICT (order_id) DO UPDATE
 		SET status = 'QUEUED', waiting_for = NULL, last_error = NULL, attempt_after = excluded.attempt_after, authority = excluded.authority
 		WHERE dispatch_orders.status = 'REFUSED' AND dispatch_orders.amount = excluded.amount
 		  AND dispatch_orders.to_address = excluded.to_address AND dispatch_orders.fee_deducted = excluded.fee_deducted
 		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max`,
 		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
-		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product, o.WhitelistedID)
+		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product, o.WhitelistedID, o.FromID)
 	if err != nil {
 		return fmt.Errorf("place order %s: %w", o.ID, err)
 	}
@@ -237,12 +247,13 @@ func Brought(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, wa
 	return nil
 }
 
-const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coalesce(to_wallet_id, ''), to_address, mint_id,
+const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coalesce(from_wallet_id, ''),
+	coalesce((SELECT w.address FROM wallets w WHERE w.wallet_id = dispatch_orders.from_wallet_id), ''), coalesce(to_wallet_id, ''), to_address, mint_id,
 	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at`
 
 func (o *Order) columns() []any {
 	return []any{
-		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.ToWalletID, &o.To, &o.MintID,
+		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.FromID, &o.from, &o.ToWalletID, &o.To, &o.MintID,
 		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted, &o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt,
 	}
 }
@@ -269,8 +280,12 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 // dear tells whether a transaction that may cost this is above the order's own limit.
 func (o Order) dear(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
 
-func (o Order) payment(from chain.Address) chain.Payment {
-	return chain.Payment{From: from, To: o.To, Contract: o.Contract, Amount: o.Amount}
+func (o Order) payment(account chain.Address) chain.Payment {
+	p := chain.Payment{From: account, To: o.To, Contract: o.Contract, Amount: o.Amount}
+	if o.FromID != "" {
+		p.From, p.Payer = o.from, account
+	}
+	return p
 }
 
 // remember writes an order's audit row.

@@ -137,17 +137,24 @@ func (j Journal) one(ctx context.Context, tx pg.Tx, m mirror.Remembered) (*Resto
 // queueAgain inserts an order as the journal has it.
 func queueAgain(ctx context.Context, tx pg.Tx, m mirror.Remembered) (Order, error) {
 	i := m.Intent
-	from, err := wallet.ByRef(ctx, tx, i.From)
+	account, err := wallet.ByRef(ctx, tx, i.Account())
 	if err != nil {
 		return Order{}, fmt.Errorf("the wallet that pays: %w", err)
 	}
 	o := Order{
-		ID: i.ID, OrgID: i.From.OrgID, Purpose: i.Purpose, Chain: i.Chain, WalletID: from.ID, To: i.To, MintID: i.MintID,
+		ID: i.ID, OrgID: i.From.OrgID, Purpose: i.Purpose, Chain: i.Chain, WalletID: account.ID, To: i.To, MintID: i.MintID,
 		Contract: i.Contract, Amount: i.Amount, CustomerID: i.CustomerID, KeyHash: i.IdempotencyKeyHash, Status: Queued, CreatedAt: m.At,
 		FeeDeducted: i.FeeDeducted, Product: i.Product, WhitelistedID: i.WhitelistedID,
 	}
 	if !i.FeeMax.IsZero() {
 		o.FeeMax = &i.FeeMax
+	}
+	if i.Payer != nil {
+		from, err := wallet.ByRef(ctx, tx, i.From)
+		if err != nil {
+			return o, fmt.Errorf("the wallet that is emptied: %w", err)
+		}
+		o.FromID = from.ID
 	}
 	if i.ToWallet != nil {
 		to, err := wallet.ByRef(ctx, tx, *i.ToWallet)
@@ -307,6 +314,9 @@ func (j Journal) keep(ctx context.Context, tx pg.Tx, o Order, slot chain.Slot, r
 func claims(o Order, native int, gas money.Amount, take bool) []wallet.Movement {
 	at := func(mintID int, part wallet.Part, a money.Amount) wallet.Movement {
 		m := wallet.Movement{WalletID: o.WalletID, OrgID: o.OrgID, MintID: mintID, Part: part}
+		if part != wallet.GasReserved {
+			m.WalletID = o.Holder()
+		}
 		if take {
 			m.Plus = a
 		} else {

@@ -112,7 +112,8 @@ func (s slot) attempt(h chain.TxHash) attempt {
 }
 
 const selectSlots = `
-	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
+	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.from_wallet_id, ''),
+		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
 	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at,
 	       s.nonce, s.lease, s.gas_reserved, o.funds_pending, s.absent_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
@@ -150,14 +151,14 @@ func slotsBy(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, 
 
 func attemptsOf(ctx context.Context, tx pg.Tx, orderID string) ([]attempt, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT order_id, version, act, coalesce(made_for, ''), gas_limit, tip_cap, fee_cap, payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
+		SELECT order_id, version, act, coalesce(made_for, ''), gas_limit, tip_cap, fee_cap, beside, payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
 		FROM dispatch_attempts WHERE order_id = $1 ORDER BY version`, orderID)
 	if err != nil {
 		return nil, fmt.Errorf("attempts of order %s: %w", orderID, err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (attempt, error) {
 		var a attempt
-		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.MadeFor, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap,
+		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.MadeFor, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap, &a.Fees.Beside,
 			&a.Payload, &a.Raw, &a.Hash, &a.CreatedAt, &a.SentAt, &a.LastSentAt)
 	})
 	if err != nil {
@@ -169,9 +170,9 @@ func attemptsOf(ctx context.Context, tx pg.Tx, orderID string) ([]attempt, error
 // insertAttempt commits a complete unsigned transaction to its slot.
 func insertAttempt(ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, made madeFor, fees chain.Fees, payload []byte) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO dispatch_attempts (order_id, version, org_id, act, made_for, gas_limit, tip_cap, fee_cap, payload, created_at)
-		VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, $10)`,
-		o.ID, version, o.OrgID, act, made, fees.GasLimit, fees.TipCap, fees.FeeCap, payload, tx.Now)
+		INSERT INTO dispatch_attempts (order_id, version, org_id, act, made_for, gas_limit, tip_cap, fee_cap, beside, payload, created_at)
+		VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, $10, $11)`,
+		o.ID, version, o.OrgID, act, made, fees.GasLimit, fees.TipCap, fees.FeeCap, fees.Beside, payload, tx.Now)
 	if pg.Violates(err, "dispatch_attempts_pkey") {
 		return fmt.Errorf("attempt %d of order %s: %w", version, o.ID, errLost)
 	}

@@ -31,7 +31,7 @@ func (Sweeps) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored
 		_, err := tx.Exec(ctx, `
 			INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at, ended_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, CASE WHEN $9 = 'FAILED' THEN $11::timestamptz END)`,
-			o.ID, o.OrgID, o.Chain, o.WalletID, o.ToWalletID, o.MintID, o.Amount, ByRestore, status, o.CreatedAt, tx.Now)
+			o.ID, o.OrgID, o.Chain, o.Holder(), o.ToWalletID, o.MintID, o.Amount, ByRestore, status, o.CreatedAt, tx.Now)
 		if err != nil {
 			return nil, fmt.Errorf("restore sweep %s: %w", o.ID, err)
 		}

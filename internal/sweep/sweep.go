@@ -426,10 +426,14 @@ func (s *Sweeper) open(ctx context.Context, src source, why Trigger) (bool, erro
 			return fmt.Errorf("mint %d is not in the catalogue", src.MintID)
 		}
 		sweepID := id.New("sw", tx.Now)
-		if err := dispatch.Place(ctx, tx, dispatch.Order{
+		o := dispatch.Order{
 			ID: sweepID, OrgID: src.OrgID, Purpose: signer.Sweep, Chain: s.chain.Name, WalletID: from.ID, ToWalletID: to.ID, To: to.Address,
 			MintID: m.ID, Contract: m.Contract, Amount: src.Movable,
-		}); err != nil {
+		}
+		if s.chain.OthersPay {
+			o.WalletID, o.FromID = to.ID, from.ID
+		}
+		if err := dispatch.Place(ctx, tx, o); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
@@ -485,7 +489,7 @@ func (Sweeps) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer
 	if err := endSweep(ctx, tx, o.ID, "FAILED", ""); err != nil {
 		return err
 	}
-	return wallet.Move(ctx, tx, wallet.Movement{WalletID: o.WalletID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount})
+	return wallet.Move(ctx, tx, wallet.Movement{WalletID: o.Holder(), OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount})
 }
 
 func endSweep(ctx context.Context, tx pg.Tx, sweepID, to string, hash chain.TxHash) error {

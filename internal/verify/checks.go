@@ -249,7 +249,7 @@ var checks = []Check{
 			SELECT d.wallet_id, d.mint_id, d.org_id, 0, 0, 0, d.amount
 			FROM deposits d WHERE d.status = 'BELOW_MINIMUM'
 			UNION ALL
-			SELECT o.wallet_id, o.mint_id, o.org_id, 0, o.amount, 0, 0
+			SELECT coalesce(o.from_wallet_id, o.wallet_id), o.mint_id, o.org_id, 0, o.amount, 0, 0
 			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose IN ('PAYMENT', 'SWEEP', 'RETURN')
 			UNION ALL
 			SELECT o.to_wallet_id, o.mint_id, o.org_id, o.amount, 0, 0, 0
@@ -280,7 +280,7 @@ var checks = []Check{
 		FROM address_funds f
 		FULL JOIN (
 			SELECT wallet_id, mint_id, org_id, sum(amount) AS amount
-			FROM (SELECT wallet_id, mint_id, org_id, amount FROM dispatch_orders
+			FROM (SELECT coalesce(from_wallet_id, wallet_id) AS wallet_id, mint_id, org_id, amount FROM dispatch_orders
 				WHERE (purpose IN ('PAYMENT', 'RETURN') AND status IN ` + openOrders + ` OR purpose = 'RETURN' AND status = 'QUEUED') AND NOT funds_pending
 				UNION ALL
 				SELECT s.wallet_id, s.mint_id, s.org_id, s.amount FROM sweeps s
@@ -498,7 +498,7 @@ var checks = []Check{
 		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose IN ('SWEEP', 'GAS')) o ON o.order_id = s.id
 		WHERE s.id IS NULL OR o.order_id IS NULL
 			OR (s.purpose, s.org_id, s.chain, coalesce(s.from_id, o.wallet_id), s.to_id, s.mint_id, s.amount)
-				IS DISTINCT FROM (o.purpose, o.org_id, o.chain, o.wallet_id, o.to_wallet_id, o.mint_id, o.amount)
+				IS DISTINCT FROM (o.purpose, o.org_id, o.chain, coalesce(o.from_wallet_id, o.wallet_id), o.to_wallet_id, o.mint_id, o.amount)
 			OR (s.status = 'DONE') <> (o.status = 'PAID')
 			OR (s.status = 'FAILED') <> (o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN'))`},
 

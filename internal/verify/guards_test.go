@@ -35,10 +35,17 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 				address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at)
 			SELECT 'dep_lie', org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address, 'tx_lie', kind, position,
 				log_index, 99, 'h99', proof_id, 'SCREENING', chain_status, created_at FROM deposits WHERE deposit_id = 'dep_waits'`, "deposits_proof"},
-		"a final deposit of another mint":   {`UPDATE deposits SET mint_id = 2 WHERE deposit_id = 'dep_waits'`, "deposits_final_fixed"},
-		"an order of another customer":      {`UPDATE dispatch_orders SET customer_id = NULL WHERE order_id = 'wd_queued'`, "dispatch_orders_payment_fixed"},
-		"another fee after the end":         {`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'wd_paid'`, "dispatch_orders_end_fixed"},
-		"a slot moved to a free nonce":      {`UPDATE dispatch_slots SET nonce = 900 WHERE order_id = 'wd_out'`, "dispatch_slots_fixed"},
+		"a final deposit of another mint":    {`UPDATE deposits SET mint_id = 2 WHERE deposit_id = 'dep_waits'`, "deposits_final_fixed"},
+		"an order of another customer":       {`UPDATE dispatch_orders SET customer_id = NULL WHERE order_id = 'wd_queued'`, "dispatch_orders_payment_fixed"},
+		"another fee after the end":          {`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'wd_paid'`, "dispatch_orders_end_fixed"},
+		"a slot moved to a free nonce":       {`UPDATE dispatch_slots SET nonce = 900 WHERE order_id = 'wd_out'`, "dispatch_slots_fixed"},
+		"a slot that gets another lease":     {`UPDATE dispatch_slots SET lease = 'account value' WHERE order_id = 'wd_out'`, "dispatch_slots_fixed"},
+		"an order of another wallet's money": {`UPDATE dispatch_orders SET from_wallet_id = 'we_dep' WHERE order_id = 'wd_out'`, "dispatch_orders_payment_fixed"},
+		"a payment from a deposit address": {`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
+			SELECT 'wd_x', org_id, purpose, chain, wallet_id, 'we_dep', to_address, mint_id, contract, amount, 'QUEUED', now(), now() FROM dispatch_orders WHERE order_id = 'wd_queued'`, "dispatch_orders_from_other"},
+		"a lease given out twice": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+			SELECT wallet_id, chain, 901 + n, 'account value', org_id, CASE n WHEN 0 THEN order_id ELSE 'wd_lock' END, 0, created_at
+			FROM dispatch_orders, generate_series(0, 1) n WHERE order_id = 'wd_queued'`, "dispatch_slots_lease_once"},
 		"a slot that gives its gas back":    {`UPDATE dispatch_slots SET gas_reserved = 0 WHERE order_id = 'wd_out'`, "dispatch_slots_fixed"},
 		"a slot on another wallet":          {`INSERT INTO dispatch_slots SELECT 'we_dep', chain, 901, org_id, order_id, 0, created_at FROM dispatch_orders WHERE order_id = 'wd_queued'`, "dispatch_slots_wallet"},
 		"nonces that begin again":           {`UPDATE dispatch_accounts SET next_nonce = 0`, "dispatch_accounts_forward"},

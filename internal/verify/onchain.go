@@ -167,14 +167,14 @@ func expectations(ctx context.Context, tx pg.Tx, name chain.Name) (all []expecte
 			SELECT wallet_id, mint_id, sum(amount) AS amount FROM deposits
 			WHERE status = 'SCREENING' AND mint_id IS NOT NULL GROUP BY 1, 2),
 		signed AS (
-			SELECT o.wallet_id, o.to_wallet_id, o.mint_id, o.amount, s.gas_reserved,
+			SELECT o.wallet_id, coalesce(o.from_wallet_id, o.wallet_id) AS from_wallet_id, o.to_wallet_id, o.mint_id, o.amount, s.gas_reserved,
 				(SELECT mint_id FROM mints WHERE chain = $1 AND contract = '') AS native
 			FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)
 			WHERE o.chain = $1 AND o.status IN `+openOrders+`
 				AND EXISTS (SELECT FROM dispatch_attempts a WHERE a.order_id = o.order_id AND a.raw IS NOT NULL)),
 		way AS (
 			SELECT wallet_id, mint_id, sum(gone) AS gone, sum(come) AS come
-			FROM (SELECT wallet_id, mint_id, amount AS gone, 0 AS come FROM signed
+			FROM (SELECT from_wallet_id AS wallet_id, mint_id, amount AS gone, 0 AS come FROM signed
 				UNION ALL
 				SELECT wallet_id, native, gas_reserved, 0 FROM signed
 				UNION ALL
@@ -182,7 +182,7 @@ func expectations(ctx context.Context, tx pg.Tx, name chain.Name) (all []expecte
 			GROUP BY 1, 2),
 		-- What ended on a block that is gone may be on the chain again or not yet. Asked once,
 		-- not for each wallet.
-		asked AS MATERIALIZED (SELECT unnest(ARRAY[wallet_id, to_wallet_id]) AS wallet_id FROM dispatch_in_question WHERE chain = $1)
+		asked AS MATERIALIZED (SELECT unnest(ARRAY[wallet_id, from_wallet_id, to_wallet_id]) AS wallet_id FROM dispatch_in_question WHERE chain = $1)
 		SELECT w.wallet_id, w.org_id, w.address, m.mint_id, m.contract,
 			greatest(coalesce(f.credited - f.swept + f.gas + f.dust, 0) + coalesce(p.amount, 0), 0),
 			coalesce(y.gone, 0), coalesce(y.come, 0),
