@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -38,6 +39,7 @@ type sealed struct {
 	// movements are the outputs with an address and an amount, the coinbase's apart: who
 	// sent them is known once the spenders are.
 	movements []chain.Transfer
+	by        []int // the transaction of each movement, by its place in the block
 	reward    []chain.Transfer
 }
 
@@ -95,44 +97,46 @@ func seal(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*sealed, error) 
 	undecodable := func(format string, args ...any) (*sealed, error) {
 		return nil, fmt.Errorf("block %s: %w: %w", want, chain.ErrUndecodable, fmt.Errorf(format, args...))
 	}
-	var b wire.MsgBlock
-	body := bytes.NewReader(raw)
-	if err := b.Deserialize(body); err != nil {
+	places, err := s.readTransactions(raw)
+	if err != nil {
 		return undecodable("%w", err)
 	}
-	if body.Len() > 0 {
-		return undecodable("%d bytes follow it", body.Len())
-	}
-	if len(b.Transactions) == 0 {
-		return undecodable("it has no transaction")
-	}
-	s.txs = b.Transactions
-	s.ids = make([]chainhash.Hash, len(s.txs))
 	witness := false
 	for i, tx := range s.txs {
 		if isCoinbase(tx) != (i == 0) {
 			return undecodable("transaction %d is in the wrong place", i)
 		}
-		s.ids[i] = tx.TxHash()
 		witness = witness || tx.HasWitness()
 	}
+	s.ids = make([]chainhash.Hash, len(s.txs))
+	witnesses := make([]chainhash.Hash, len(s.txs))
+	moved := make([][]chain.Transfer, len(s.txs))
+	wrong := make([]error, len(s.txs))
+	spread(len(s.txs), func(from, to int) {
+		var stripped []byte
+		for i := from; i < to; i++ {
+			s.ids[i], witnesses[i], stripped = hashes(s.txs[i], raw[places[i]:places[i+1]], stripped)
+			moved[i], wrong[i] = outputs(p, s.ids[i], s.txs[i])
+		}
+	})
 	root, mutated := merkleRoot(slices.Clone(s.ids))
 	if root != h.MerkleRoot || mutated {
 		return nil, fmt.Errorf("block %s: its transactions do not give the root in its header", want)
 	}
-	if err := s.checkWitnesses(witness); err != nil {
-		return nil, fmt.Errorf("block %s: %w", want, err)
+	if witness {
+		if err := s.checkWitnesses(witnesses); err != nil {
+			return nil, fmt.Errorf("block %s: %w", want, err)
+		}
 	}
 	s.height, s.told = heightIn(s.txs[0])
-	for i, tx := range s.txs {
-		moved, err := outputs(p, s.ids[i], tx)
-		if err != nil {
-			return undecodable("%w", err)
+	s.reward = moved[0]
+	for i := range s.txs {
+		if wrong[i] != nil {
+			return undecodable("%w", wrong[i])
 		}
-		if i == 0 {
-			s.reward = moved
-		} else {
-			s.movements = append(s.movements, moved...)
+		if i > 0 {
+			s.movements = append(s.movements, moved[i]...)
+			s.by = append(s.by, slices.Repeat([]int{i}, len(moved[i]))...)
 		}
 	}
 	return s, nil
@@ -187,8 +191,9 @@ func merkleRoot(level []chainhash.Hash) (root chainhash.Hash, mutated bool) {
 var commitmentMagic = []byte{txscript.OP_RETURN, txscript.OP_DATA_36, 0xaa, 0x21, 0xa9, 0xed}
 
 // checkWitnesses compares the witnesses with what the coinbase commits to (BIP-141).
-// They are no part of a transaction's hash, and they tell who sent it.
-func (s *sealed) checkWitnesses(any bool) error {
+// They are no part of a transaction's hash, and they tell who sent it. A block without
+// any has nothing to compare, whatever it commits to.
+func (s *sealed) checkWitnesses(hashes []chainhash.Hash) error {
 	coinbase := s.txs[0]
 	var committed []byte
 	for _, out := range coinbase.TxOut {
@@ -196,32 +201,89 @@ func (s *sealed) checkWitnesses(any bool) error {
 			committed = out.PkScript[len(commitmentMagic):][:chainhash.HashSize]
 		}
 	}
-	if committed == nil {
-		if any {
-			return errors.New("it has witnesses, and its coinbase commits to none")
-		}
-		return nil
-	}
 	salt := coinbase.TxIn[0].Witness
-	if !any {
-		// A miner may commit to no witnesses in a block without any.
-		return nil
-	}
-	if len(salt) != 1 || len(salt[0]) != chainhash.HashSize {
+	switch {
+	case committed == nil:
+		return errors.New("it has witnesses, and its coinbase commits to none")
+	case len(salt) != 1 || len(salt[0]) != chainhash.HashSize:
 		return errors.New("the witness of its coinbase has another form")
 	}
-	hashes := make([]chainhash.Hash, len(s.txs))
-	for i, tx := range s.txs[1:] {
-		if hashes[i+1] = s.ids[i+1]; tx.HasWitness() {
-			hashes[i+1] = tx.WitnessHash()
-		}
-	}
+	hashes[0] = chainhash.Hash{} // the coinbase cannot commit to itself
 	root, _ := merkleRoot(hashes)
 	if got := chainhash.DoubleHashB(append(root[:], salt[0]...)); !bytes.Equal(got, committed) {
 		return errors.New("its witnesses are not those that its coinbase commits to")
 	}
 	return nil
 }
+
+// readTransactions reads all that follows the header, and where each transaction begins
+// and the last one ends.
+func (s *sealed) readTransactions(raw []byte) (places []int, err error) {
+	body := bytes.NewReader(raw[headerBytes:])
+	count, err := wire.ReadVarInt(body, 0)
+	if err != nil {
+		return nil, err
+	}
+	if count == 0 || count > uint64(body.Len()) {
+		return nil, fmt.Errorf("it has %d transactions in %d bytes", count, body.Len())
+	}
+	place := func() { places = append(places, len(raw)-body.Len()) }
+	place()
+	for i := range count {
+		tx := new(wire.MsgTx)
+		if err := tx.Deserialize(body); err != nil {
+			return nil, fmt.Errorf("transaction %d: %w", i, err)
+		}
+		if flagged(raw[places[i]:]) && !tx.HasWitness() {
+			return nil, fmt.Errorf("transaction %d: it is marked for witnesses and has none", i)
+		}
+		s.txs = append(s.txs, tx)
+		place()
+	}
+	if body.Len() > 0 {
+		return nil, fmt.Errorf("%d bytes follow it", body.Len())
+	}
+	return places, nil
+}
+
+const (
+	versionBytes  = 4 // at the beginning of a transaction
+	markerBytes   = 2 // thereafter, where there are witnesses
+	lockTimeBytes = 4 // at its end
+)
+
+// flagged tells whether the bytes of a transaction say that witnesses follow.
+func flagged(raw []byte) bool { return raw[versionBytes] == 0 }
+
+// hashes are a transaction's name, which leaves the witnesses out, and the hash of all of
+// it. They are taken from the bytes that it was read from: writing it anew takes longer
+// than hashing. buffer may be used again.
+func hashes(tx *wire.MsgTx, raw, buffer []byte) (id, whole chainhash.Hash, _ []byte) {
+	whole = chainhash.DoubleHashH(raw)
+	if !flagged(raw) {
+		return whole, whole, buffer
+	}
+	middle := tx.SerializeSizeStripped() - versionBytes - lockTimeBytes
+	buffer = append(buffer[:0], raw[:versionBytes]...)
+	buffer = append(buffer, raw[versionBytes+markerBytes:][:middle]...)
+	buffer = append(buffer, raw[len(raw)-lockTimeBytes:]...)
+	return chainhash.DoubleHashH(buffer), whole, buffer
+}
+
+// spread does work on the numbers below n, in parts at the same time.
+func spread(n int, work func(from, to int)) {
+	parts := min(runtime.GOMAXPROCS(0), partsMax, n/partItems+1)
+	var wg sync.WaitGroup
+	for i := range parts {
+		wg.Go(func() { work(n*i/parts, n*(i+1)/parts) })
+	}
+	wg.Wait()
+}
+
+const (
+	partsMax  = 4
+	partItems = 256 // fewer are not worth a part of their own
+)
 
 // outputs are what a transaction pays to addresses. Data and scripts that are no form of
 // address pay nobody, and an output of nothing moves nothing.

@@ -20,31 +20,20 @@ import (
 // theirs are of several already, nothing is looked up.
 func (a *adapter) name(ctx context.Context, p *provider, s *sealed) error {
 	senders := make([]chain.Address, len(s.txs))
+	opens := make([][]wire.OutPoint, len(s.txs)) // what has to be looked up
+	spread(len(s.txs)-1, func(from, to int) {
+		for i := from + 1; i <= to; i++ {
+			senders[i], opens[i] = senderOf(p, s.txs[i])
+		}
+	})
 	type open struct {
 		tx   int
 		outs []wire.OutPoint
 	}
 	var ask []open
-	for i, tx := range s.txs[1:] {
-		o := open{tx: i + 1}
-		var sender chain.Address
-		several := false
-		for _, in := range tx.TxIn {
-			from, told := bitcointx.SpenderOf(p.params, in)
-			switch {
-			case !told:
-				o.outs = append(o.outs, in.PreviousOutPoint)
-			case sender == "":
-				sender = from
-			default:
-				several = several || from != sender
-			}
-		}
-		if several {
-			continue
-		}
-		if senders[i+1] = sender; len(o.outs) > 0 {
-			ask = append(ask, o)
+	for i, outs := range opens {
+		if len(outs) > 0 {
+			ask = append(ask, open{i, outs})
 		}
 	}
 	if len(ask) > 0 {
@@ -80,16 +69,28 @@ func (a *adapter) name(ctx context.Context, p *provider, s *sealed) error {
 			}
 		}
 	}
-	of := map[chain.TxHash]chain.Address{}
-	for i, id := range s.ids {
-		if senders[i] != "" {
-			of[chain.TxHash(id.String())] = senders[i]
-		}
-	}
 	for i := range s.movements {
-		s.movements[i].From = of[s.movements[i].Tx]
+		s.movements[i].From = senders[s.by[i]]
 	}
 	return nil
+}
+
+// senderOf is the one address that those inputs of a transaction spend from which show
+// theirs, with the outputs that the others spend. Where they show several, nobody sent it
+// and nothing is left to look up.
+func senderOf(p *provider, tx *wire.MsgTx) (sender chain.Address, others []wire.OutPoint) {
+	for _, in := range tx.TxIn {
+		from, told := bitcointx.SpenderOf(p.params, in)
+		switch {
+		case !told:
+			others = append(others, in.PreviousOutPoint)
+		case sender == "":
+			sender = from
+		case from != sender:
+			return "", nil
+		}
+	}
+	return sender, others
 }
 
 // transactions fetches transactions by their hashes.
