@@ -41,12 +41,23 @@ func (c *Client) Balances(ctx context.Context, at chain.Block, of []chain.Holdin
 	if len(of) == 0 {
 		return nil, nil
 	}
-	var said [][]money.Amount // different answers
-	var votes []int           // how many gave each
+	var said [][]money.Amount       // different answers
+	var votes []int                 // how many gave each
+	mute := map[chain.Holding]int{} // how many said that the token is none
+	silent := &chain.SilentError{}
 	var errs []error
 	for _, p := range c.providers {
 		amounts, err := p.balances(ctx, at, of)
 		if err != nil {
+			var none *chain.SilentError
+			if errors.As(err, &none) {
+				silent.Reason = none.Reason
+				for _, h := range none.Of {
+					mute[h]++
+				}
+				// In words only: one provider's must not pass for the agreed answer.
+				err = errors.New(err.Error())
+			}
 			if errs = append(errs, err); ctx.Err() != nil {
 				break
 			}
@@ -60,9 +71,16 @@ func (c *Client) Balances(ctx context.Context, at chain.Block, of []chain.Holdin
 			return amounts, nil
 		}
 	}
+	for _, h := range of {
+		if mute[h] >= c.Agree && !slices.Contains(silent.Of, h) {
+			silent.Of = append(silent.Of, h)
+		}
+	}
 	err := errors.Join(errs...)
 	switch {
-	case len(said) > 1:
+	case len(silent.Of) > 0:
+		err = silent
+	case len(said) > 1 || len(said) > 0 && len(mute) > 0:
 		err = errors.Join(chain.ErrDisagreement, err)
 	case len(said) > 0:
 		err = fmt.Errorf("%d of the %d providers that have to agree gave them: %w", votes[0], c.Agree, err)
@@ -76,6 +94,7 @@ type weighing struct {
 	owner, mint []byte
 	slot        uint64            // of what was answered
 	units       map[string]uint64 // by account
+	silent      string            // why the provider says that the token is none
 }
 
 // balances are what a provider says of one block.
@@ -106,6 +125,15 @@ func (p *provider) balances(ctx context.Context, at chain.Block, of []chain.Hold
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
+	}
+	var silent chain.SilentError
+	for _, w := range all {
+		if w.silent != "" {
+			silent.Of, silent.Reason = append(silent.Of, w.of), w.silent
+		}
+	}
+	if len(silent.Of) > 0 {
+		return nil, fmt.Errorf("%s: %w", p.name, &silent)
 	}
 	if err := p.undo(ctx, at, all); err != nil {
 		return nil, err
@@ -198,6 +226,10 @@ func (p *provider) weighTokens(ctx context.Context, w *weighing, slot uint64, co
 		Account *account `json:"account"`
 	}]
 	err := p.call(ctx, &got, method, w.of.Address, map[string]chain.Address{"mint": w.of.Contract}, since(slot, commitment, tokenBytes))
+	if code(err) == codeInvalidParams {
+		w.silent = short(err.Error())
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ const (
 
 // The codes of errors that mean something.
 const (
+	codeInvalidParams   = -32602 // such as a mint that is none
 	codeNotAvailable    = -32004 // or not yet
 	codeSkipped         = -32007 // or lost
 	codeSkippedLongAgo  = -32009 // or lost

@@ -461,6 +461,18 @@ func TestBalancesAreNoOnesWordAlone(t *testing.T) {
 	s.proxies[0].On("getMultipleAccounts", nil)
 	s.proxies[1].On("getMultipleAccounts", nil)
 
+	// A mint may be closed. One that says so alone is not believed.
+	closed := func(e *exchange) { e.Refuse(`{"code":-32602,"message":"Invalid param: could not find mint"}`) }
+	s.proxies[0].On("getTokenAccountsByOwner", closed)
+	right("one knows no such mint")
+	s.proxies[1].On("getTokenAccountsByOwner", closed)
+	have, silent, err := chain.Balances(t.Context(), c, h.Latest, of)
+	if err != nil || have[of[0]] != money.Units(1000) || len(silent) != 1 || silent[of[1]] == "" {
+		t.Errorf("two know no such mint: got %v, %v, %v, want the coin, and the token silent", have, silent, err)
+	}
+	s.proxies[0].On("getTokenAccountsByOwner", nil)
+	s.proxies[1].On("getTokenAccountsByOwner", nil)
+
 	one := open(t, config(s.proxies[0].URL)).Reader
 	p := s.proxies[0]
 	for what, c2 := range map[string]struct {
