@@ -861,7 +861,7 @@ func (c Config) catalogue(chains chain.Chains) ([]mint.Mint, error) {
 		kind, contract := mint.Native, chain.Address("")
 		if m.Contract != "" {
 			var err error
-			if contract, err = chains[m.Chain].Grammar.Parse(m.Contract); err != nil {
+			if contract, err = chains[m.Chain].Grammar.ParseContract(m.Contract); err != nil {
 				return nil, fmt.Errorf("mints: contract of mint %d: %w", m.ID, err)
 			}
 			kind = mint.Token

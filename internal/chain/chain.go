@@ -402,6 +402,9 @@ type Grammar interface {
 	// Parse reads an address as a person or program gives it and returns its
 	// canonical form; the error says in words what is wrong with it.
 	Parse(s string) (Address, error)
+	// ParseContract reads the address of a token, where it need not be one that somebody
+	// could hold a key of; the same for the rest.
+	ParseContract(s string) (Address, error)
 	// Burns tells whether nobody holds the key of an address (zero, burn
 	// addresses, precompiles), so that what goes there is lost.
 	Burns(a Address) bool

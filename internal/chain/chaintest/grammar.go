@@ -3,6 +3,8 @@ package chaintest
 import (
 	"strings"
 	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
 )
 
 var grammarPromises = []promise{
@@ -27,6 +29,19 @@ var grammarPromises = []promise{
 				t.Errorf("Parse(%q): got %q, want a refusal", s, got)
 			} else if len(err.Error()) < 10 || len(err.Error()) > 300 {
 				t.Errorf("Parse(%.50q): got %q, want a sentence", s, err)
+			}
+		}
+	}},
+	{"ATokensAddressHasOneForm", func(t *testing.T, b bench) {
+		g := b.Chain().Grammar
+		if b.has(chain.Token) {
+			if got, err := g.ParseContract(string(b.Token())); err != nil || got != b.Token() {
+				t.Errorf("ParseContract(%s): got %q, %v, want it unchanged", b.Token(), got, err)
+			}
+		}
+		for _, s := range []string{"", " ", "0", "USDC", strings.Repeat("1", 1000)} {
+			if got, err := g.ParseContract(s); err == nil {
+				t.Errorf("ParseContract(%q): got %q, want a refusal", s, got)
 			}
 		}
 	}},

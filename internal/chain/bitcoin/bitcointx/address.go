@@ -215,5 +215,10 @@ func (g Grammar) Burns(a chain.Address) bool {
 	return err == nil && d.burnt()
 }
 
+// ParseContract refuses: Bitcoin has no tokens.
+func (Grammar) ParseContract(string) (chain.Address, error) {
+	return "", errors.New("there are no tokens on Bitcoin: leave the contract out")
+}
+
 // PaymentURI is a link as BIP-21 has it. Bitcoin has no tokens.
 func (Grammar) PaymentURI(a, _ chain.Address) string { return "bitcoin:" + string(a) }

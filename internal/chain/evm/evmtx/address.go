@@ -72,6 +72,9 @@ var _ chain.Grammar = Grammar{}
 // Parse is the function of the same name.
 func (Grammar) Parse(s string) (chain.Address, error) { return Parse(s) }
 
+// ParseContract is Parse: a contract's address has no other form.
+func (Grammar) ParseContract(s string) (chain.Address, error) { return Parse(s) }
+
 // burnt are addresses that are known to have no key beyond those that Burns
 // finds by their form.
 var burnt = map[common.Address]bool{

@@ -206,6 +206,9 @@ func (Grammar) Burns(a chain.Address) bool {
 	return named[b] != "" || small || [keyBytes]byte(p.Bytes()) != b || strings.HasSuffix(string(a), made)
 }
 
+// ParseContract is ParseMint.
+func (Grammar) ParseContract(s string) (chain.Address, error) { return ParseMint(s) }
+
 // PaymentURI is a link as Solana Pay has it.
 func (Grammar) PaymentURI(a, contract chain.Address) string {
 	if contract == "" {
