@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	solUSDC   chain.Address = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGkZwyTDt1v"
+	solUSDC   chain.Address = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 	solPayee  chain.Address = "26VTSsebGu1WS51mQmKspTCCyKJoVFKMjhJP5cPUM9v2"
 	genesis                 = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 	lamports                = 1_000_000_000

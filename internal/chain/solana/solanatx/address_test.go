@@ -17,7 +17,8 @@ const (
 	alice = "FPP21sbqhr2LPjSnJkw5NBetPubeFG4PsQFBxHj8noTq" // keys of sha256(alice) and so on
 	bob   = "GwCXyJ8AesaucFMTUSZmiFVMhVngpeBxaBC7mQJiZct3"
 	carol = "3c3imtz1kJytsMjCPRz6LsZRaxCm1MNke1V9Ura3NB5f"
-	usdc  = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGkZwyTDt1v" // the mints of the main network
+	usdx  = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGkZwyTDt1v"  // a mint off the curve, as a program's is
+	usdc  = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v" // the mints of the main network
 	usdt  = "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"
 )
 
@@ -65,7 +66,7 @@ func TestParseRefusesWhatIsNoWallet(t *testing.T) {
 		alice[:20] + "l":            "character 21 is 'l'",
 		of(31):                      "has 31 bytes",
 		of(33):                      "45 characters",
-		"1" + usdc:                  "has 33 bytes",
+		"1" + usdx:                  "has 33 bytes",
 		of(64):                      "secret key",
 		alice + alice:               "as long as a transaction's signature",
 		alice + "1":                 "has 45 characters",
@@ -81,8 +82,8 @@ func TestParseRefusesWhatIsNoWallet(t *testing.T) {
 		"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa":                             "Bitcoin",
 		"3J98t1WpEZ73CNmQviecrnyiWrnqRhWNLy":                             "Bitcoin",
 		"TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t":                             "Tron",
-		usdc:                                                             "only a program",
-		"BjCJo95E6TEZ9JtvB62TzrNpggL6DEjLFYSXBDTVJdCT":                   "only a program", // alice's account of USDC
+		usdx:                                                             "only a program",
+		"BjCJo95E6TEZ9JtvB62TzrNpggL6DEjLFYSXBDTVJdCT":                   "only a program", // alice's account of it
 		string(SystemProgram):                                            "the System program",
 		string(TokenProgram):                                             "the Token program",
 		string(Token2022Program):                                         "the Token-2022 program",
@@ -135,12 +136,12 @@ func TestAnotherChainsStringIsNoAddressThoughItDecodes(t *testing.T) {
 
 func TestMintsMayLieOffTheCurve(t *testing.T) {
 	t.Parallel()
-	for _, in := range []chain.Address{usdc, usdt, wrappedMint} {
+	for _, in := range []chain.Address{usdc, usdx, usdt, wrappedMint} {
 		if got, err := ParseMint(string(in)); err != nil || got != in {
 			t.Errorf("ParseMint(%s): got %q, %v, want it unchanged", in, got, err)
 		}
 	}
-	for _, in := range []chain.Address{"", SystemProgram, TokenProgram, rentSysvar, chain.Address(usdc[1:]), "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"} {
+	for _, in := range []chain.Address{"", SystemProgram, TokenProgram, rentSysvar, chain.Address(usdx[1:]), "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"} {
 		if got, err := ParseMint(string(in)); err == nil {
 			t.Errorf("ParseMint(%s): got %q, want a refusal", in, got)
 		}
@@ -149,8 +150,8 @@ func TestMintsMayLieOffTheCurve(t *testing.T) {
 
 func TestBytesTakeTheCanonicalFormOnly(t *testing.T) {
 	t.Parallel()
-	if b, err := Bytes(usdc); err != nil || Canonical(b) != usdc {
-		t.Errorf("got %x, %v, want the bytes of %s", b, err, usdc)
+	if b, err := Bytes(usdx); err != nil || Canonical(b) != usdx {
+		t.Errorf("got %x, %v, want the bytes of %s", b, err, usdx)
 	}
 	for _, in := range []chain.Address{"", chain.Address(alice[:20]), alice + "1", "1" + alice, " " + alice, "0x", chain.Address(strings.Repeat("1", 33))} {
 		if b, err := Bytes(in); err == nil {
@@ -208,7 +209,7 @@ func TestPaymentURIIsSolanaPay(t *testing.T) {
 	if got, want := g.PaymentURI(alice, ""), "solana:"+alice; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := g.PaymentURI(alice, usdc), "solana:"+alice+"?spl-token="+usdc; got != want {
+	if got, want := g.PaymentURI(alice, usdx), "solana:"+alice+"?spl-token="+usdx; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -218,13 +219,13 @@ func TestPaymentURIIsSolanaPay(t *testing.T) {
 // Token-2022) and CreateWithSeed.
 func TestDerivedAccountsAreThoseOfAnotherImplementation(t *testing.T) {
 	t.Parallel()
-	for _, v := range []struct{ owner, usdc, usdt, usdc2022, nonce0, nonce1, nonceLast chain.Address }{
+	for _, v := range []struct{ owner, usdx, usdt, usdx2022, nonce0, nonce1, nonceLast chain.Address }{
 		{alice, "BjCJo95E6TEZ9JtvB62TzrNpggL6DEjLFYSXBDTVJdCT", "DLzhbMTRQimePwJaw6AzTgdUzFw1sofPzjVgg2Y6J3hc", "7YYehxUAWjNzsY1ssq3xwz72wJstnWBHMMAqwBDfZsyh", "5L6HrS7UGVtD3kkgWtmDb4yb8EFXmFev2QyNt8TrBJjV", "4TJwEyes4kKZXLCPuQugkSLUtVvukHBJ4dqQQUfxqePK", "5D1zmf2fiWeTaTzQMCom3WcGLazsrmCAADEeWHD5B8ai"},
 		{bob, "36c596nE32wJFn1owtQkh89dLLG12F6xNqXrVWBxPJAJ", "C3h9adCbG2MTwt2587q49zp1UDWEk8YoPvDMLFrKvs8q", "HHN3Kqb1hk95RNdNs7kineu2XaHMD3ZdiXKurapFfBx7", "D5SJ3Kv32tHiRyKniFpucGU8MbQUuW6tjCTJwZnhAErU", "7YaQwrRXaietmFQkEyyJmpxBE9WbDEvV5RWZrBJx4v7Q", "CQJxdHK9BjXFhvkkRzzggveNZfTtqjRPG78GaESGVjF2"},
 		{carol, "AYUVdsEsKinpfE6tnFwLU8DTEiKoCQCD2ByEUTWgY13z", "ANr89PgCAcH4A8C1amPJEiWo3VUQhe6J378YfEjLJZm1", "5CcviNhChqxQ991G2mb1oozR9gDeCLWrruEE3rKNRFnR", "DpKNXQY4qnyeTFfJvPTF3ysZ77xSwLQ7RXyhXs6EaVkv", "59KLpzCoDiDDVheGvjwv8w6hL7zUyBR5Va5Uc8eVcpTu", "5GGiHsZ1sbUE53w11vBVzxEsNaa6xeYSJeHNxoY6gtD1"},
 	} {
 		for _, c := range []struct{ mint, program, want chain.Address }{
-			{usdc, TokenProgram, v.usdc}, {usdt, TokenProgram, v.usdt}, {usdc, Token2022Program, v.usdc2022},
+			{usdx, TokenProgram, v.usdx}, {usdt, TokenProgram, v.usdt}, {usdx, Token2022Program, v.usdx2022},
 		} {
 			got, err := AssociatedAccount(v.owner, c.mint, c.program)
 			if err != nil || got != c.want || OnCurve(got) {
@@ -247,10 +248,10 @@ func TestDerivedAccountsAreThoseOfAnotherImplementation(t *testing.T) {
 	if n != 497 {
 		t.Errorf("points: got %d on the curve, want 497", n)
 	}
-	if _, err := AssociatedAccount(alice, usdc, SystemProgram); err == nil {
+	if _, err := AssociatedAccount(alice, usdx, SystemProgram); err == nil {
 		t.Error("token account of no token program: got no error")
 	}
-	if _, err := AssociatedAccount("alice", usdc, TokenProgram); err == nil {
+	if _, err := AssociatedAccount("alice", usdx, TokenProgram); err == nil {
 		t.Error("token account of nobody: got no error")
 	}
 	if _, err := NonceAccount("", 0); err == nil {
@@ -259,7 +260,7 @@ func TestDerivedAccountsAreThoseOfAnotherImplementation(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{alice, usdc, "", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", string(SystemProgram), alice + "0"} {
+	for _, s := range []string{alice, usdx, "", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq", string(SystemProgram), alice + "0"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

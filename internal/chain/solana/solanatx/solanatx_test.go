@@ -47,7 +47,7 @@ func samples(t testing.TB) map[string]Tx {
 		return move(t, chain.Payment{From: from, To: to, Amount: money.Units(units)}, "", false)
 	}
 	dollars := func(from, to, program chain.Address, units uint64, creates bool) Move {
-		return move(t, chain.Payment{From: from, To: to, Contract: usdc, Amount: money.Units(units)}, program, creates)
+		return move(t, chain.Payment{From: from, To: to, Contract: usdx, Amount: money.Units(units)}, program, creates)
 	}
 	return map[string]Tx{
 		"cancel":                  tx(200_000, 0),
@@ -128,7 +128,7 @@ func drawTx(t *rapid.T) Tx {
 		var program chain.Address
 		var decimals uint8
 		if rapid.Bool().Draw(t, "token") {
-			p.Contract = rapid.SampledFrom([]chain.Address{usdc, usdt, wrappedMint}).Draw(t, "mint")
+			p.Contract = rapid.SampledFrom([]chain.Address{usdx, usdt, wrappedMint}).Draw(t, "mint")
 			program = rapid.SampledFrom([]chain.Address{TokenProgram, Token2022Program}).Draw(t, "program")
 			decimals = rapid.Byte().Draw(t, "decimals")
 		}
@@ -235,7 +235,7 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 	t.Parallel()
 	who, to, from := must(alice), must(bob), must(carol)
 	tokens := func(owner chain.Address) [keyBytes]byte {
-		a, err := AssociatedAccount(owner, usdc, TokenProgram)
+		a, err := AssociatedAccount(owner, usdx, TokenProgram)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,8 +249,8 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 	limit := instruction{budget, []byte{2, 0, 1, 0, 0}, nil}
 	price := instruction{budget, units(setPrice, 9), nil}
 	coin := instruction{system, units(transfer, 5), []meta{writes(who).signing(), writes(to)}}
-	create := instruction{associated, createMissing, []meta{writes(who).signing(), writes(tokens(bob)), reads(to), reads(must(usdc)), reads(system), reads(token)}}
-	pay := instruction{token, units(transferChecked, 5, 6), []meta{writes(tokens(alice)), reads(must(usdc)), writes(tokens(bob)), reads(who).signing()}}
+	create := instruction{associated, createMissing, []meta{writes(who).signing(), writes(tokens(bob)), reads(to), reads(must(usdx)), reads(system), reads(token)}}
+	pay := instruction{token, units(transferChecked, 5, 6), []meta{writes(tokens(alice)), reads(must(usdx)), writes(tokens(bob)), reads(who).signing()}}
 	made := func(ins ...instruction) []byte {
 		b, err := compile(who, must(value), ins)
 		if err != nil {
@@ -335,7 +335,7 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 		"to the System program":       all(with(coin, func(i *instruction) { i.accounts[1] = writes(system) })),
 		"to the incinerator":          all(with(coin, func(i *instruction) { i.accounts[1] = writes(must("1nc1nerator11111111111111111111111111111111")) })),
 		"to the nonce account":        all(with(coin, func(i *instruction) { i.accounts[1] = writes(must(nonce0)) })),
-		"from off the curve":          all(with(coin, func(i *instruction) { i.accounts[0] = writes(must(usdc)).signing() })),
+		"from off the curve":          all(with(coin, func(i *instruction) { i.accounts[0] = writes(must(usdx)).signing() })),
 		"the mint may be written":     all(with(pay, func(i *instruction) { i.accounts[1].writable = true })),
 		"the owner may be written":    all(with(pay, func(i *instruction) { i.accounts[3] = writes(from).signing(); i.accounts[0] = writes(tokens(carol)) })),
 		"the owner does not sign":     all(with(pay, func(i *instruction) { i.accounts[3] = reads(from); i.accounts[0] = writes(tokens(carol)) })),
@@ -419,7 +419,7 @@ func TestOnlyOurNonceAccountsAreMade(t *testing.T) {
 	}
 	for name, c := range map[string]NonceCreation{
 		"nobody":             {Blockhash: value},
-		"off the curve":      {Treasury: usdc, Blockhash: value},
+		"off the curve":      {Treasury: usdx, Blockhash: value},
 		"no block":           {Treasury: alice},
 		"a block of zero":    {Treasury: alice, Blockhash: string(SystemProgram)},
 		"the System program": {Treasury: SystemProgram, Blockhash: value},
@@ -437,7 +437,7 @@ func TestPayloadRefusesWhatDecodeWould(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Tx){
 		"no payer":                   func(x *Tx) { x.Payer = "" },
-		"a payer off the curve":      func(x *Tx) { x.Payer = usdc },
+		"a payer off the curve":      func(x *Tx) { x.Payer = usdx },
 		"no nonce account":           func(x *Tx) { x.NonceAccount = "" },
 		"the payer as nonce account": func(x *Tx) { x.NonceAccount = alice },
 		"a sysvar as nonce account":  func(x *Tx) { x.NonceAccount = rentSysvar },
@@ -480,7 +480,7 @@ func TestPayloadRefusesWhatDecodeWould(t *testing.T) {
 	if _, err := MoveOf(chain.Payment{From: alice, To: bob, Amount: money.Units(1)}, "", 0, true); err == nil {
 		t.Error("account of the native coin: got no error")
 	}
-	if _, err := MoveOf(chain.Payment{From: alice, To: bob, Contract: usdc}, "", 6, true); err == nil {
+	if _, err := MoveOf(chain.Payment{From: alice, To: bob, Contract: usdx}, "", 6, true); err == nil {
 		t.Error("token without a program: got no error")
 	}
 }
@@ -488,7 +488,7 @@ func TestPayloadRefusesWhatDecodeWould(t *testing.T) {
 func TestPaysFindsEveryDifference(t *testing.T) {
 	t.Parallel()
 	coin := chain.Payment{From: alice, To: bob, Amount: money.Units(1)}
-	dollars := chain.Payment{From: alice, To: bob, Contract: usdc, Amount: money.Units(5_000_000)}
+	dollars := chain.Payment{From: alice, To: bob, Contract: usdx, Amount: money.Units(5_000_000)}
 	all := samples(t)
 	for name, p := range map[string]chain.Payment{"coin": coin, "token and its account": dollars} {
 		if err := all[name].Pays(p); err != nil {
