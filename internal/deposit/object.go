@@ -318,7 +318,7 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 	o := webhook.Deposit{
 		DepositID: s.id, CustomerID: null(s.customerID), Product: null(s.product), CustomerEmail: s.email, MintID: s.mintID,
 		Chain: string(s.chain), Amount: s.amount.String(), Address: string(s.address),
-		FromAddresses: webhook.List[string]{string(s.from)}, TxHash: string(s.tx), BlockNumber: &height,
+		FromAddresses: webhook.List[string]{}, TxHash: string(s.tx), BlockNumber: &height,
 		Source: sourceExternal, Status: string(s.status), ChainStatus: s.chainStatus,
 		SweepTxHash: s.sweepHash,
 		DetectedAt:  webhook.AtOrNil(&s.createdAt), ConfirmedAt: webhook.AtOrNil(s.confirmedAt),
@@ -332,6 +332,9 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 		object, decimal := m.Object(), s.amount.Decimal(m.Decimals)
 		o.Mint, o.AmountDecimal = &object, &decimal
 		o.ConfirmationsRequired = int64(m.ConfirmationsRequired)
+	}
+	if s.from != "" {
+		o.FromAddresses = append(o.FromAddresses, string(s.from))
 	}
 	if s.kind == chain.Token {
 		logIndex := int64(s.logIndex)

@@ -315,7 +315,7 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 		return shown, fault.New(fault.Unavailable, fault.CodeUnavailable, "%s is not run by this installation at the moment. Nothing was decided, and the deposit is still flagged.", was.chain)
 	}
 	if res.decision == rejected && was.status == Flagged {
-		if was.flag.returnTo == "" || was.flag.returnRisk == "MULTIPLE_INPUTS" && !res.by.operator() {
+		if was.flag.returnTo == "" || was.flag.returnRisk == returnSeveral && !res.by.operator() {
 			return shown, operatorOnly("This deposit has no single sender, so nobody can say to whom it goes back.")
 		}
 		if r.keepSanctioned {

@@ -124,6 +124,8 @@ func flagOf(r row, rec risk.DepositRecord, keyed bool, now time.Time) *flag {
 		reason.Categories, reason.Sanctioned = v.Categories, sanctioned(*v)
 	}
 	switch {
+	case r.from == "":
+		f.returnRisk = returnSeveral
 	case r.kind == chain.Internal || !keyed:
 		f.returnRisk = returnContract // only a contract sends an internal transfer
 	case v != nil && exchange(*v):
@@ -136,6 +138,7 @@ func flagOf(r row, rec risk.DepositRecord, keyed bool, now time.Time) *flag {
 // What speaks against sending a deposit back.
 const (
 	returnNone     = "NONE"
+	returnSeveral  = "MULTIPLE_INPUTS" // nobody sent it alone
 	returnContract = "CONTRACT"
 	returnExchange = "KNOWN_EXCHANGE"
 )
@@ -212,7 +215,7 @@ const (
 // block that the deposit is in. Whatever else comes of asking is false: what is sent back
 // to a contract may be lost, and to warn without need costs a look.
 func (d *Desk) keyed(ctx context.Context, r row) bool {
-	if r.kind == chain.Internal {
+	if r.kind == chain.Internal || r.from == "" {
 		return false
 	}
 	on, ok := d.chains[r.chain]

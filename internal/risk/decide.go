@@ -241,7 +241,8 @@ func (c DepositCase) by(a *Answer, d DepositDecision, passed Status, why string)
 	case within:
 		return d.is(Credit, passed, why)
 	}
-	if c.Now.Sub(c.Since) < c.Grace {
+	// Nobody will ever say more about a sender whom the chain does not name.
+	if c.Now.Sub(c.Since) < c.Grace && c.Subject.Address != "" {
 		return d.is(Wait, StatusUnavailable, ReasonUnavailable)
 	}
 	d.RiskOfFunds = Unknown

@@ -73,6 +73,10 @@ func TestADepositIsDecidedByTheTable(t *testing.T) {
 		"a threshold that is none":     {func(c *DepositCase) { *c.SeverityThreshold = "medium"; c.Answer = verdict(None) }, Flag, StatusFlagged, ReasonAbove, None},
 		"clean without a price":        {func(c *DepositCase) { c.Price = nil; c.Answer = verdict(None) }, Credit, StatusPassed, ReasonWithin, ""},
 		"outage":                       {func(c *DepositCase) { c.Answer = &Answer{Unavailable: "down"} }, Wait, StatusUnavailable, ReasonUnavailable, ""},
+		"nobody to ask about": {func(c *DepositCase) {
+			c.Subject.Address = ""
+			c.Answer = &Answer{Unavailable: "there is no one sender to ask about"}
+		}, Flag, StatusUnavailable, ReasonUnavailable, Unknown},
 		"outage to the end": {func(c *DepositCase) {
 			c.Answer = &Answer{Unavailable: "down"}
 			c.Now = noon.Add(15 * time.Minute)

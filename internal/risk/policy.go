@@ -34,6 +34,9 @@ func ask(ctx context.Context, who Screener, s Subject) *Answer {
 	if who == nil {
 		return AnswerOf(Verdict{}, Unavailable("no provider is configured"))
 	}
+	if s.Address == "" {
+		return AnswerOf(Verdict{}, Unavailable("there is no one sender to ask about"))
+	}
 	return AnswerOf(who.Screen(ctx, s))
 }
 

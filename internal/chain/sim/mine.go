@@ -141,6 +141,9 @@ func (c *Chain) run(b *block, t *tx) {
 			return
 		}
 		moved := chain.Transfer{Tx: t.hash, Kind: m.Kind, Contract: m.Contract, From: m.From, To: m.To, Amount: m.Amount}
+		if m.Several {
+			moved.From = ""
+		}
 		switch m.Kind {
 		case chain.Token:
 			if m.Silent {

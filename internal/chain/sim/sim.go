@@ -222,6 +222,8 @@ type Move struct {
 	Silent bool
 	// Undone says that the call reverted inside a transaction that went on.
 	Undone bool
+	// Several says that the chain names nobody who sent it alone.
+	Several bool
 }
 
 // Do puts a transaction of an account into the pool: in its next free nonce,
