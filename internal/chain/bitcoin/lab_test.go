@@ -79,6 +79,13 @@ func (l *lab) Account(t testing.TB) chain.Address {
 	return btcd.KeyAddress(newKey(t))
 }
 
+func (l *lab) Payer(t testing.TB) chain.Address {
+	t.Helper()
+	a := l.Account(t)
+	l.Give(t, a, "", money.Units(1_000_000_000))
+	return a
+}
+
 func (l *lab) Give(t testing.TB, to, _ chain.Address, amount money.Amount) {
 	t.Helper()
 	l.Pay(t, chain.Native, to, amount)
@@ -135,7 +142,8 @@ func (l *lab) Finalize(t testing.TB) {
 	l.Mine(t, confirmations-1)
 }
 
-func (l *lab) Forks() bool { return true }
+func (l *lab) Forks() bool    { return true }
+func (l *lab) Replaces() bool { return true }
 
 func (l *lab) Fork(t testing.TB, depth int, keep ...chain.TxHash) {
 	t.Helper()

@@ -22,8 +22,12 @@ import (
 type Lab interface {
 	// Chain is the adapter under test, reading and writing this laboratory's chain.
 	Chain() chain.Chain
-	// FeeCap is the most per unit of gas that the adapter was configured to pay.
+	// FeeCap is the most per unit of gas that the adapter was configured to pay, in the
+	// unit of Fees.FeeCap, or of Fees.TipCap where that is zero.
 	FeeCap() money.Amount
+	// Replaces tells whether a transaction that waits gives way to a dearer one in its
+	// slot. Where it does not, whichever is sent first has the slot.
+	Replaces() bool
 	// Kinds are the ways in which value moves on this chain.
 	Kinds() []chain.Kind
 	// Token is the contract of a token with nothing unusual about it; it is
@@ -32,6 +36,9 @@ type Lab interface {
 
 	// Account makes a new address that holds nothing, whose key the laboratory has.
 	Account(t testing.TB) chain.Address
+	// Payer makes an address that can pay any number of fees, and has at least five slots
+	// that are free. It holds less than 2^63 of the native coin.
+	Payer(t testing.TB) chain.Address
 	// Give puts an amount of contract ("" for the native coin) on an address.
 	// It is there in the latest block when Give returns.
 	Give(t testing.TB, to, contract chain.Address, amount money.Amount)

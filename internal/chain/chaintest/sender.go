@@ -3,20 +3,21 @@ package chaintest
 import (
 	"bytes"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// coins is enough native coin for any number of fees here: 10^18 units.
-var coins = money.MustParse("1000000000000000000")
+// Plenty is enough native coin for any number of fees here, where its unit is small:
+// 10^18 units.
+var Plenty = money.MustParse("1000000000000000000")
 
 // payment is one from a new account that can afford it to a new account.
 func (b bench) payment(t *testing.T, k chain.Kind, amount uint64) chain.Payment {
 	t.Helper()
-	p := chain.Payment{From: b.Account(t), To: b.Account(t), Contract: b.contract(k), Amount: units(amount)}
-	b.Give(t, p.From, "", coins)
+	p := chain.Payment{From: b.Payer(t), To: b.Account(t), Contract: b.contract(k), Amount: units(amount)}
 	if k == chain.Token {
 		b.Give(t, p.From, p.Contract, units(10*amount))
 	}
@@ -68,6 +69,26 @@ func (b bench) dispatch(t *testing.T, from chain.Address, p *chain.Payment, nth 
 func (b bench) send(t *testing.T, p chain.Payment, nth uint64) sent {
 	t.Helper()
 	return b.dispatch(t, p.From, &p, nth, b.quote(t, p))
+}
+
+// yield is a payment that is to give way to another in its slot: it is out, or, where
+// nothing that is out gives way, only signed.
+func (b bench) yield(t *testing.T, p chain.Payment) sent {
+	t.Helper()
+	if b.Replaces() {
+		return b.send(t, p, 0)
+	}
+	fees := b.quote(t, p)
+	raw, tx := b.Sign(t, p.From, b.build(t, p.From, &p, 0, fees))
+	return sent{raw, tx, fees}
+}
+
+// late sends what was only signed, now that another has its slot.
+func (b bench) late(t *testing.T, s sent) {
+	t.Helper()
+	if !b.Replaces() {
+		b.Chain().Sender.Send(t.Context(), s.raw)
+	}
 }
 
 func (b bench) lookFor(t *testing.T, p *chain.Payment, of ...sent) *chain.Outcome {
@@ -128,8 +149,8 @@ var senderPromises = []promise{
 	}},
 	{"APaymentArrivesOnceAndItsOutcomeSaysSo", func(t *testing.T, b bench) {
 		for _, k := range b.kinds() {
-			start := b.heads(t).Final.Height
 			p := b.payment(t, k, 12345)
+			start := b.heads(t).Final.Height
 			s := b.send(t, p, 0)
 			if got := b.outcome(t, p, s); got != nil {
 				t.Fatalf("%s before a block: got %+v, want nothing", k, got)
@@ -172,8 +193,8 @@ var senderPromises = []promise{
 		if !b.has(chain.Token) {
 			return
 		}
-		start := b.heads(t).Final.Height
 		p := b.payment(t, chain.Token, 500)
+		start := b.heads(t).Final.Height
 		fees := b.quote(t, p)
 		b.Refuse(t, p.To)
 		s := b.dispatch(t, p.From, &p, 0, fees)
@@ -194,7 +215,7 @@ var senderPromises = []promise{
 	{"AHopelessPaymentIsRefusedBeforeItIsSent", func(t *testing.T, b bench) {
 		for _, k := range b.kinds() {
 			p := b.payment(t, k, 100)
-			p.Amount = plus(t, coins, coins)
+			p.Amount = units(math.MaxUint64)
 			b.refused(t, p)
 		}
 		if b.has(chain.Token) {
@@ -208,7 +229,7 @@ var senderPromises = []promise{
 		p := b.payment(t, chain.Native, 100)
 		f := b.quote(t, p)
 		for bumps := 0; ; bumps++ {
-			if b.FeeCap().Less(f.FeeCap) || f.FeeCap.Less(f.TipCap) || f.FeeCap.IsZero() || f.GasLimit == 0 {
+			if price := priceOf(f); b.FeeCap().Less(price) || price.Less(f.TipCap) || price.IsZero() || f.GasLimit == 0 {
 				t.Fatalf("after %d bumps: got %+v, want at most %v", bumps, f, b.FeeCap())
 			}
 			next, ok, err := b.Chain().Sender.Bump(t.Context(), f)
@@ -218,7 +239,7 @@ var senderPromises = []promise{
 			if !ok {
 				break
 			}
-			if !f.FeeCap.Less(next.FeeCap) || !f.TipCap.Less(next.TipCap) || next.GasLimit != f.GasLimit {
+			if !priceOf(f).Less(priceOf(next)) || !f.TipCap.Less(next.TipCap) || next.GasLimit != f.GasLimit {
 				t.Fatalf("Bump(%+v): got %+v, want more for the same gas", f, next)
 			}
 			if f = next; bumps > 1000 {
@@ -228,7 +249,7 @@ var senderPromises = []promise{
 	}},
 	{"AUsualTransferHasAPriceWithinTheCap", func(t *testing.T, b bench) {
 		f, err := b.Chain().Sender.TransferFees(t.Context())
-		if err != nil || f.GasLimit == 0 || f.FeeCap.IsZero() || b.FeeCap().Less(f.FeeCap) {
+		if price := priceOf(f); err != nil || f.GasLimit == 0 || price.IsZero() || b.FeeCap().Less(price) {
 			t.Errorf("TransferFees: got %+v, %v, want fees of at most %v", f, err, b.FeeCap())
 		}
 	}},
@@ -277,12 +298,13 @@ var senderPromises = []promise{
 	{"AReplacementTakesTheSlot", func(t *testing.T, b bench) {
 		for _, k := range b.kinds() {
 			p := b.payment(t, k, 55)
-			first := b.send(t, p, 0)
+			first := b.yield(t, p)
 			fees, ok, err := b.Chain().Sender.Bump(t.Context(), first.fees)
 			if err != nil || !ok {
 				t.Fatalf("Bump(%+v): got %v, %v, want fees below the cap", first.fees, ok, err)
 			}
 			second := b.dispatch(t, p.From, &p, 0, fees)
+			b.late(t, first)
 			b.Mine(t, 1)
 			o := b.outcome(t, p, first, second)
 			if o == nil || !o.Paid || o.Tx != second.tx {
@@ -297,12 +319,13 @@ var senderPromises = []promise{
 		for _, k := range b.kinds() {
 			p := b.payment(t, k, 66)
 			at := b.slot(t, p.From, 0)
-			pay := b.send(t, p, 0)
+			pay := b.yield(t, p)
 			fees, ok, err := b.Chain().Sender.Bump(t.Context(), pay.fees)
 			if err != nil || !ok {
 				t.Fatalf("Bump(%+v): got %v, %v, want fees below the cap", pay.fees, ok, err)
 			}
 			cancel := b.dispatch(t, p.From, nil, 0, fees)
+			b.late(t, pay)
 			b.Mine(t, 1)
 			if o := b.outcome(t, p, pay, cancel); o == nil || o.Tx != cancel.tx || !o.Succeeded || o.Paid || o.Fee.IsZero() {
 				t.Errorf("%s: got %+v, want the cancel, unpaid", k, o)
@@ -351,6 +374,14 @@ var senderPromises = []promise{
 		b.Finalize(t)
 		want("final", true, true)
 	}},
+}
+
+// priceOf is the most that a unit of gas may cost.
+func priceOf(f chain.Fees) money.Amount {
+	if f.FeeCap.IsZero() {
+		return f.TipCap
+	}
+	return f.FeeCap
 }
 
 // slot is the nth that an account has, from 0.

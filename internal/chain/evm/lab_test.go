@@ -118,6 +118,13 @@ func (l *lab) Account(t testing.TB) chain.Address {
 	return a
 }
 
+func (l *lab) Payer(t testing.TB) chain.Address {
+	t.Helper()
+	a := l.Account(t)
+	l.Give(t, a, "", chaintest.Plenty)
+	return a
+}
+
 func (l *lab) Give(t testing.TB, to, contract chain.Address, amount money.Amount) {
 	t.Helper()
 	var err error
@@ -186,7 +193,8 @@ func (l *lab) Mine(t testing.TB, blocks int) {
 	}
 }
 
-func (*lab) Forks() bool { return true }
+func (*lab) Forks() bool    { return true }
+func (*lab) Replaces() bool { return true }
 
 func (l *lab) Finalize(t testing.TB) {
 	t.Helper()

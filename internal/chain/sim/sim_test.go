@@ -48,6 +48,13 @@ func (l *lab) Account(t testing.TB) chain.Address {
 	return a
 }
 
+func (l *lab) Payer(t testing.TB) chain.Address {
+	t.Helper()
+	a := l.Account(t)
+	l.Give(t, a, "", chaintest.Plenty)
+	return a
+}
+
 func (l *lab) Give(_ testing.TB, to, contract chain.Address, amount money.Amount) {
 	l.c.Mint(to, contract, amount)
 }
@@ -93,7 +100,8 @@ func (l *lab) Sign(t testing.TB, from chain.Address, payload []byte) ([]byte, ch
 	return raw, hash
 }
 
-func (*lab) Forks() bool { return true }
+func (*lab) Forks() bool    { return true }
+func (*lab) Replaces() bool { return true }
 
 func (l *lab) Mine(_ testing.TB, blocks int) { l.c.Mine(blocks) }
 func (l *lab) Finalize(_ testing.TB)         { l.c.Mine(int(l.c.conf.Behind)) }

@@ -409,6 +409,14 @@ const (
 	token2022Program = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 )
 
+// The mints of wrapped SOL.
+const (
+	wrappedMint     = "So11111111111111111111111111111111111111112"
+	wrappedMint2022 = "9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXej9"
+)
+
+func isWrapped(m []byte) bool { return string(m) == wrappedMint || string(m) == wrappedMint2022 }
+
 func isTokenProgram(p []byte) bool { return string(p) == tokenProgram || string(p) == token2022Program }
 
 func unitsIn(list []holding, account int, mint, owner []byte) uint64 {

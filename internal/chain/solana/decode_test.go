@@ -206,6 +206,13 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 				accounts: []string{"payer", "a.usdc", "b.usdc", "a", "b"}, fee: 5000,
 				change: [][2]uint64{{9000 + rent, 4000}, {rent, rent}, {0, rent}, {1, 1}, {1, 1}},
 				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 3}, {"b.usdc", "usdc", "", "", "b", 0, 7}},
+			}, []moved{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000 + rent,
+		},
+		"a token, to an account that another than the payer makes": {
+			said{
+				accounts: []string{"payer", "a.usdc", "b.usdc", "a", "b"}, fee: 5000,
+				change: [][2]uint64{{9000, 4000}, {rent, rent}, {0, rent}, {rent, 0}, {1, 1}},
+				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 3}, {"b.usdc", "usdc", "", "", "b", 0, 7}},
 			}, []moved{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000,
 		},
 		"a token that withholds a fee": {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -16,11 +19,16 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
+const (
+	priceMax = 1_000_000
+	places   = 5 // that a payer has
+)
+
 var usdc = surfpool.Mint{Address: surfpool.USDC, Program: solanatx.TokenProgram, Decimals: 6}
 
-func TestSolanaKeepsThePromisesOfAReader(t *testing.T) {
+func TestSolanaKeepsThePromises(t *testing.T) {
 	t.Parallel()
-	chaintest.RunReader(t, func(t *testing.T) chaintest.Lab { return newLab(t) })
+	chaintest.Run(t, func(t *testing.T) chaintest.Lab { return newLab(t) })
 }
 
 // lab is a surfpool that makes blocks only when told.
@@ -31,15 +39,24 @@ type lab struct {
 	keys  map[chain.Address]ed25519.PrivateKey
 	waits atomic.Bool // a transaction waits for a block
 
+	mu     sync.Mutex
+	nonces map[chain.Address][]past // nonce accounts, oldest first
+
 	// Whoever pays the fee is not who sends.
 	payer, stranger ed25519.PrivateKey
+}
+
+// past is what an account was from a slot on.
+type past struct {
+	slot    uint64
+	account json.RawMessage
 }
 
 var _ chaintest.Lab = (*lab)(nil)
 
 func newLab(t testing.TB) *lab {
 	t.Helper()
-	l := &lab{node: surfpooltest.Borrow(t), keys: map[chain.Address]ed25519.PrivateKey{}}
+	l := &lab{node: surfpooltest.Borrow(t), keys: map[chain.Address]ed25519.PrivateKey{}, nonces: map[chain.Address][]past{}}
 	l.free(t)
 	l.payer, l.stranger = l.rich(t), l.rich(t)
 	if err := l.node.MintTo(t.Context(), usdc, surfpool.AddressOf(l.stranger), 1_000_000_000_000); err != nil {
@@ -55,6 +72,12 @@ func newLab(t testing.TB) *lab {
 // that it is filling, which elsewhere is a block in no time.
 func (l *lab) settled(t testing.TB) rule {
 	return func(e *exchange) {
+		switch e.Method {
+		case "sendTransaction":
+			l.waits.Store(true)
+		case "getMultipleAccounts":
+			l.past(t, e)
+		}
 		var about struct {
 			Context struct{ Slot uint64 }
 		}
@@ -62,6 +85,55 @@ func (l *lab) settled(t testing.TB) rule {
 			return
 		}
 		e.Edit(t, func(m map[string]any) { m["context"].(map[string]any)["slot"] = about.Context.Slot - 1 })
+	}
+}
+
+// past answers about nonce accounts as they were when the node asks for it: it tells
+// everything as it is now, whatever block is asked for.
+func (l *lab) past(t testing.TB, e *exchange) {
+	t.Helper()
+	var of []chain.Address
+	var how struct{ Commitment string }
+	if json.Unmarshal(e.Params[0], &of) != nil || json.Unmarshal(e.Params[1], &how) != nil {
+		return
+	}
+	at := l.node.Slot() - 1
+	if how.Commitment == "finalized" {
+		at = l.node.Slot() - surfpool.Finality
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.Edit(t, func(m map[string]any) {
+		list := m["value"].([]any)
+		for i, a := range of {
+			history, known := l.nonces[a]
+			if !known {
+				continue
+			}
+			list[i] = nil
+			for _, h := range history {
+				if h.slot <= at {
+					list[i] = h.account
+				}
+			}
+		}
+	})
+}
+
+// remember keeps what became of the nonce accounts in the newest block.
+func (l *lab) remember(t testing.TB) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := slices.Sorted(maps.Keys(l.nonces))
+	for part := range slices.Chunk(of, 100) {
+		var now struct{ Value []json.RawMessage }
+		if err := l.node.RPC.CallContext(t.Context(), &now, "getMultipleAccounts", part, map[string]string{"encoding": "base64"}); err != nil {
+			t.Fatal(err)
+		}
+		for i, a := range part {
+			l.nonces[a] = append(l.nonces[a], past{l.node.Slot() - 1, now.Value[i]})
+		}
 	}
 }
 
@@ -84,7 +156,10 @@ func (l *lab) rich(t testing.TB) ed25519.PrivateKey {
 }
 
 func config(endpoints ...string) solana.Config {
-	return solana.Config{Network: chain.Local, Endpoints: endpoints, Agree: len(endpoints)}
+	return solana.Config{
+		Network: chain.Local, Endpoints: endpoints, Agree: len(endpoints), PriceMax: priceMax,
+		Mints: map[chain.Address]solana.Mint{usdc.Address: {Program: usdc.Program, Decimals: usdc.Decimals}},
+	}
 }
 
 func open(t testing.TB, cfg solana.Config) chain.Chain {
@@ -106,7 +181,7 @@ func newKey(t testing.TB) ed25519.PrivateKey {
 }
 
 func (l *lab) Chain() chain.Chain   { return l.chain }
-func (l *lab) FeeCap() money.Amount { return money.Units(1_000_000) }
+func (l *lab) FeeCap() money.Amount { return money.Units(priceMax) }
 func (l *lab) Kinds() []chain.Kind  { return []chain.Kind{chain.Native, chain.Token} }
 func (l *lab) Token() chain.Address { return surfpool.USDC }
 
@@ -193,18 +268,74 @@ func (l *lab) Refuse(t testing.TB, to chain.Address) {
 	l.Mine(t, 1)
 }
 
-func (l *lab) Sign(t testing.TB, _ chain.Address, _ []byte) ([]byte, chain.TxHash) {
+func (l *lab) Sign(t testing.TB, _ chain.Address, payload []byte) ([]byte, chain.TxHash) {
 	t.Helper()
-	t.Fatal("got a payload to sign, want none: nothing builds one yet")
-	return nil, ""
+	by, err := solanatx.Signers(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var signatures [][ed25519.SignatureSize]byte
+	for _, a := range by {
+		signatures = append(signatures, [ed25519.SignatureSize]byte(ed25519.Sign(l.keys[a], payload)))
+	}
+	raw, tx, err := solanatx.Attach(payload, signatures...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw, tx
+}
+
+func (l *lab) Payer(t testing.TB) chain.Address {
+	t.Helper()
+	a := l.Account(t)
+	if err := l.node.SetLamports(t.Context(), a, 1000*surfpool.LamportsPerSOL); err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint32(places) {
+		l.nonce(t, a, n)
+	}
+	l.Mine(t, 1)
+	l.Finalize(t)
+	return a
+}
+
+// nonce makes a nonce account, which is there with the next block.
+func (l *lab) nonce(t testing.TB, treasury chain.Address, n uint32) {
+	t.Helper()
+	c, err := l.chain.Sender.(*solana.Client).NonceCreation(t.Context(), treasury, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := c.Payload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := l.Sign(t, treasury, payload)
+	if a, said := l.chain.Sender.Send(t.Context(), raw); a != chain.Accepted {
+		t.Fatalf("the creation of nonce account %d: got %v %q, want it accepted", n, a, said)
+	}
+	at, err := solanatx.NonceAccount(treasury, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nonces[at] = nil
 }
 
 func (l *lab) Mine(t testing.TB, blocks int) {
 	t.Helper()
+	if l.waits.Load() && blocks > 0 {
+		if err := l.node.Mine(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		l.remember(t)
+		l.waits.Store(false)
+		blocks--
+	}
 	if err := l.node.Mine(t.Context(), blocks); err != nil {
 		t.Fatal(err)
 	}
-	l.waits.Store(false)
 }
 
 func (l *lab) Finalize(t testing.TB) {
@@ -212,7 +343,8 @@ func (l *lab) Finalize(t testing.TB) {
 	l.Mine(t, surfpool.Finality-1)
 }
 
-func (*lab) Forks() bool { return false }
+func (*lab) Forks() bool    { return false }
+func (*lab) Replaces() bool { return false }
 
 func (l *lab) Fork(t testing.TB, _ int, _ ...chain.TxHash) {
 	t.Helper()

@@ -22,6 +22,10 @@ import (
 // has less of the mint. Several give "", and so does none: what was minted comes from
 // nobody, and what was burnt or closed away goes nowhere and is no transfer.
 //
+// Fees. What the payer is charged, and the rent of token accounts that the transaction
+// makes, as far as it is the payer who has less for it: it goes to nobody who is told as
+// a receiver, and is gone for who paid it.
+//
 // Lamports. An account receives what it holds more, except accounts for tokens: what
 // they hold is their rent, or SOL that is wrapped and told as a token. The fee is not
 // a fall of its payer. A token account that falls, as one that is closed, is a fall of
@@ -75,8 +79,10 @@ func (m *movements) charge(t *tx) error {
 		m.payers[payer] = at
 		m.fees = append(m.fees, chain.Fee{Payer: chain.Address(payer)})
 	}
-	sum, err := m.fees[at].Amount.Add(money.Units(t.paid))
-	m.fees[at].Amount = sum
+	cost, err := money.Units(t.paid).Add(t.rent())
+	if err == nil {
+		m.fees[at].Amount, err = m.fees[at].Amount.Add(cost)
+	}
 	return err
 }
 

@@ -1,5 +1,6 @@
-// Package solana is the adapter of Solana. It reads blocks through one or more
-// JSON-RPC providers, of which a configured number has to agree on what is final.
+// Package solana is the adapter of Solana. It reads blocks and sends payments
+// through one or more JSON-RPC providers, of which a configured number has to agree on
+// what is final.
 //
 // A block cannot be recomputed from what a provider gives of it, so nobody is believed
 // alone: the configured number of providers name the same hash for a slot and the same
@@ -11,11 +12,24 @@
 // Blocks come from getBlock. A stream (Yellowstone, Geyser) could feed the same decoder
 // and would change nothing of this; histories of addresses are never asked for.
 //
+// Payments have a durable nonce (package solanatx), so none expires and none is ever
+// signed again because of time: its place is the nonce account with its value. A payment
+// and what is sent after it in the same place are never both mined.
+//
+// Build asks nobody and remembers nothing, and three things do not stand in a payment.
+// Which program a token belongs to and its decimals are reviewed facts of Config.Mints;
+// Quote refuses a payment when the chain contradicts them. A cache that Quote fills was
+// rejected: after a restart the same input would give an error, or other bytes. Whether
+// the receiver's token account has to be made stands in the fees, which are kept with
+// the order: Fees.Beside has room for its rent just when Quote found none, and Bump keeps
+// that room. Making it always was rejected: every payment would promise its rent.
+//
 // An answer that is missing, short or wrong is an error and never an empty block. No
 // key is held and nothing is written down; a crash loses the hashes of a few blocks.
 package solana
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +41,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/money"
 )
 
 const (
@@ -43,6 +58,20 @@ type Config struct {
 	Genesis   string
 	Endpoints []string // URLs, http or https; they may hold a secret and are never printed
 	Agree     int      // how many of the endpoints have to agree on what is final
+
+	// Mints are the tokens that may be paid, by their addresses: reviewed facts, which
+	// never change, of the catalogue.
+	Mints map[chain.Address]Mint
+	// PriceMin and PriceMax bound what is offered for a compute unit, in millionths of a
+	// lamport; zero: 10,000 and 5,000,000.
+	PriceMin, PriceMax uint64
+	// CostMax is the most lamports that a transaction may cost, with the rent of a token
+	// account that it makes; zero: 10,000,000. What would cost more is not quoted.
+	CostMax money.Amount
+	// BehindMax is how far the final state of a provider may be behind our clock for it to
+	// have a say in which nonces are used; zero: two minutes, and any on a local network,
+	// whose blocks come when somebody makes them.
+	BehindMax time.Duration
 
 	Timeout        time.Duration // of one request; zero: 15 seconds
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
@@ -70,10 +99,31 @@ func (c Config) check() error {
 	if c.Agree < 1 || c.Agree > len(c.Endpoints) {
 		say("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Agree, len(c.Endpoints))
 	}
+	for at, m := range c.Mints {
+		if _, err := solanatx.ParseMint(string(at)); err != nil {
+			say("mint %.60q: %v", string(at), err)
+		}
+		if m.Program != solanatx.TokenProgram && m.Program != solanatx.Token2022Program {
+			say("mint %.60q: %.60q is no token program", string(at), string(m.Program))
+		}
+	}
+	if c.PriceMax > priceLimit || c.PriceMin > cmp.Or(c.PriceMax, priceMaxDefault) {
+		say("price is %d to %d: the least may not be above the most, and that not above %d", c.PriceMin, c.PriceMax, uint64(priceLimit))
+	}
+	if c.BehindMax < 0 {
+		say("behind is %v: it may not be negative", c.BehindMax)
+	}
 	return errors.Join(wrong...)
 }
 
-// A Client is a chain with its providers. It implements chain.Reader.
+// Mint is what a payment of a token has to say about it.
+type Mint struct {
+	Program  chain.Address // which owns it: solanatx.TokenProgram or solanatx.Token2022Program
+	Decimals uint8
+}
+
+// A Client is a chain with its providers. It implements chain.Reader and
+// chain.Sender.
 type Client struct {
 	Config
 	providers []*provider
@@ -96,6 +146,14 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.AnswerBytesMax == 0 {
 		cfg.AnswerBytesMax = answerBytesMaxDefault
 	}
+	cfg.PriceMin = cmp.Or(cfg.PriceMin, min(priceMinDefault, cmp.Or(cfg.PriceMax, priceMaxDefault)))
+	cfg.PriceMax = cmp.Or(cfg.PriceMax, priceMaxDefault)
+	if cfg.CostMax.IsZero() {
+		cfg.CostMax = money.Units(costMaxDefault)
+	}
+	if cfg.BehindMax == 0 && cfg.Network != chain.Local {
+		cfg.BehindMax = behindMaxDefault
+	}
 	c := &Client{Config: cfg}
 	for i := range cfg.Endpoints {
 		p, err := newProvider(cfg, i)
@@ -110,7 +168,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Chain is the chain with this client for its reader.
+// Chain is the chain with this client for its reader and its sender.
 func (c *Client) Chain() chain.Chain {
 	id := "localnet" // nobody but us names it
 	if c.Genesis != "" {
@@ -118,7 +176,7 @@ func (c *Client) Chain() chain.Chain {
 	}
 	return chain.Chain{
 		Name: chain.Solana, Network: c.Network, CAIP2: "solana:" + id, SignerID: id,
-		Grammar: solanatx.Grammar{}, Reader: c,
+		Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true,
 	}
 }
 

@@ -1,0 +1,238 @@
+package solana
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+const (
+	// dataMax is how much of an account is looked at: all of a mint, however long the
+	// texts in it, and the beginning of a program.
+	dataMax = 8 << 10
+
+	mintBytes, mintDecimalsByte, mintReadyByte = 82, 44, 45
+	tokenAccountBytes, tokenStateByte          = 165, 108
+	extensionsByte                             = tokenAccountBytes + 1 // after a byte for what the account is
+	isMint                                     = 1
+	isFrozen                                   = 2
+)
+
+// harmless are the extensions of a mint of Token-2022 that change nothing of a payment:
+// texts, pictures and groups. Every other one is refused, as those that withhold a part
+// of a transfer, let somebody else move or stop it, or ask for more rent.
+var harmless = map[uint16]bool{
+	18: true, 19: true, // metadata and where they are
+	20: true, 21: true, 22: true, 23: true, // groups and their members
+}
+
+// extensions are the names of some others.
+var extensions = map[uint16]string{
+	1: "a fee on transfers", 3: "an authority that can close it", 4: "confidential transfers", 6: "a state that new accounts have",
+	9: "no transfers", 10: "interest", 12: "a permanent delegate, who can take from anybody", 14: "a program that each transfer calls",
+	16: "confidential fees", 25: "amounts that are scaled", 26: "an authority that can pause it",
+}
+
+// A sight is what the accounts of a payment are now.
+type sight struct {
+	creates         bool // the receiver's token account has to be made
+	written         []chain.Address
+	payer, from, to uint64 // lamports
+	least           uint64 // what an account without data has to hold, unless nothing
+}
+
+// look asks for the accounts of a payment and refuses what is hopeless or lost.
+func (c *Client) look(ctx context.Context, p *provider, pay chain.Payment) (sight, error) {
+	payer := payerOf(pay)
+	if (solanatx.Grammar{}).Burns(pay.To) {
+		return sight{}, refuse("nobody holds a key of %s: what is sent there is lost", pay.To)
+	}
+	of := []chain.Address{payer, pay.From, pay.To}
+	s := sight{written: []chain.Address{payer, pay.From, pay.To}}
+	var m Mint
+	var err error
+	if pay.Contract != "" {
+		if m, err = c.mint(pay.Contract); err != nil {
+			return sight{}, err
+		}
+		source, err := solanatx.AssociatedAccount(pay.From, pay.Contract, m.Program)
+		if err != nil {
+			return sight{}, err
+		}
+		target, err := solanatx.AssociatedAccount(pay.To, pay.Contract, m.Program)
+		if err != nil {
+			return sight{}, err
+		}
+		of = append(of, pay.Contract, source, target)
+		s.written = []chain.Address{payer, source, target}
+	}
+	if err := p.call(ctx, &s.least, "getMinimumBalanceForRentExemption", 0); err != nil {
+		return sight{}, err
+	}
+	got, err := p.accounts(ctx, of, confirmed)
+	if err != nil {
+		return sight{}, err
+	}
+	for i, lamports := range []*uint64{&s.payer, &s.from, &s.to} {
+		if got[i] != nil {
+			*lamports = *got[i].Lamports
+		}
+	}
+	if err := receiver(pay.To, got[2]); err != nil {
+		return sight{}, err
+	}
+	if pay.Contract == "" {
+		return s, s.coin(pay)
+	}
+	if err := m.is(pay.Contract, got[3]); err != nil {
+		return sight{}, err
+	}
+	held, made, err := m.holds(pay.Contract, pay.From, got[4])
+	if err != nil {
+		return sight{}, err
+	}
+	if !made || money.Units(held).Less(pay.Amount) {
+		return sight{}, refuse("%s holds %d in its token account, less than the amount", pay.From, held)
+	}
+	_, made, err = m.holds(pay.Contract, pay.To, got[5])
+	s.creates = !made
+	return s, err
+}
+
+// receiver refuses what is no wallet.
+func receiver(to chain.Address, a *account) error {
+	if a == nil {
+		return nil
+	}
+	data, err := a.bytes()
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.Executable:
+		return refuse("%s is a program: what is sent there is lost", to)
+	case isTokenProgram([]byte(a.Owner)):
+		if len(data) == mintBytes || len(data) >= extensionsByte && data[extensionsByte-1] == isMint {
+			return refuse("%s is the mint of a token: what is sent there is lost", to)
+		}
+		if len(data) >= tokenBytes {
+			owner := solanatx.Canonical([32]byte(data[tokenOwnerByte:tokenAmountByte]))
+			return refuse("%s is a token account of %s and no wallet: give the address of the wallet", to, owner)
+		}
+		return refuse("%s belongs to a token program and is no wallet", to)
+	case a.Owner == "Sysvar1111111111111111111111111111111111111":
+		return refuse("%s is of the chain itself: what is sent there is lost", to)
+	case a.Owner == string(solanatx.SystemProgram) && len(data) > 0:
+		return refuse("%s is a nonce account and no wallet: give the address of the wallet", to)
+	}
+	return nil
+}
+
+// coin refuses a payment of SOL that would leave an account with less than it may have.
+func (s sight) coin(p chain.Payment) error {
+	least := money.Units(s.least)
+	left, err := money.Units(s.from).Sub(p.Amount)
+	switch {
+	case err != nil:
+		return refuse("%s holds %d lamports, less than the amount", p.From, s.from)
+	case p.From == p.To:
+		return nil
+	case s.to == 0 && p.Amount.Less(least):
+		return refuse("%s is a new account, which has to hold at least %d lamports: %v are too few", p.To, s.least, p.Amount)
+	case payerOf(p) != p.From && !left.IsZero() && left.Less(least):
+		return refuse("%s would be left with %v lamports: it has to hold nothing, or at least %d", p.From, left, s.least)
+	}
+	return nil
+}
+
+// affords is an error unless the payer can pay what it may cost and is left with nothing
+// or with as much as an account has to hold. What it lacks it may get: that is no word
+// about the payment.
+func (s sight) affords(p chain.Payment, cost money.Amount) error {
+	payer := payerOf(p)
+	left, err := money.Units(s.payer).Sub(cost)
+	if err == nil && payer == p.From && p.Contract == "" && p.From != p.To {
+		left, err = left.Sub(p.Amount)
+	}
+	if err != nil || left.Less(money.Units(s.least)) && !left.IsZero() {
+		return fmt.Errorf("%s holds %d lamports: the payment with a fee of up to %v needs more, and at least %d have to stay", payer, s.payer, cost, s.least)
+	}
+	return nil
+}
+
+// is refuses a mint that is another than it is configured to be.
+func (m Mint) is(at chain.Address, a *account) error {
+	if a == nil {
+		return refuse("there is no token at %s", at)
+	}
+	data, err := a.bytes()
+	if err != nil {
+		return err
+	}
+	switch {
+	case a.Owner != string(m.Program):
+		return refuse("token %s belongs to program %.44q, and is configured to belong to %s", at, a.Owner, m.Program)
+	case len(data) < mintBytes || data[mintReadyByte] != 1 || len(data) > mintBytes && (len(data) < extensionsByte || data[extensionsByte-1] != isMint):
+		return refuse("%s is no mint", at)
+	case data[mintDecimalsByte] != m.Decimals:
+		return refuse("token %s has %d decimals, and is configured to have %d", at, data[mintDecimalsByte], m.Decimals)
+	case len(data) > mintBytes:
+		return usual(at, data[extensionsByte:])
+	}
+	return nil
+}
+
+// usual refuses a mint with extensions that are not harmless.
+func usual(at chain.Address, list []byte) error {
+	const head = 4
+	for len(list) >= head {
+		kind, size := binary.LittleEndian.Uint16(list), int(binary.LittleEndian.Uint16(list[2:]))
+		if kind == 0 {
+			return nil // what is left is empty
+		}
+		if !harmless[kind] {
+			what := extensions[kind]
+			if what == "" {
+				what = "an extension that is not known to be harmless"
+			}
+			return refuse("token %s has %s (extension %d of Token-2022): it is not paid", at, what, kind)
+		}
+		if len(list) < head+size {
+			return refuse("the extensions of token %s cannot be read", at)
+		}
+		list = list[head+size:]
+	}
+	return nil
+}
+
+// holds is what an owner's associated account has; made is false where there is none.
+func (m Mint) holds(mint, owner chain.Address, a *account) (units uint64, made bool, err error) {
+	if a == nil || a.Owner == string(solanatx.SystemProgram) { // somebody may have sent lamports there
+		return 0, false, nil
+	}
+	data, err := a.bytes()
+	if err != nil {
+		return 0, false, err
+	}
+	of, err := solanatx.Bytes(mint)
+	if err != nil {
+		return 0, false, err
+	}
+	who, err := solanatx.Bytes(owner)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case a.Owner != string(m.Program) || len(data) < tokenAccountBytes || !bytes.Equal(data[:tokenOwnerByte], of[:]):
+		return 0, false, refuse("the token account of %s is none of %s", owner, mint)
+	case !bytes.Equal(data[tokenOwnerByte:tokenAmountByte], who[:]):
+		return 0, false, refuse("the token account of %s belongs to somebody else now", owner)
+	case data[tokenStateByte] == isFrozen:
+		return 0, false, refuse("the token account of %s is frozen by the token's issuer", owner)
+	}
+	return binary.LittleEndian.Uint64(data[tokenAmountByte:]), true, nil
+}

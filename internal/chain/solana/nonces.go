@@ -1,0 +1,246 @@
+package solana
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+)
+
+const (
+	// NonceAccountsMax is how many nonce accounts of a treasury are looked for.
+	NonceAccountsMax = 64
+
+	behindMaxDefault = 2 * time.Minute
+	clockSysvar      = "SysvarC1ock11111111111111111111111111111111"
+	clockTimeByte    = 32 // where the chain's time begins, in Unix seconds
+	clockBytes       = 40
+)
+
+// nonceAccounts are the addresses where a treasury's nonce accounts are.
+func nonceAccounts(treasury chain.Address) ([]chain.Address, error) {
+	all := make([]chain.Address, NonceAccountsMax)
+	for n := range all {
+		var err error
+		if all[n], err = solanatx.NonceAccount(treasury, uint32(n)); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Account reads a treasury's nonce accounts, up to the first that does not exist.
+//
+// A place is free where as many providers as have to agree show the same value in the
+// newest and in the final block, and nobody shows it final and taken since. A value that
+// a single provider still shows counts as not used: a transaction may be mined on what
+// is true, never on what most say. Where providers differ, an account has an entry for
+// each value, and at most one of them is free.
+//
+// An older value looks like one that was used. So a provider whose final state is
+// further behind our clock than Config.BehindMax has no say: without that, a transaction
+// that waits would be taken for one whose place somebody else used.
+func (c *Client) Account(ctx context.Context, treasury chain.Address) (chain.Account, error) {
+	of, err := nonceAccounts(treasury)
+	if err != nil {
+		return chain.Account{}, fmt.Errorf("account on %s: %w", chain.Solana, err)
+	}
+	var views [][]chain.Lease
+	var errs []error
+	for _, v := range several.Ask(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) ([]chain.Lease, error) {
+		return c.leases(ctx, p, treasury, of)
+	}) {
+		if v.Err != nil {
+			errs = append(errs, v.Err)
+			continue
+		}
+		views = append(views, v.Value)
+	}
+	if len(views) < c.Agree {
+		return chain.Account{}, fmt.Errorf("account %s on %s: %w", treasury, chain.Solana, errors.Join(errs...))
+	}
+	acct := chain.Account{Leased: true}
+	for n := range of {
+		said := make([]chain.Lease, len(views))
+		for i, v := range views {
+			if n < len(v) {
+				said[i] = v[n]
+			}
+		}
+		acct.Leases = append(acct.Leases, weigh(said, c.Agree)...)
+	}
+	return acct, nil
+}
+
+// weigh is what providers say of one nonce account, so that no value is free that too
+// few call so, and none is used that anybody still has.
+func weigh(said []chain.Lease, agree int) []chain.Lease {
+	first := said[0]
+	if !slices.ContainsFunc(said, func(l chain.Lease) bool { return l != first }) {
+		if first == (chain.Lease{}) {
+			return nil
+		}
+		return said[:1]
+	}
+	var out []chain.Lease
+	known := func(v string) bool {
+		return v == "" || slices.ContainsFunc(out, func(l chain.Lease) bool { return l.Latest == v || l.Final == v })
+	}
+	for _, l := range said {
+		votes, taken := 0, false
+		for _, o := range said {
+			if o.Final == l.Final && o.Latest == l.Final {
+				votes++
+			}
+			taken = taken || o.Final == l.Final && o.Latest != l.Final
+		}
+		if votes >= agree && !taken && !known(l.Final) {
+			out = append(out, chain.Lease{Latest: l.Final, Final: l.Final})
+		}
+	}
+	for _, l := range said {
+		if !known(l.Latest) {
+			out = append(out, chain.Lease{Latest: l.Latest})
+		}
+	}
+	for _, l := range said {
+		if !known(l.Final) {
+			out = append(out, chain.Lease{Final: l.Final})
+		}
+	}
+	return out
+}
+
+// leases are the places as one provider has them, by the number of their accounts. A
+// place without an account of ours is empty.
+func (c *Client) leases(ctx context.Context, p *provider, treasury chain.Address, of []chain.Address) ([]chain.Lease, error) {
+	// In this order, so that nothing that comes meanwhile is final and not there.
+	final, at, err := p.nonces(ctx, treasury, of, finalized)
+	if err != nil {
+		return nil, err
+	}
+	if behind := time.Since(at); c.BehindMax > 0 && behind > c.BehindMax {
+		return nil, fmt.Errorf("%s: its final state is %v old", p.name, behind.Round(time.Second))
+	}
+	latest, _, err := p.nonces(ctx, treasury, of, confirmed)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]chain.Lease, max(len(final), len(latest)))
+	for n := range all {
+		if n < len(latest) {
+			all[n].Latest = latest[n]
+		}
+		if n < len(final) {
+			all[n].Final = final[n]
+		}
+	}
+	return all, nil
+}
+
+// nonces are the leases of a treasury's nonce accounts up to the first that does not
+// exist, and the chain's time then.
+func (p *provider) nonces(ctx context.Context, treasury chain.Address, of []chain.Address, commitment string) ([]string, time.Time, error) {
+	accounts, err := p.accounts(ctx, append(slices.Clone(of), clockSysvar), commitment)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	var clock []byte
+	if a := accounts[len(of)]; a != nil {
+		if clock, err = a.bytes(); err != nil {
+			return nil, time.Time{}, &saidError{p.name, "getMultipleAccounts", err}
+		}
+	}
+	if len(clock) < clockBytes {
+		return nil, time.Time{}, fmt.Errorf("%s: gives no clock of the chain", p.name)
+	}
+	at := time.Unix(int64(min(binary.LittleEndian.Uint64(clock[clockTimeByte:]), timeMax)), 0)
+	var leases []string
+	for n, a := range accounts[:len(of)] {
+		if a == nil {
+			break
+		}
+		lease, err := leaseOf(a, treasury, of[n])
+		if err != nil {
+			return nil, time.Time{}, fmt.Errorf("%s: nonce account %d of %s, %s: %w", p.name, n, treasury, of[n], err)
+		}
+		leases = append(leases, lease)
+	}
+	return leases, at, nil
+}
+
+// leaseOf reads a nonce account. Anybody can send lamports to the address of one that is
+// not there yet, which then cannot be made any more: there is no place, and no error by
+// which a stranger could stop all payments.
+func leaseOf(a *account, treasury, at chain.Address) (string, error) {
+	data, err := a.bytes()
+	if err != nil {
+		return "", err
+	}
+	if a.Owner != string(solanatx.SystemProgram) || a.Executable {
+		return "", fmt.Errorf("it belongs to program %.44q", a.Owner)
+	}
+	if len(data) == 0 {
+		return "", nil
+	}
+	authority, value, _, err := solanatx.ParseNonce(data)
+	if err != nil {
+		return "", err
+	}
+	if authority != treasury {
+		return "", fmt.Errorf("%s may advance it", authority)
+	}
+	return solanatx.Lease(at, value), nil
+}
+
+// accounts asks for accounts as they are, with the beginning of their data; nil is one
+// that does not exist.
+func (p *provider) accounts(ctx context.Context, of []chain.Address, commitment string) ([]*account, error) {
+	const method = "getMultipleAccounts"
+	var got weighed[[]*account]
+	if err := p.call(ctx, &got, method, of, options{
+		"commitment": commitment, "encoding": "base64",
+		"dataSlice": map[string]int{"offset": 0, "length": dataMax},
+	}); err != nil {
+		return nil, err
+	}
+	if len(got.Value) != len(of) {
+		return nil, &saidError{p.name, method, fmt.Errorf("%d accounts, want %d", len(got.Value), len(of))}
+	}
+	for _, a := range got.Value {
+		if a != nil && (a.Lamports == nil || a.Owner == "") {
+			return nil, &saidError{p.name, method, errors.New("an account without lamports or owner")}
+		}
+	}
+	return got.Value, nil
+}
+
+// NonceCreation is the transaction that makes a treasury's nth nonce account, with the
+// hash of a block of this moment: it is good for about a minute. It fails on the chain
+// when the account exists, also when a stranger has sent lamports there; then the next
+// number is to be taken.
+func (c *Client) NonceCreation(ctx context.Context, treasury chain.Address, n uint32) (solanatx.NonceCreation, error) {
+	if n >= NonceAccountsMax {
+		return solanatx.NonceCreation{}, fmt.Errorf("nonce account %d of %s: only %d are looked for", n, treasury, NonceAccountsMax)
+	}
+	hash, err := several.First(ctx, c.showing(), func(ctx context.Context, p *provider) (string, error) {
+		var got weighed[struct {
+			Blockhash string `json:"blockhash"`
+		}]
+		err := p.call(ctx, &got, "getLatestBlockhash", sure(confirmed))
+		if err == nil && got.Value.Blockhash == "" {
+			err = fmt.Errorf("%s: gives no hash of its newest block", p.name)
+		}
+		return got.Value.Blockhash, err
+	})
+	if err != nil {
+		return solanatx.NonceCreation{}, fmt.Errorf("nonce account %d of %s on %s: %w", n, treasury, chain.Solana, err)
+	}
+	return solanatx.NonceCreation{Treasury: treasury, N: n, Blockhash: hash}, nil
+}

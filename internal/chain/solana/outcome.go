@@ -1,0 +1,181 @@
+package solana
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// statusesAtOnce is how many transactions nodes give the status of in one answer.
+const statusesAtOnce = 256
+
+// Outcome asks all providers where the transactions are and reads the blocks with the
+// decoder that reads all blocks. Nothing proves a block, so as many as have to agree
+// have to give the same; where fewer have it so far it is ErrNotYet. Nowhere is only
+// said when as many have looked and nobody has it.
+//
+// A transaction that failed is in its block like any other: it has advanced its nonce
+// and paid its fee, and its place is used. One that its nonce did not let in is nowhere.
+func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+	if len(txs) == 0 {
+		return nil, nil
+	}
+	var errs []error
+	var found []*chain.Outcome
+	none := 0
+	for _, o := range several.Ask(ctx, c.providers, len(c.providers), func(ctx context.Context, from *provider) (*chain.Outcome, error) {
+		return from.outcome(ctx, txs, p)
+	}) {
+		switch {
+		case o.Err != nil:
+			errs = append(errs, o.Err)
+		case o.Value != nil:
+			found = append(found, o.Value)
+		default:
+			none++
+		}
+	}
+	fail := func(tx chain.TxHash, err error) (*chain.Outcome, error) {
+		return nil, fmt.Errorf("outcome of %s on %s: %w", tx, chain.Solana, err)
+	}
+	differ := false
+	for _, o := range found {
+		votes := 0
+		for _, other := range found {
+			if sameOutcome(o, other) {
+				votes++
+			}
+		}
+		if votes >= c.Agree {
+			return o, nil
+		}
+		differ = differ || votes < len(found)
+	}
+	switch err := errors.Join(errs...); {
+	case differ:
+		return fail(found[0].Tx, errors.Join(chain.ErrDisagreement, err))
+	case len(found) > 0:
+		return fail(found[0].Tx, errors.Join(fmt.Errorf("%d of the %d providers that have to agree have it: %w", len(found), c.Agree, chain.ErrNotYet), err))
+	case none >= c.Agree && !errors.Is(err, chain.ErrNotYet):
+		return nil, nil
+	default:
+		return fail(txs[0], err)
+	}
+}
+
+// sameOutcome leaves out the time of the block, which is each provider's own estimate
+// while the block is young.
+func sameOutcome(a, b *chain.Outcome) bool {
+	x, y := *a, *b
+	x.Block.Time = y.Block.Time
+	return x == y
+}
+
+// status is where a provider says that a transaction is.
+type status struct {
+	Slot uint64 `json:"slot"`
+	Sure string `json:"confirmationStatus"`
+}
+
+func (p *provider) outcome(ctx context.Context, txs []chain.TxHash, pay *chain.Payment) (*chain.Outcome, error) {
+	const method = "getSignatureStatuses"
+	for part := range slices.Chunk(txs, statusesAtOnce) {
+		var got weighed[[]*status]
+		if err := p.call(ctx, &got, method, part, options{"searchTransactionHistory": true}); err != nil {
+			return nil, err
+		}
+		if len(got.Value) != len(part) {
+			return nil, &saidError{p.name, method, fmt.Errorf("%d answers, want %d", len(got.Value), len(part))}
+		}
+		var early error
+		for i, s := range got.Value {
+			if s == nil {
+				continue
+			}
+			if s.Sure != confirmed && s.Sure != finalized {
+				early = fmt.Errorf("%s: %s is only %.20q: %w", p.name, part[i], s.Sure, chain.ErrNotYet)
+				continue
+			}
+			return p.effects(ctx, s.Slot, part[i], pay)
+		}
+		if early != nil {
+			return nil, early
+		}
+	}
+	return nil, nil
+}
+
+// effects are what a transaction in a block came to.
+func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, pay *chain.Payment) (*chain.Outcome, error) {
+	raw, err := p.raw(ctx, slot, "accounts", confirmed)
+	if errors.Is(err, errNoBlock) {
+		return nil, fmt.Errorf("%w: %w", chain.ErrNotYet, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out *chain.Outcome
+	h, err := decode(raw, func(t *tx) error {
+		if string(t.signature) != string(hash) {
+			return nil
+		}
+		if out != nil {
+			return errors.New("it is there twice")
+		}
+		m := newMovements()
+		if err := m.see(t); err != nil {
+			return err
+		}
+		out = &chain.Outcome{Tx: hash, Succeeded: !t.failed}
+		for _, f := range m.fees {
+			out.Fee = f.Amount
+		}
+		out.Paid = out.Succeeded && pay != nil && slices.ContainsFunc(m.transfers, func(tr chain.Transfer) bool { return pays(tr, *pay) })
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: block %d: %w", p.name, slot, err)
+	}
+	if out == nil {
+		return nil, fmt.Errorf("%s: %s is not in block %d, where it says", p.name, hash, slot)
+	}
+	out.Block, err = p.block(ctx, sighting{slot, h})
+	return out, err
+}
+
+// pays tells whether a movement is exactly a payment.
+func pays(tr chain.Transfer, p chain.Payment) bool {
+	kind := chain.Native
+	if p.Contract != "" {
+		kind = chain.Token
+	}
+	return tr.Kind == kind && tr.Contract == p.Contract && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount
+}
+
+// rent is what a transaction left in token accounts that it made, as far as it came from
+// who pays the fee. SOL that is wrapped is a token and no rent.
+func (t *tx) rent() money.Amount {
+	if t.failed {
+		return money.Zero
+	}
+	var left uint64
+	for i := range t.accounts {
+		if t.pre[i] != 0 || !t.isToken[i] {
+			continue
+		}
+		rent := t.post[i]
+		for j := range t.postTokens {
+			if h := &t.postTokens[j]; h.account == i && isWrapped(h.mint) {
+				rent -= min(rent, h.units)
+			}
+		}
+		left += rent
+	}
+	_, fall := t.rise(0)
+	return money.Units(min(left, fall))
+}

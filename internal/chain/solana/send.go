@@ -1,0 +1,211 @@
+package solana
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+var _ chain.Sender = (*Client)(nil)
+
+// knownWords are how nodes say that they have these bytes already.
+var knownWords = []string{"already been processed", "alreadyprocessed", "already processed"}
+
+// Send gives the bytes to all providers at once, who do not try them out and do not send
+// them again by themselves: that is for who knows whether they are still wanted. Nothing
+// that one of them says proves that the transaction is not out.
+func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
+	_, hash, err := solanatx.Open(raw)
+	if err != nil {
+		return chain.Unknown, "not sent, since it is no transaction of ours: " + short(err.Error())
+	}
+	best := chain.Unknown
+	var said []string
+	for _, s := range several.Ask(ctx, c.providers, 1, func(ctx context.Context, p *provider) (chain.Answer, error) {
+		var got chain.TxHash
+		err := p.call(ctx, &got, "sendTransaction", base64.StdEncoding.EncodeToString(raw),
+			options{"encoding": "base64", "skipPreflight": true, "maxRetries": 0})
+		if err != nil {
+			return takenFor(err), err
+		}
+		if got != hash {
+			return chain.Unknown, fmt.Errorf("%s: took %s for %.90q", p.name, hash, string(got))
+		}
+		return chain.Accepted, nil
+	}) {
+		if s.Value == chain.Accepted || best == chain.Unknown {
+			best = s.Value
+		}
+		if s.Err != nil {
+			said = append(said, short(s.Err.Error()))
+		} else {
+			said = append(said, s.From.name+": accepted")
+		}
+	}
+	return best, strings.Join(said, "; ")
+}
+
+func takenFor(err error) chain.Answer {
+	var said *rpcError
+	if !errors.As(err, &said) {
+		return chain.Unknown
+	}
+	text := strings.ToLower(said.Message)
+	for _, w := range knownWords {
+		if strings.Contains(text, w) {
+			return chain.Known
+		}
+	}
+	return chain.Unknown
+}
+
+// Build encodes the transaction of a payment; it asks nobody. See the package's doc for
+// where it has from what the payment does not say.
+func (c *Client) Build(account chain.Address, p *chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
+	payload, err := c.build(account, p, s, fees)
+	if err != nil {
+		return nil, fmt.Errorf("build on %s: %w", chain.Solana, err)
+	}
+	return payload, nil
+}
+
+func (c *Client) build(account chain.Address, p *chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
+	t, err := c.draft(account, p, s.Lease)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.price(&t, fees); err != nil {
+		return nil, err
+	}
+	if fees.Beside.Less(t.MaxCost()) {
+		return nil, fmt.Errorf("it may cost %v lamports, and the fees allow %v", t.MaxCost(), fees.Beside)
+	}
+	if with, err := makes(t, p); err != nil {
+		return nil, err
+	} else if !fees.Beside.Less(with.MaxCost()) {
+		t = with
+	}
+	return t.Payload()
+}
+
+// draft is the transaction of a payment without its fees, that makes no account.
+func (c *Client) draft(account chain.Address, p *chain.Payment, lease string) (solanatx.Tx, error) {
+	at, value, err := solanatx.ParseLease(lease)
+	if err != nil {
+		return solanatx.Tx{}, err
+	}
+	if err := owns(account, at); err != nil {
+		return solanatx.Tx{}, err
+	}
+	t := solanatx.Tx{Payer: account, NonceAccount: at, NonceValue: value}
+	if p == nil {
+		return t, nil
+	}
+	if payer := payerOf(*p); payer != account {
+		return solanatx.Tx{}, fmt.Errorf("%s pays for the payment, not %s", payer, account)
+	}
+	program, decimals := chain.Address(""), uint8(0)
+	if p.Contract != "" {
+		m, err := c.mint(p.Contract)
+		if err != nil {
+			return solanatx.Tx{}, err
+		}
+		program, decimals = m.Program, m.Decimals
+	}
+	move, err := solanatx.MoveOf(*p, program, decimals, false)
+	if err != nil {
+		return solanatx.Tx{}, err
+	}
+	t.Moves = []solanatx.Move{move}
+	return t, nil
+}
+
+// owns is an error unless a nonce account is where one of the treasury's is.
+func owns(treasury, nonce chain.Address) error {
+	all, err := nonceAccounts(treasury)
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		if a == nonce {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is no nonce account of %s", nonce, treasury)
+}
+
+func payerOf(p chain.Payment) chain.Address {
+	if p.Payer != "" {
+		return p.Payer
+	}
+	return p.From
+}
+
+// makes is a transaction that also makes the token account of its receiver, where one
+// receives.
+func makes(t solanatx.Tx, p *chain.Payment) (solanatx.Tx, error) {
+	if p == nil || p.Contract == "" {
+		return t, nil
+	}
+	m := t.Moves[0]
+	m, err := solanatx.MoveOf(*p, m.TokenProgram, m.Decimals, true)
+	t.Moves = []solanatx.Move{m}
+	return t, err
+}
+
+// price puts the fees into a transaction.
+func (c *Client) price(t *solanatx.Tx, fees chain.Fees) error {
+	price, ok := fees.TipCap.Uint64()
+	switch {
+	case !fees.FeeCap.IsZero():
+		return fmt.Errorf("a fee cap of %v, and what it may cost stands beside it here", fees.FeeCap)
+	case !ok || price > c.PriceMax:
+		return fmt.Errorf("the price of %v a unit is above the configured %d", fees.TipCap, c.PriceMax)
+	case c.CostMax.Less(fees.Beside):
+		return fmt.Errorf("it may cost %v, which is above the configured %v", fees.Beside, c.CostMax)
+	case fees.GasLimit == 0 || fees.GasLimit > solanatx.LimitMax:
+		return fmt.Errorf("the limit is %d compute units, not 1 to %d", fees.GasLimit, solanatx.LimitMax)
+	}
+	t.Limit, t.Price = uint32(fees.GasLimit), price
+	return nil
+}
+
+// Bump offers half as much again for a unit, up to the cap, for the same limit. There is
+// no pool in which one transaction replaces another: whichever of them comes first takes
+// the nonce, and a dearer one is likelier to.
+func (c *Client) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, error) {
+	price, ok := last.TipCap.Uint64()
+	if !ok || last.GasLimit > solanatx.LimitMax {
+		return chain.Fees{}, false, fmt.Errorf("bump on %s: %+v are no fees of this chain", chain.Solana, last)
+	}
+	if price >= c.PriceMax {
+		return chain.Fees{}, false, nil
+	}
+	next := last
+	more := min(price+price/2+1, c.PriceMax)
+	next.TipCap = money.Units(more)
+	before, after := unitsCost(last.GasLimit, price), unitsCost(last.GasLimit, more)
+	var err error
+	if next.Beside, err = last.Beside.Add(money.Units(after - before)); err != nil {
+		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", chain.Solana, err)
+	}
+	if c.CostMax.Less(next.Beside) {
+		return chain.Fees{}, false, nil
+	}
+	return next, true, nil
+}
+
+// unitsCost is what a limit costs at a price, in lamports, as the chain rounds it.
+func unitsCost(limit, price uint64) uint64 {
+	// At most 1.4 million times a price that Config bounds.
+	return (limit*price + microLamports - 1) / microLamports
+}
+
+const microLamports = 1_000_000

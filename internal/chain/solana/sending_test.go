@@ -1,0 +1,657 @@
+package solana_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/solana"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/localworld/surfpool"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// slot is the nth place of a treasury.
+func (l *lab) slot(t testing.TB, treasury chain.Address, n int) chain.Slot {
+	t.Helper()
+	acct, err := l.chain.Sender.Account(t.Context(), treasury)
+	if err != nil || !acct.Leased || len(acct.Leases) <= n {
+		t.Fatalf("got %+v, %v, want more than %d places", acct, err, n)
+	}
+	return chain.Slot{Nonce: uint64(n), Lease: acct.Leases[n].Latest}
+}
+
+func (l *lab) quote(t testing.TB, p chain.Payment) chain.Fees {
+	t.Helper()
+	f, err := l.chain.Sender.Quote(t.Context(), p)
+	if err != nil {
+		t.Fatalf("Quote(%+v): got %v, want fees", p, err)
+	}
+	return f
+}
+
+func payer(p chain.Payment) chain.Address {
+	if p.Payer != "" {
+		return p.Payer
+	}
+	return p.From
+}
+
+// signed is a payment in a place, ready to send.
+func (l *lab) signed(t testing.TB, p *chain.Payment, by chain.Address, s chain.Slot, f chain.Fees) ([]byte, chain.TxHash) {
+	t.Helper()
+	payload, err := l.chain.Sender.Build(by, p, s, f)
+	if err != nil {
+		t.Fatalf("Build(%+v): got %v, want a payload", p, err)
+	}
+	return l.Sign(t, by, payload)
+}
+
+func (l *lab) take(t testing.TB, raw []byte) {
+	t.Helper()
+	if a, said := l.chain.Sender.Send(t.Context(), raw); a != chain.Accepted {
+		t.Fatalf("Send: got %v %q, want Accepted", a, said)
+	}
+}
+
+func (l *lab) outcome(t testing.TB, p *chain.Payment, of ...chain.TxHash) *chain.Outcome {
+	t.Helper()
+	o, err := l.chain.Sender.Outcome(t.Context(), of, p)
+	if err != nil {
+		t.Fatalf("Outcome(%v): got %v, want an answer", of, err)
+	}
+	return o
+}
+
+func (l *lab) holds(t testing.TB, a, contract chain.Address) money.Amount {
+	t.Helper()
+	h, err := l.chain.Reader.Heads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.chain.Reader.Balances(t.Context(), h.Latest, []chain.Holding{{Address: a, Contract: contract}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got[0]
+}
+
+func (l *lab) used(t testing.TB, a chain.Address, s chain.Slot, latest, final bool) {
+	t.Helper()
+	acct, err := l.chain.Sender.Account(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, f := acct.Used(s); l != latest || f != final {
+		t.Errorf("%v of %+v: got used %v, finally %v, want %v, %v", s, acct, l, f, latest, final)
+	}
+}
+
+func TestAPlaceIsSpentOnceAndOnlyByWhatTookIt(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	from := l.Payer(t)
+	one := chain.Payment{From: from, To: l.Account(t), Amount: money.Units(1_000_000)}
+	two := chain.Payment{From: from, To: l.Account(t), Amount: money.Units(1_000_000)}
+	fees := l.quote(t, one)
+
+	// The chain refuses a second payment in the place.
+	at := l.slot(t, from, 0)
+	first, h1 := l.signed(t, &one, from, at, fees)
+	second, h2 := l.signed(t, &two, from, at, fees)
+	l.take(t, first)
+	l.chain.Sender.Send(t.Context(), second)
+	l.Mine(t, 1)
+	l.used(t, from, at, true, false)
+	l.Finalize(t)
+	l.chain.Sender.Send(t.Context(), second)
+	l.Mine(t, 1)
+	if o := l.outcome(t, &one, h1); o == nil || !o.Paid {
+		t.Errorf("the first: got %+v, want it paid", o)
+	}
+	if o := l.outcome(t, &two, h2); o != nil {
+		t.Errorf("the second: got %+v, want it nowhere", o)
+	}
+	if got := l.holds(t, two.To, ""); !got.IsZero() {
+		t.Errorf("the second's payee: got %v, want nothing", got)
+	}
+	l.used(t, from, at, true, true)
+
+	// What somebody else did there is seen as used, and as nothing of ours.
+	at = l.slot(t, from, 1)
+	_, ours := l.signed(t, &two, from, at, fees)
+	dearer, ok, err := l.chain.Sender.Bump(t.Context(), fees)
+	if err != nil || !ok {
+		t.Fatalf("Bump: got %v, %v, want fees", ok, err)
+	}
+	foreign, _ := l.signed(t, nil, from, at, dearer)
+	l.take(t, foreign)
+	l.Mine(t, 1)
+	l.Finalize(t)
+	l.used(t, from, at, true, true)
+	if o := l.outcome(t, &two, ours); o != nil {
+		t.Errorf("ours: got %+v, want it nowhere", o)
+	}
+
+	// An answer that is lost leaves open what became of it, and sending again pays once.
+	at = l.slot(t, from, 2)
+	raw, hash := l.signed(t, &two, from, at, fees)
+	l.front.On("sendTransaction", func(e *exchange) { e.drop = true })
+	if a, said := l.chain.Sender.Send(t.Context(), raw); a != chain.Unknown || said == "" {
+		t.Errorf("lost: got %v %q, want Unknown and what was said", a, said)
+	}
+	l.front.On("sendTransaction", nil)
+	if a, said := l.chain.Sender.Send(t.Context(), raw); a != chain.Known {
+		t.Errorf("again: got %v %q, want Known", a, said)
+	}
+	l.Mine(t, 1)
+	l.chain.Sender.Send(t.Context(), raw)
+	l.Mine(t, 1)
+	if got := l.holds(t, two.To, ""); got != two.Amount {
+		t.Errorf("got %v, want %v once", got, two.Amount)
+	}
+	if o := l.outcome(t, &two, hash); o == nil || !o.Paid {
+		t.Errorf("got %+v, want it paid", o)
+	}
+}
+
+func TestTheTreasuryPaysForWhatLeavesADepositAddress(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	treasury, deposit := l.Payer(t), l.Account(t)
+	l.Give(t, deposit, "", money.Units(2_000_000))
+	l.Give(t, deposit, usdc.Address, money.Units(700))
+	for i, p := range []chain.Payment{
+		{From: deposit, To: treasury, Payer: treasury, Contract: usdc.Address, Amount: money.Units(700)},
+		{From: deposit, To: treasury, Payer: treasury, Amount: money.Units(2_000_000)}, // all of it
+	} {
+		fees := l.quote(t, p)
+		raw, hash := l.signed(t, &p, treasury, l.slot(t, treasury, i), fees)
+		if tx, _, err := solanatx.DecodeSigned(raw); err != nil || tx.Payer != treasury || tx.Moves[0].From != deposit {
+			t.Errorf("got %+v, %v, want the treasury to pay", tx, err)
+		}
+		if _, err := l.chain.Sender.Build(deposit, &p, l.slot(t, treasury, i), fees); err == nil {
+			t.Error("got a payload in a place of the deposit address, want an error")
+		}
+		l.take(t, raw)
+		l.Mine(t, 1)
+		if o := l.outcome(t, &p, hash); o == nil || !o.Paid || o.Fee.Less(money.Units(2*solanatx.SignatureFee)) || fees.Beside.Less(o.Fee) {
+			t.Errorf("got %+v, want it paid for two signatures and at most %v", o, fees.Beside)
+		}
+		if got := l.holds(t, deposit, p.Contract); !got.IsZero() {
+			t.Errorf("got %v left, want nothing", got)
+		}
+	}
+}
+
+func TestAPaymentMakesTheAccountThatIsMissingAndABuilderRemembersNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	from := l.Payer(t)
+	l.Give(t, from, usdc.Address, money.Units(1000))
+	p := chain.Payment{From: from, To: l.Account(t), Contract: usdc.Address, Amount: money.Units(10)}
+	makes := func(payload []byte) bool {
+		t.Helper()
+		tx, err := solanatx.Decode(payload)
+		if err != nil || tx.Pays(p) != nil {
+			t.Fatalf("got %+v, %v, want the payment", tx, err)
+		}
+		return tx.Moves[0].Owner != ""
+	}
+	fees := l.quote(t, p)
+	at := l.slot(t, from, 0)
+	dearer, ok, err := l.chain.Sender.Bump(t.Context(), fees)
+	if err != nil || !ok {
+		t.Fatalf("Bump: got %v, %v, want fees", ok, err)
+	}
+	for _, f := range []chain.Fees{fees, dearer} {
+		first, err := l.chain.Sender.Build(from, &p, at, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Started again, the adapter has seen nothing and reaches nobody but for the greeting.
+		deaf := newProxy(t, l.node.URL, nil)
+		again := open(t, config(deaf.URL))
+		deaf.On("*", (*exchange).Hang)
+		if got, err := again.Sender.Build(from, &p, at, f); err != nil || !bytes.Equal(got, first) {
+			t.Errorf("after a restart: got %x, %v, want %x", got, err, first)
+		}
+		if !makes(first) {
+			t.Errorf("%+v: got no account made, want one", f)
+		}
+	}
+	raw, hash := l.signed(t, &p, from, at, fees)
+	l.take(t, raw)
+	l.Mine(t, 1)
+	if o := l.outcome(t, &p, hash); o == nil || !o.Paid {
+		t.Errorf("got %+v, want it paid", o)
+	}
+	next := l.quote(t, p)
+	if rent, err := fees.Beside.Sub(next.Beside); err != nil || rent.Less(money.Units(solanatx.TokenAccountRent/2)) {
+		t.Errorf("got costs of %v and then %v, want the rent counted once", fees.Beside, next.Beside)
+	}
+	for range 3 {
+		payload, err := l.chain.Sender.Build(from, &p, l.slot(t, from, 1), next)
+		if err != nil || makes(payload) {
+			t.Fatalf("%+v: got %x, %v, want no account made", next, payload, err)
+		}
+		if next, ok, err = l.chain.Sender.Bump(t.Context(), next); err != nil || !ok {
+			t.Fatalf("Bump: got %v, %v, want fees", ok, err)
+		}
+	}
+}
+
+func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	ctx := t.Context()
+	from, other := l.Payer(t), l.Account(t)
+	l.Give(t, from, usdc.Address, money.Units(1000))
+	l.Give(t, other, usdc.Address, money.Units(1))
+	place := func(m surfpool.Mint) surfpool.Mint {
+		m.Address = surfpool.AddressOf(newKey(t))
+		if m.Program == "" {
+			m.Program = solanatx.Token2022Program
+		}
+		if err := l.node.PlaceMint(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.node.MintTo(ctx, m, from, 1000); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	taxed := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{surfpool.TransferFee(100, 50)}})
+	watched := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{surfpool.PermanentDelegate(other)}})
+	pictured := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{{Type: 18, Data: make([]byte, 64)}}})
+	nine := place(surfpool.Mint{Decimals: 9, Program: solanatx.TokenProgram})
+	nowhere := surfpool.AddressOf(newKey(t))
+	blocked, given := l.Account(t), l.Account(t)
+	l.Refuse(t, blocked)
+	l.Give(t, given, usdc.Address, money.Units(1))
+	l.keys[l.node.FaucetAddress()] = l.node.Faucet()
+	if _, err := l.node.Do(ctx, surfpool.Transaction{
+		Keys:         []ed25519.PrivateKey{l.payer, l.keys[given]},
+		Instructions: []surfpool.Instruction{usdc.HandOver(usdc.Account(given), given, other)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	nonce, err := solanatx.NonceAccount(from, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Mine(t, 1)
+	cfg := config(l.front.URL)
+	for _, m := range []surfpool.Mint{taxed, watched, pictured} {
+		cfg.Mints[m.Address] = solana.Mint{Program: m.Program, Decimals: m.Decimals}
+	}
+	cfg.Mints[nine.Address] = solana.Mint{Program: nine.Program, Decimals: 6}
+	cfg.Mints[nowhere] = solana.Mint{Program: nine.Program, Decimals: 6}
+	cfg.Mints[surfpool.USDT] = solana.Mint{Program: solanatx.Token2022Program, Decimals: 6}
+	c := open(t, cfg)
+	to := l.Account(t)
+	for what, tt := range map[string]struct {
+		p    chain.Payment
+		word string
+	}{
+		"a token account":             {chain.Payment{To: usdc.Account(other), Amount: money.Units(1_000_000)}, "token account of " + string(other)},
+		"a token account, of a token": {chain.Payment{To: usdc.Account(other), Contract: usdc.Address, Amount: money.Units(1)}, "token account of " + string(other)},
+		"a program":                   {chain.Payment{To: solanatx.TokenProgram, Amount: money.Units(1_000_000)}, "nobody holds a key"},
+		"a mint":                      {chain.Payment{To: usdc.Address, Amount: money.Units(1_000_000)}, "the mint of a token"},
+		"a mint of Token-2022":        {chain.Payment{To: taxed.Address, Amount: money.Units(1_000_000)}, "the mint of a token"},
+		"a nonce account":             {chain.Payment{To: nonce, Amount: money.Units(1_000_000)}, "nonce account"},
+		"a frozen account":            {chain.Payment{To: blocked, Contract: usdc.Address, Amount: money.Units(1)}, "frozen"},
+		"an account handed over":      {chain.Payment{To: given, Contract: usdc.Address, Amount: money.Units(1)}, "somebody else"},
+		"a fee on transfers":          {chain.Payment{To: to, Contract: taxed.Address, Amount: money.Units(1)}, "a fee on transfers"},
+		"a permanent delegate":        {chain.Payment{To: to, Contract: watched.Address, Amount: money.Units(1)}, "delegate"},
+		"other decimals":              {chain.Payment{To: to, Contract: nine.Address, Amount: money.Units(1)}, "9 decimals"},
+		"another program":             {chain.Payment{To: to, Contract: surfpool.USDT, Amount: money.Units(1)}, "configured to belong"},
+		"no mint":                     {chain.Payment{To: to, Contract: nowhere, Amount: money.Units(1)}, "no token at"},
+		"more tokens than there are":  {chain.Payment{To: to, Contract: usdc.Address, Amount: money.Units(1001)}, "less than the amount"},
+		"more SOL than there is":      {chain.Payment{To: to, Amount: money.Units(math.MaxUint64)}, "less than the amount"},
+	} {
+		tt.p.From = from
+		fees, err := c.Sender.Quote(ctx, tt.p)
+		var reverted *chain.RevertedError
+		if !errors.As(err, &reverted) || !strings.Contains(reverted.Reason, tt.word) {
+			t.Errorf("%s: got %+v, %v, want a refusal with %q", what, fees, err, tt.word)
+		}
+	}
+	for what, p := range map[string]chain.Payment{
+		"a token with a picture":     {From: from, To: to, Contract: pictured.Address, Amount: money.Units(1)},
+		"a token to itself":          {From: from, To: from, Contract: usdc.Address, Amount: money.Units(1)},
+		"SOL to itself":              {From: from, To: from, Amount: money.Units(1)},
+		"nothing, which is a cancel": {From: from, To: from},
+	} {
+		if fees, err := c.Sender.Quote(ctx, p); err != nil || fees.GasLimit == 0 {
+			t.Errorf("%s: got %+v, %v, want fees", what, fees, err)
+		}
+	}
+	var reverted *chain.RevertedError
+	if fees, err := c.Sender.Quote(ctx, chain.Payment{From: from, To: to, Contract: l.Account(t), Amount: money.Units(1)}); err == nil || errors.As(err, &reverted) {
+		t.Errorf("a token that is not configured: got %+v, %v, want an error that is no refusal", fees, err)
+	}
+	if fees, err := c.Sender.Quote(ctx, chain.Payment{From: other, To: to, Amount: money.Units(1)}); err == nil {
+		t.Errorf("a payer without a place: got %+v, want an error", fees)
+	}
+	// A provider in trouble proves nothing about a payment.
+	for _, method := range []string{
+		"getMultipleAccounts", "getMinimumBalanceForRentExemption", "simulateTransaction", "getRecentPrioritizationFees",
+	} {
+		for _, answer := range []string{`{"context":{"slot":1},"value":null}`, `"?"`, ``} {
+			l.front.On(method, func(e *exchange) {
+				if answer == "" {
+					e.Refuse(`{"code":-32005,"message":"Node is behind"}`)
+				} else {
+					e.Say(answer)
+				}
+			})
+			fees, err := c.Sender.Quote(ctx, chain.Payment{From: from, To: to, Contract: usdc.Address, Amount: money.Units(1)})
+			if err == nil || errors.As(err, &reverted) {
+				t.Errorf("%s says %q: got %+v, %v, want an error that is no refusal", method, answer, fees, err)
+			}
+		}
+		l.front.On(method, nil)
+	}
+}
+
+func TestWhatTheChainKeepsForRentIsNotPaidAway(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	const least = 890_880
+	l.front.On("getMinimumBalanceForRentExemption", func(e *exchange) { e.Say(fmt.Sprint(least)) })
+	from, poor, deposit := l.Payer(t), l.Payer(t), l.Account(t)
+	l.Give(t, deposit, "", money.Units(2_000_000))
+	l.Give(t, poor, "", money.Units(3_000_000))
+	known := l.Account(t)
+	l.Give(t, known, "", money.Units(least))
+	var reverted *chain.RevertedError
+	for what, tt := range map[string]struct {
+		p       chain.Payment
+		ok, say bool
+	}{
+		"too little for a new account":  {chain.Payment{From: from, To: l.Account(t), Amount: money.Units(least - 1)}, false, true},
+		"enough for a new account":      {chain.Payment{From: from, To: l.Account(t), Amount: money.Units(least)}, true, false},
+		"a little to one that is there": {chain.Payment{From: from, To: known, Amount: money.Units(1)}, true, false},
+		"all of a deposit":              {chain.Payment{From: deposit, Payer: from, To: from, Amount: money.Units(2_000_000)}, true, false},
+		"nearly all of a deposit":       {chain.Payment{From: deposit, Payer: from, To: from, Amount: money.Units(1_999_999)}, false, true},
+		"what the payer lives on":       {chain.Payment{From: poor, To: known, Amount: money.Units(2_500_000)}, false, false},
+	} {
+		fees, err := l.chain.Sender.Quote(t.Context(), tt.p)
+		if (err == nil) != tt.ok || errors.As(err, &reverted) != tt.say {
+			t.Errorf("%s: got %+v, %v, want fees: %v, refused: %v", what, fees, err, tt.ok, tt.say)
+		}
+	}
+}
+
+func TestAPriceFollowsTheMarketWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	from := l.Payer(t)
+	p := chain.Payment{From: from, To: l.Account(t), Amount: money.Units(1_000_000)}
+	for asked, want := range map[string]uint64{
+		`[]`:                                 10_000,
+		`[{"slot":1,"prioritizationFee":1}]`: 10_000,
+		`[{"slot":1,"prioritizationFee":90000},{"slot":2,"prioritizationFee":20000},{"slot":3,"prioritizationFee":30000},{"slot":4,"prioritizationFee":40000},{"slot":5,"prioritizationFee":0}]`: 40_000,
+		`[{"slot":1,"prioritizationFee":18446744073709551615}]`: priceMax,
+	} {
+		l.front.On("getRecentPrioritizationFees", func(e *exchange) { e.Say(asked) })
+		f := l.quote(t, p)
+		if f.TipCap != money.Units(want) || !f.FeeCap.IsZero() {
+			t.Errorf("%s: got %+v, want a price of %d", asked, f, want)
+		}
+		payload, err := l.chain.Sender.Build(from, &p, l.slot(t, from, 0), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tx, err := solanatx.Decode(payload); err != nil || tx.MaxCost() != f.Beside || tx.Price != want {
+			t.Errorf("%s: got %+v, %v, want it to cost %v", asked, tx, err, f.Beside)
+		}
+	}
+	cfg := config(l.front.URL)
+	cfg.CostMax = money.Units(5_000)
+	dear := open(t, cfg)
+	var reverted *chain.RevertedError
+	if f, err := dear.Sender.Quote(t.Context(), p); err == nil || errors.As(err, &reverted) {
+		t.Errorf("above the cost that is allowed: got %+v, %v, want an error that is no refusal", f, err)
+	}
+	f := l.quote(t, p)
+	at := l.slot(t, from, 0)
+	less, more, gas, other := f, f, f, at
+	less.Beside = money.Units(5_000)
+	more.TipCap = money.Units(priceMax + 1)
+	gas.FeeCap = money.Units(1)
+	other.Lease = l.slot(t, l.Payer(t), 0).Lease
+	for what, tt := range map[string]struct {
+		f chain.Fees
+		s chain.Slot
+	}{
+		"less than it may cost": {less, at}, "a price above the bound": {more, at}, "a fee cap": {gas, at},
+		"somebody else's place": {f, other}, "no place": {f, chain.Slot{}},
+	} {
+		if got, err := l.chain.Sender.Build(from, &p, tt.s, tt.f); err == nil {
+			t.Errorf("%s: got %x, want an error", what, got)
+		}
+	}
+}
+
+// edited changes the nth nonce account in what a provider says at a commitment.
+func edited(t testing.TB, n int, commitment string, change func(any) any) rule {
+	return func(e *exchange) {
+		var how struct{ Commitment string }
+		if json.Unmarshal(e.Params[1], &how) != nil || commitment != "" && how.Commitment != commitment {
+			return
+		}
+		e.Edit(t, func(m map[string]any) {
+			list := m["value"].([]any)
+			list[n] = change(list[n])
+		})
+	}
+}
+
+// valued is a nonce account with another value.
+func valued(t testing.TB, value byte) func(any) any {
+	return withData(t, func(b []byte) { copy(b[40:72], bytes.Repeat([]byte{value}, 32)) })
+}
+
+func withData(t testing.TB, change func([]byte)) func(any) any {
+	return func(a any) any {
+		b, err := json.Marshal(a)
+		var m map[string]any
+		if err == nil {
+			err = json.Unmarshal(b, &m)
+		}
+		var data []byte
+		if err == nil {
+			data, err = base64.StdEncoding.DecodeString(m["data"].([]any)[0].(string))
+		}
+		if err != nil {
+			t.Error(err)
+			return a
+		}
+		change(data)
+		m["data"] = []any{base64.StdEncoding.EncodeToString(data), "base64"}
+		return m
+	}
+}
+
+func free(a chain.Account) (places []string) {
+	for _, l := range a.Leases {
+		if l.Latest == l.Final && l.Final != "" {
+			places = append(places, l.Final)
+		}
+	}
+	return places
+}
+
+func TestAPlaceIsFreeByTheWordOfEnoughAndUsedByTheWordOfAll(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	treasury := l.Payer(t)
+	one, two, three := newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t))
+	cfg := config(one.URL, two.URL, three.URL)
+	cfg.Agree, cfg.Timeout = 2, 2*time.Second
+	c := open(t, cfg)
+	truth, err := c.Sender.Account(t.Context(), treasury)
+	if err != nil || len(truth.Leases) != places || len(free(truth)) != places {
+		t.Fatalf("got %+v, %v, want %d free places", truth, err, places)
+	}
+	at := chain.Slot{Lease: truth.Leases[0].Final}
+	gone := func(any) any { return nil }
+	stopped := func(e *exchange) { e.Refuse(`{"code":-32005,"message":"Node is behind"}`) }
+	hour := withData(t, func(b []byte) { binary.LittleEndian.PutUint64(b[32:], uint64(time.Now().Add(-time.Hour).Unix())) })
+	for _, tt := range []struct {
+		what            string
+		one, two, three rule
+		free            int  // places; -1: an error
+		still           bool // the place may be mined still
+	}{
+		{"nobody differs", nil, nil, nil, places, true},
+		{"one shows another value", nil, edited(t, 0, "", valued(t, 9)), nil, places, true},
+		{"two show another value", nil, edited(t, 0, "", valued(t, 9)), edited(t, 0, "", valued(t, 9)), places, true},
+		{"each shows another value", nil, edited(t, 0, "", valued(t, 8)), edited(t, 0, "", valued(t, 9)), places - 1, true},
+		{"one has it taken", nil, edited(t, 0, "confirmed", valued(t, 9)), nil, places - 1, true},
+		{"all have it taken", edited(t, 0, "confirmed", valued(t, 9)), edited(t, 0, "confirmed", valued(t, 9)), edited(t, 0, "confirmed", valued(t, 9)), places - 1, false},
+		{"one has no such account", nil, edited(t, 0, "", gone), nil, places, true},
+		{"two have none that is final", nil, edited(t, 4, "finalized", gone), edited(t, 4, "finalized", gone), places - 1, true},
+		{"one is silent", nil, stopped, nil, places, true},
+		{"two are silent", nil, stopped, stopped, -1, true},
+	} {
+		one.On("getMultipleAccounts", tt.one)
+		two.On("getMultipleAccounts", tt.two)
+		three.On("getMultipleAccounts", tt.three)
+		got, err := c.Sender.Account(t.Context(), treasury)
+		if tt.free < 0 {
+			if err == nil {
+				t.Errorf("%s: got %+v, want an error", tt.what, got)
+			}
+			continue
+		}
+		if err != nil || len(free(got)) != tt.free {
+			t.Errorf("%s: got %+v, %v, want %d free", tt.what, got, err, tt.free)
+		}
+		if used, _ := got.Used(at); used == tt.still {
+			t.Errorf("%s: got %+v, want the place used: %v", tt.what, got, !tt.still)
+		}
+	}
+
+	// An account that is not as ours are is named, and is no place.
+	single := open(t, config(one.URL))
+	address, err := solanatx.NonceAccount(treasury, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(any) any{
+		"of another authority": withData(t, func(b []byte) { b[8]++ }),
+		"not initialized":      withData(t, func(b []byte) { b[4] = 0 }),
+		"of another program": func(a any) any {
+			b, _ := json.Marshal(a)
+			return json.RawMessage(bytes.Replace(b, []byte(solanatx.SystemProgram), []byte(solanatx.TokenProgram), 1))
+		},
+	} {
+		one.On("getMultipleAccounts", edited(t, 1, "", change))
+		if got, err := single.Sender.Account(t.Context(), treasury); err == nil || !strings.Contains(err.Error(), string(address)) {
+			t.Errorf("%s: got %+v, %v, want an error with its address", what, got, err)
+		}
+	}
+
+	// A provider whose state is old has no say: what it does not know yet looks used.
+	cfg = config(one.URL)
+	cfg.BehindMax = 10 * time.Minute
+	timed := open(t, cfg)
+	one.On("getMultipleAccounts", nil)
+	if got, err := timed.Sender.Account(t.Context(), treasury); err != nil || len(free(got)) != places {
+		t.Errorf("of this moment: got %+v, %v, want %d places", got, err, places)
+	}
+	one.On("getMultipleAccounts", edited(t, solana.NonceAccountsMax, "", hour))
+	if got, err := timed.Sender.Account(t.Context(), treasury); err == nil {
+		t.Errorf("an hour old: got %+v, want an error", got)
+	}
+}
+
+func TestAStrangersGiftStopsNoPlaceBehindIt(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	treasury := l.Payer(t)
+	gift, err := solanatx.NonceAccount(treasury, places)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.node.SetLamports(t.Context(), gift, 1_000_000); err != nil {
+		t.Fatal(err)
+	}
+	l.nonce(t, treasury, places+1)
+	l.Mine(t, 1)
+	l.Finalize(t)
+	got, err := l.chain.Sender.Account(t.Context(), treasury)
+	if err != nil || len(free(got)) != places+1 || slices.ContainsFunc(got.Leases, func(l chain.Lease) bool { return strings.HasPrefix(l.Final, string(gift)) }) {
+		t.Errorf("got %+v, %v, want %d places, none of them the stranger's", got, err, places+1)
+	}
+}
+
+func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	one, two := newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t))
+	c := open(t, config(one.URL, two.URL)).Sender
+	from := l.Payer(t)
+	p := chain.Payment{From: from, To: l.Account(t), Amount: money.Units(1_000_000)}
+	raw, hash := l.signed(t, &p, from, l.slot(t, from, 0), l.quote(t, p))
+	txs := []chain.TxHash{hash}
+	const none = `{"context":{"slot":1},"value":[null]}`
+	if o, err := c.Outcome(t.Context(), txs, &p); err != nil || o != nil {
+		t.Errorf("not sent: got %+v, %v, want nothing", o, err)
+	}
+	two.On("getSignatureStatuses", func(e *exchange) { e.drop = true })
+	if o, err := c.Outcome(t.Context(), txs, &p); err == nil {
+		t.Errorf("one has not looked: got %+v, want an error", o)
+	}
+	two.On("getSignatureStatuses", nil)
+	l.take(t, raw)
+	l.Mine(t, 1)
+	if o, err := c.Outcome(t.Context(), txs, &p); err != nil || o == nil || !o.Paid {
+		t.Errorf("both have it: got %+v, %v, want it paid", o, err)
+	}
+	two.On("getSignatureStatuses", func(e *exchange) { e.Say(none) })
+	if o, err := c.Outcome(t.Context(), txs, &p); !errors.Is(err, chain.ErrNotYet) {
+		t.Errorf("one has it: got %+v, %v, want ErrNotYet", o, err)
+	}
+	both := func(r rule) {
+		one.On("getSignatureStatuses", r)
+		two.On("getSignatureStatuses", r)
+	}
+	both(func(e *exchange) {
+		e.Say(strings.Replace(none, "null", `{"slot":1,"confirmationStatus":"processed","err":null}`, 1))
+	})
+	if o, err := c.Outcome(t.Context(), txs, &p); !errors.Is(err, chain.ErrNotYet) {
+		t.Errorf("it is only processed: got %+v, %v, want ErrNotYet", o, err)
+	}
+	both(nil)
+	two.On("getBlock", func(e *exchange) { e.Refuse(`{"code":-32004,"message":"Block not available"}`) })
+	if o, err := c.Outcome(t.Context(), txs, &p); !errors.Is(err, chain.ErrNotYet) {
+		t.Errorf("one does not give its block: got %+v, %v, want ErrNotYet", o, err)
+	}
+	two.On("getBlock", func(e *exchange) {
+		e.Edit(t, editTx(func(m map[string]any) { m["meta"].(map[string]any)["err"] = map[string]any{"InstructionError": 3} }))
+	})
+	if o, err := c.Outcome(t.Context(), txs, &p); !errors.Is(err, chain.ErrDisagreement) {
+		t.Errorf("one says that it failed: got %+v, %v, want ErrDisagreement", o, err)
+	}
+	both(func(e *exchange) {
+		e.Edit(t, func(m map[string]any) { m["value"].([]any)[0].(map[string]any)["slot"] = l.node.Slot() - 20 })
+	})
+	two.On("getBlock", nil)
+	if o, err := c.Outcome(t.Context(), txs, &p); err == nil {
+		t.Errorf("in another block: got %+v, want an error", o)
+	}
+}
