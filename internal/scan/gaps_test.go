@@ -1,0 +1,130 @@
+package scan_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/finality"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/scan"
+)
+
+// slots shows a chain as one whose heights are slots: block h is in slot 3h or 3h+2,
+// as its hash has it, and all others are left out. So another block of the same height
+// may be in a slot that was left out before.
+type slots struct{ *sim.Chain }
+
+func (s slots) of(b chain.Block) uint64 { return 3*b.Height + 2*uint64(b.Hash[len(b.Hash)-1]&1) }
+
+func (s slots) shown(c chain.Contents, err error) (chain.Contents, error) {
+	if err == nil {
+		c.Height = s.of(c.Block)
+	}
+	return c, err
+}
+
+func (s slots) Heads(ctx context.Context) (chain.Heads, error) {
+	h, err := s.Chain.Heads(ctx)
+	if err == nil {
+		h.Latest.Height, h.Final.Height = s.of(h.Latest), s.of(h.Final)
+	}
+	return h, err
+}
+
+// first reads upwards from the block whose slot could be the one asked for.
+func (s slots) first(slot uint64, read func(height uint64) (chain.Contents, error)) (chain.Contents, error) {
+	for height := slot / 3; ; height++ {
+		c, err := read(height)
+		if err != nil || s.of(c.Block) >= slot {
+			return s.shown(c, err)
+		}
+	}
+}
+
+func (s slots) Final(ctx context.Context, slot uint64) (chain.Contents, error) {
+	return s.first(slot, func(height uint64) (chain.Contents, error) { return s.Chain.Final(ctx, height) })
+}
+
+func (s slots) Recent(ctx context.Context, slot uint64) (chain.Contents, error) {
+	return s.first(slot, func(height uint64) (chain.Contents, error) { return s.Chain.Recent(ctx, height) })
+}
+
+func (s slots) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
+	at.Height /= 3
+	if at.Height > 0 && s.At(at.Height).Hash != at.Hash {
+		at.Height-- // the block before, of which the walk knows the hash alone
+	}
+	return s.Chain.Balances(ctx, at, of)
+}
+
+func TestWalksGoOverHeightsThatAreLeftOut(t *testing.T) {
+	t.Parallel()
+	w := open(t, sim.Config{Behind: 3}, 0)
+	r := slots{w.c}
+	start := uint64(0)
+	fork := 0
+	for _, depth := range []int{1, 2, 3, 4, 7, 8, 31} {
+		b := &builder{}
+		w.w = scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: r, Start: &start, Concerned: []finality.Concerned{b}}, w.ear, slog.New(slog.DiscardHandler))
+		w.c.MineEmpty(depth)
+		paid := w.c.Pay(payer, ours2, usdcAt, 100)
+		w.c.Mine(4)
+		w.final(t)
+		w.head(t)
+		arrivals := 0
+		for _, f := range w.ear.found {
+			if f.Tx == paid {
+				arrivals++
+			}
+		}
+		if arrivals != 1 {
+			t.Fatalf("depth %d: got %d arrivals, want the one", depth, arrivals)
+		}
+		if seen := w.ear.seen[len(w.ear.seen)-1]; seen != r.of(w.c.Latest()) {
+			t.Fatalf("depth %d: the head walk stands at %d, want %d", depth, seen, r.of(w.c.Latest()))
+		}
+
+		// A fork above what is final, then one below it.
+		w.c.Fork(2)
+		w.c.MineEmpty(3)
+		w.head(t)
+		ancestor := w.c.At(w.c.Latest().Height - 3)
+		if at := w.ear.orphaned[len(w.ear.orphaned)-1]; at != r.of(ancestor.Block)+1 {
+			t.Fatalf("depth %d: orphaned from %d, want all above %d", depth, at, r.of(ancestor.Block))
+		}
+		w.final(t)
+		tip, hash := w.cursor(t)
+		last := w.c.At(w.c.Latest().Height - 3)
+		if tip != r.of(last.Block) || hash != last.Hash {
+			t.Fatalf("depth %d: the cursor is at %d %s, want %d %s", depth, tip, hash, r.of(last.Block), last.Hash)
+		}
+		ancestor = w.c.At(last.Height - uint64(depth))
+		w.c.Fork(depth + 3)
+		w.c.MineEmpty(depth + 5)
+		_ = part(t, w.w)
+		want := r.of(ancestor.Block)
+		if !slices.Equal(b.parted, []uint64{want}) {
+			t.Fatalf("depth %d: told %v, want that it parted above %d", depth, b.parted, want)
+		}
+		p, err := w.w.Parting(t.Context())
+		if err != nil || p.Ancestor.Height != want || p.Ancestor.Hash != ancestor.Hash || p.Tip.Height != tip || p.Tip.Hash != hash {
+			t.Fatalf("depth %d: got %+v and %v, want it above %d", depth, p, err, want)
+		}
+		if got, err := w.w.Repoint(t.Context(), p, 2, audit.Operator("op")); err != nil || got.Fork != fork+1 {
+			t.Fatalf("depth %d: got %+v and %v, want fork %d", depth, got, err, fork+1)
+		}
+		fork++
+		w.final(t)
+		w.head(t)
+		if n := w.count(t, `
+			SELECT count(*) FROM (SELECT parent, lag(hash) OVER (ORDER BY height) AS below, row_number() OVER (ORDER BY height) AS nth FROM finality_live) p
+			WHERE nth > 1 AND parent IS DISTINCT FROM below`); n != 0 {
+			t.Errorf("depth %d: got %d live proofs that do not stand on the one before", depth, n)
+		}
+	}
+}
