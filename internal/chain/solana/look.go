@@ -181,6 +181,8 @@ func (m Mint) is(at chain.Address, a *account) error {
 		return refuse("%s is no mint", at)
 	case data[mintDecimalsByte] != m.Decimals:
 		return refuse("token %s has %d decimals, and is configured to have %d", at, data[mintDecimalsByte], m.Decimals)
+	case len(data) >= dataMax:
+		return refuse("the extensions of token %s cannot be read: they are longer than any that is paid", at)
 	case len(data) > mintBytes:
 		return usual(at, data[extensionsByte:])
 	}

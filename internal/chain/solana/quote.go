@@ -107,6 +107,11 @@ func (c *Client) quote(ctx context.Context, from *provider, p chain.Payment) (ch
 				return chain.Fees{}, err
 			}
 		}
+		// What the payer lacks is asked first: a program would say it in a way that lies with
+		// the payee as well.
+		if err = seen.affords(p, t.MaxCost()); err != nil {
+			return chain.Fees{}, err
+		}
 		var used uint64
 		if used, why = from.simulate(ctx, t); why == nil {
 			t.Limit = uint32(min(used+used/4+unitsSpare, solanatx.LimitMax))

@@ -273,6 +273,8 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 	}
 	taxed := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{surfpool.TransferFee(100, 50)}})
 	watched := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{surfpool.PermanentDelegate(other)}})
+	// As much text as is looked at hides what stands behind it.
+	long := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{{Type: 18, Data: make([]byte, 8192-166-4)}, surfpool.TransferFee(100, 50)}})
 	pictured := place(surfpool.Mint{Decimals: 6, Extensions: []surfpool.Extension{{Type: 18, Data: make([]byte, 64)}}})
 	nine := place(surfpool.Mint{Decimals: 9, Program: solanatx.TokenProgram})
 	nowhere := surfpool.AddressOf(newKey(t))
@@ -292,7 +294,7 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 	}
 	l.Mine(t, 1)
 	cfg := config(l.front.URL)
-	for _, m := range []surfpool.Mint{taxed, watched, pictured} {
+	for _, m := range []surfpool.Mint{taxed, watched, pictured, long} {
 		cfg.Mints[m.Address] = solana.Mint{Program: m.Program, Decimals: m.Decimals}
 	}
 	cfg.Mints[nine.Address] = solana.Mint{Program: nine.Program, Decimals: 6}
@@ -314,6 +316,7 @@ func TestAQuoteSaysWhyAPaymentIsHopeless(t *testing.T) {
 		"an account handed over":      {chain.Payment{To: given, Contract: usdc.Address, Amount: money.Units(1)}, "somebody else"},
 		"a fee on transfers":          {chain.Payment{To: to, Contract: taxed.Address, Amount: money.Units(1)}, "a fee on transfers"},
 		"a permanent delegate":        {chain.Payment{To: to, Contract: watched.Address, Amount: money.Units(1)}, "delegate"},
+		"a fee behind much text":      {chain.Payment{To: to, Contract: long.Address, Amount: money.Units(1)}, "cannot be read"},
 		"other decimals":              {chain.Payment{To: to, Contract: nine.Address, Amount: money.Units(1)}, "9 decimals"},
 		"another program":             {chain.Payment{To: to, Contract: surfpool.USDT, Amount: money.Units(1)}, "configured to belong"},
 		"no mint":                     {chain.Payment{To: to, Contract: nowhere, Amount: money.Units(1)}, "no token at"},
@@ -372,7 +375,8 @@ func TestWhatTheChainKeepsForRentIsNotPaidAway(t *testing.T) {
 	l.front.On("getMinimumBalanceForRentExemption", func(e *exchange) { e.Say(fmt.Sprint(least)) })
 	from, poor, deposit := l.Payer(t), l.Payer(t), l.Account(t)
 	l.Give(t, deposit, "", money.Units(2_000_000))
-	l.Give(t, poor, "", money.Units(3_000_000))
+	l.Give(t, poor, "", money.Units(2_000_000))
+	l.Give(t, poor, usdc.Address, money.Units(5))
 	known := l.Account(t)
 	l.Give(t, known, "", money.Units(least))
 	var reverted *chain.RevertedError
@@ -385,7 +389,9 @@ func TestWhatTheChainKeepsForRentIsNotPaidAway(t *testing.T) {
 		"a little to one that is there": {chain.Payment{From: from, To: known, Amount: money.Units(1)}, true, false},
 		"all of a deposit":              {chain.Payment{From: deposit, Payer: from, To: from, Amount: money.Units(2_000_000)}, true, false},
 		"nearly all of a deposit":       {chain.Payment{From: deposit, Payer: from, To: from, Amount: money.Units(1_999_999)}, false, true},
-		"what the payer lives on":       {chain.Payment{From: poor, To: known, Amount: money.Units(2_500_000)}, false, false},
+		"rent that the payer lacks":     {chain.Payment{From: poor, To: l.Account(t), Contract: usdc.Address, Amount: money.Units(1)}, false, false},
+		"all, and nothing for the fee":  {chain.Payment{From: poor, To: known, Amount: money.Units(2_000_000)}, false, false},
+		"what the payer lives on":       {chain.Payment{From: poor, To: known, Amount: money.Units(1_500_000)}, false, false},
 	} {
 		fees, err := l.chain.Sender.Quote(t.Context(), tt.p)
 		if (err == nil) != tt.ok || errors.As(err, &reverted) != tt.say {
