@@ -1,33 +1,56 @@
 package app
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/money"
 )
 
-func TestAFeeCapThatTheSignerWouldNotSignForIsRefusedAtTheStart(t *testing.T) {
+// What a journal signed is read back with the most that it can cost, on every chain that
+// pays.
+func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 	t.Parallel()
-	policy := filepath.Join(t.TempDir(), "policy.json")
-	// 0.244 of a coin: exactly 200 gwei for the most gas there is.
-	text := `{"chains": {"ETHEREUM": {"signerId": "1", "feeMax": "244000000000000000", "gasMax": "1", "unlimited": true}}}`
-	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+	const treasury, payee chain.Address = "FPP21sbqhr2LPjSnJkw5NBetPubeFG4PsQFBxHj8noTq", "GwCXyJ8AesaucFMTUSZmiFVMhVngpeBxaBC7mQJiZct3"
+	account, err := solanatx.NonceAccount(treasury, 3)
+	if err != nil {
 		t.Fatal(err)
 	}
-	conf := func(feeCap string) Config {
-		return Config{Signer: Signer{Policy: policy}, Chains: map[chain.Name]Chain{chain.Ethereum: {FeeCap: feeCap}}}
+	coin := solanatx.Tx{
+		Payer: treasury, NonceAccount: account, NonceValue: string(payee), Limit: 30_000, Price: 20_000,
+		Moves: []solanatx.Move{{From: treasury, To: payee, Amount: money.Units(5)}},
 	}
-	if err := conf("200000000000").feesFit(); err != nil {
-		t.Errorf("at the limit: got %v, want no error", err)
+	lamports, err := coin.Payload()
+	if err != nil {
+		t.Fatal(err)
 	}
-	err := conf("200000000001").feesFit()
-	if err == nil || !strings.Contains(err.Error(), "chains.ETHEREUM.fee_cap") {
-		t.Errorf("above the limit: got %v, want an error that names the setting", err)
+	ether, err := evmtx.Tx{ChainID: 1, Nonce: 7, To: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", Value: money.Units(5), Gas: 21_000, TipCap: money.Units(1), FeeCap: money.Units(9)}.Payload()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := ServeSigner(t.Context(), conf("200000000001"), nil); err == nil || !strings.Contains(err.Error(), "fee_cap") {
-		t.Errorf("a signer's own process: got %v, want the same", err)
+	for _, c := range []struct {
+		on      chain.Name
+		payload []byte
+		want    chain.Fees
+		most    money.Amount
+	}{
+		{chain.Ethereum, ether, chain.Fees{GasLimit: 21_000, TipCap: money.Units(1), FeeCap: money.Units(9)}, money.Units(189_000)},
+		{chain.Solana, lamports, chain.Fees{GasLimit: 30_000, TipCap: money.Units(20_000), Beside: coin.MaxCost()}, money.Units(5_600)},
+	} {
+		got, err := feesOf(c.on, c.payload)
+		if err != nil || got != c.want {
+			t.Errorf("%s: got %+v, %v, want %+v", c.on, got, err, c.want)
+		}
+		if most, err := got.Max(); err != nil || most != c.most {
+			t.Errorf("%s: got at most %v, %v, want %v", c.on, most, err, c.most)
+		}
+		if got, err := feesOf(c.on, c.payload[1:]); err == nil {
+			t.Errorf("%s, torn: got %+v, want an error", c.on, got)
+		}
+	}
+	if got, err := feesOf(chain.Bitcoin, lamports); err == nil {
+		t.Errorf("a chain that does not pay yet: got %+v, want an error", got)
 	}
 }

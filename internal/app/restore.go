@@ -10,11 +10,13 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -69,16 +71,20 @@ func restorer(pay *withdrawal.Service, by audit.Actor) restoring {
 	}, by}
 }
 
-// feesOf reads the fees of an unsigned transaction; EVM is the only family so far.
+// feesOf reads the fees of an unsigned transaction.
 func feesOf(name chain.Name, payload []byte) (chain.Fees, error) {
-	if name.Family() != chain.EVM {
-		return chain.Fees{}, fmt.Errorf("transactions of %s cannot be read", name)
+	switch name.Family() {
+	case chain.EVM:
+		tx, err := evmtx.Decode(payload)
+		return chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}, err
+	case chain.SolanaFamily:
+		tx, err := solanatx.Decode(payload)
+		if err != nil {
+			return chain.Fees{}, err
+		}
+		return chain.Fees{GasLimit: uint64(tx.Limit), TipCap: money.Units(tx.Price), Beside: tx.MaxCost()}, nil
 	}
-	tx, err := evmtx.Decode(payload)
-	if err != nil {
-		return chain.Fees{}, err
-	}
-	return chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}, nil
+	return chain.Fees{}, fmt.Errorf("transactions of %s cannot be read", name)
 }
 
 // Organizations implements mirror.Restorer.
