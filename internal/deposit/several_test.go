@@ -14,6 +14,7 @@ import (
 
 // Where the chain names nobody who sent a deposit alone, no provider is asked; what would
 // have to be screened is held at once, and only the operator says where it goes.
+// Rule RISK-14.
 func TestADepositOfSeveralSendersIsHeld(t *testing.T) {
 	t.Parallel()
 	w, o := thresholds(t)
