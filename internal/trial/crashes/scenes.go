@@ -296,7 +296,7 @@ func rescanned(ctx context.Context, s *stage) error {
 		}
 		return walker.Rewind(ctx, at, audit.Operator("crash trial"))
 	}
-	return deposit1(ctx, s)
+	return screened1(ctx, s)
 }
 
 // twoWalkers has a second service alive: one walks, the other waits for it to fall.
