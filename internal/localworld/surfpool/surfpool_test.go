@@ -119,9 +119,6 @@ func newKey(t *testing.T) (ed25519.PrivateKey, chain.Address) {
 func TestBlocksMakeAChainAndComeWhenTold(t *testing.T) {
 	t.Parallel()
 	n := surfpooltest.Borrow(t)
-	if err := n.Mine(t.Context(), 1); err != nil { // with what others left waiting
-		t.Fatal(err)
-	}
 	first := n.Slot()
 	for range 3 { // blocks without a transaction are another matter inside of surfpool
 		_, to := newKey(t)

@@ -35,7 +35,7 @@ var free struct {
 }
 
 // Borrow lends a chain whose blocks are made by hand to one test at a time. What
-// earlier tests did is in its blocks.
+// earlier tests did is in its blocks, and nothing of it waits for the next one.
 func Borrow(tb testing.TB) *surfpool.Node {
 	tb.Helper()
 	n := take()
@@ -44,6 +44,9 @@ func Borrow(tb testing.TB) *surfpool.Node {
 		if n, err = surfpool.Start(context.Background(), surfpool.Config{}); err != nil {
 			tb.Fatal(err)
 		}
+	}
+	if err := n.Mine(tb.Context(), 1); err != nil { // with what others left waiting
+		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
 		select {
