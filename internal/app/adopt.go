@@ -149,6 +149,11 @@ func (a *Adoption) ask(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("ask %s how often %s has paid: %w", name, address, err)
 			}
+			if account.Leased {
+				// Nothing there counts what a wallet has paid, so nothing could show that the copy
+				// lacks a payment, and it would be made again.
+				return fmt.Errorf("%s does not number the payments of %s: a copy of the journal cannot be shown to be whole, and none is adopted", name, address)
+			}
 			key.Next = account.Latest
 			a.nonces = append(a.nonces, key)
 			a.Accounts = append(a.Accounts, Account{From: p.From, Chain: name, Address: address, Paid: account.Latest})

@@ -289,6 +289,9 @@ func (r *Rescue) pay(ctx context.Context, from signer.Issued, i signer.Intent) (
 	if err != nil {
 		return "", err
 	}
+	if account.Leased {
+		return "", fmt.Errorf("%s does not number the payments of %s, and money is not brought to safety there without a journal", r.chain.Name, from.Address)
+	}
 	slot := signer.Slot{Nonce: account.Latest}
 	i.Chain = r.chain.Name
 	// The same words are the same intent; other words in this nonce are another one,

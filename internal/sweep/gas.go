@@ -32,8 +32,8 @@ func (s *Sweeper) topUps(ctx context.Context) (made int, err error) {
 		return 0, fmt.Errorf("find the sweeps that wait for gas: %w", err)
 	}
 	for _, o := range shorts {
-		if o.Purpose != signer.Sweep && o.Purpose != signer.Return {
-			continue
+		if o.Purpose != signer.Sweep && o.Purpose != signer.Return || o.FromID != "" {
+			continue // the treasury lacks it itself
 		}
 		opened, e := s.topUp(ctx, o, native)
 		if e != nil { // the others need not wait for it

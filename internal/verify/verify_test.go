@@ -229,6 +229,7 @@ var tamperings = []struct {
 	{"I-36-seen", "an organization's deposit told as seen", []string{`UPDATE events SET type = 'CUSTOMER_DEPOSIT_SEEN' WHERE resource_id = 'dep_own'`}},
 	{"I-36-deposit", "a reversal that was not told", []string{`DELETE FROM events WHERE type = 'CUSTOMER_DEPOSIT_REVERSED'`}},
 	{"I-13", "a block skipped", []string{`DELETE FROM finality_proofs WHERE height = 12`}},
+	{"I-13", "a height left out", []string{`UPDATE finality_proofs SET height = height + 7 WHERE height = (SELECT max(height) FROM finality_proofs)`}},
 	{"I-13", "a block on another one", []string{`UPDATE finality_proofs SET parent = 'other' WHERE height = 13`}},
 	{"I-13", "a cursor on another block", []string{`UPDATE scan_cursors SET hash = 'other'`}},
 	{"I-13", "no cursor", []string{`DELETE FROM scan_cursors`}},

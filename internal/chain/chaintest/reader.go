@@ -81,11 +81,14 @@ var readerPromises = []promise{
 		}
 	}},
 	{"FinalBlocksAreAChainAndStayAsTheyWere", func(t *testing.T, b bench) {
-		start := b.heads(t).Final.Height
+		start := b.heads(t).Final
 		b.Pay(t, chain.Native, b.Account(t), units(7))
 		b.Mine(t, 3)
 		b.Finalize(t)
-		before := b.finals(t, start)
+		before := b.finals(t, start.Height)
+		if before[0].Parent != start.Hash {
+			t.Errorf("got %+v after %+v, want it on that", before[0].Block, start)
+		}
 		for i, c := range before {
 			if i > 0 && c.Height <= before[i-1].Height || c.Hash == "" || c.Verified == "" || c.Providers < 1 || c.Time.IsZero() {
 				t.Errorf("got block %+v, want it above the one before, named and verified", c.Block)
