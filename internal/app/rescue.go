@@ -338,7 +338,7 @@ func (r *Rescue) fuel(ctx context.Context, w signer.Issued, fees chain.Fees) err
 // through signs a payment in its slot and sends it until a block has it, dearer now
 // and then.
 func (r *Rescue) through(ctx context.Context, i signer.Intent, p chain.Payment, slot signer.Slot, fees chain.Fees) (chain.TxHash, error) {
-	payload, err := r.chain.Sender.Build(p.From, &p, slot, fees)
+	payload, err := r.chain.Sender.Build(p.From, slot, fees, p)
 	if err != nil {
 		return "", err
 	}
@@ -364,7 +364,7 @@ func (r *Rescue) through(ctx context.Context, i signer.Intent, p chain.Payment, 
 			since = time.Now()
 			if dearer, ok, err := r.chain.Sender.Bump(ctx, fees); err == nil && ok {
 				fees = dearer
-				if payload, err = r.chain.Sender.Build(p.From, &p, slot, fees); err != nil {
+				if payload, err = r.chain.Sender.Build(p.From, slot, fees, p); err != nil {
 					return "", err
 				}
 				if signed, err = r.sign.Sign(ctx, signer.SignRequest{IntentID: i.ID, Slot: slot, Act: signer.Pay, Payload: payload}); err != nil {
@@ -390,7 +390,7 @@ func (r *Rescue) arrived(ctx context.Context, p chain.Payment, slot signer.Slot,
 	if err != nil {
 		return nil, nil // asked again in a moment
 	}
-	out, err := r.chain.Sender.Outcome(ctx, hashes, &p)
+	out, err := r.chain.Sender.Outcome(ctx, hashes, p)
 	if err != nil {
 		return nil, nil // likewise
 	}

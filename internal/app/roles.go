@@ -111,7 +111,9 @@ func (s silent) Kind(context.Context, chain.Block, chain.Address) (chain.Account
 	return "", s.err
 }
 
-func (s silent) Quote(context.Context, chain.Payment) (chain.Fees, error) {
+func (s silent) Fits([]chain.Payment) int { return 1 }
+
+func (s silent) Quote(context.Context, ...chain.Payment) (chain.Fees, error) {
 	return chain.Fees{}, s.err
 }
 
@@ -121,7 +123,7 @@ func (s silent) Bump(context.Context, chain.Fees) (chain.Fees, bool, error) {
 	return chain.Fees{}, false, s.err
 }
 
-func (s silent) Build(chain.Address, *chain.Payment, chain.Slot, chain.Fees) ([]byte, error) {
+func (s silent) Build(chain.Address, chain.Slot, chain.Fees, ...chain.Payment) ([]byte, error) {
 	return nil, s.err
 }
 
@@ -129,10 +131,10 @@ func (s silent) Send(context.Context, []byte) (answer chain.Answer, said string)
 	return answer, s.err.Error()
 }
 
-func (s silent) Account(context.Context, chain.Address) (chain.Account, error) {
+func (s silent) Account(context.Context, chain.Address, ...chain.Slot) (chain.Account, error) {
 	return chain.Account{}, s.err
 }
 
-func (s silent) Outcome(context.Context, []chain.TxHash, *chain.Payment) (*chain.Outcome, error) {
+func (s silent) Outcome(context.Context, []chain.TxHash, ...chain.Payment) (*chain.Outcome, error) {
 	return nil, s.err
 }

@@ -273,7 +273,8 @@ type Slot struct {
 	// chain where it numbers them, else by us alone.
 	Nonce uint64 `json:"nonce"`
 	// Lease names the place where the chain numbers nothing. Solana: the nonce account
-	// and the value that it has, in base58 with a space between.
+	// and the value that it has, in base58 with a space between. Bitcoin: the coins that
+	// are spent and where their change goes, see Pool.
 	Lease string `json:"lease,omitempty"`
 }
 
@@ -291,9 +292,10 @@ type Fees struct {
 	TipCap   money.Amount // EVM: priority fee per gas
 	FeeCap   money.Amount // EVM: most that is paid per gas
 	// Beside is what may be asked beside gas. Where a chain pays for its data on a layer
-	// below it is no part of the transaction: an estimate with room. On Solana it is all
-	// that the transaction may cost: TipCap is then millionths of a unit for each of
-	// GasLimit, and FeeCap is zero.
+	// below it is no part of the transaction: an estimate with room. Where FeeCap is zero
+	// it is all that the transaction may cost. On Solana TipCap is then millionths of a
+	// unit for each of GasLimit; on Bitcoin TipCap is units for a thousand virtual bytes
+	// and GasLimit the virtual bytes.
 	Beside money.Amount
 }
 
@@ -358,7 +360,7 @@ type Outcome struct {
 	Tx        TxHash
 	Block     Block
 	Succeeded bool         // the chain's own status
-	Paid      bool         // the payment's movement is among the transaction's effects
+	Paid      bool         // the movement of every payment is among the transaction's effects
 	Fee       money.Amount // what it cost, in native units
 }
 
@@ -371,10 +373,17 @@ func (e *RevertedError) Error() string { return "payment would revert: " + e.Rea
 
 // Sender puts payments onto a chain. It holds no keys. All methods may be
 // called again and are safe for concurrent use.
+//
+// A transaction makes one payment, or where the chain can do that several at once, of
+// one account: all of them or none.
 type Sender interface {
-	// Quote simulates a payment and proposes its fees, within the configured
-	// cap. Errors: *RevertedError when the chain refuses it as things stand.
-	Quote(ctx context.Context, p Payment) (Fees, error)
+	// Fits is how many of payments of one account, from the first one on, one transaction
+	// can make: 1 at least, and 1 where transactions make one payment. It is pure.
+	Fits(ps []Payment) int
+	// Quote simulates a transaction that makes these payments and proposes its fees,
+	// within the configured cap. Errors: *RevertedError when the chain refuses it as
+	// things stand.
+	Quote(ctx context.Context, ps ...Payment) (Fees, error)
 	// TransferFees are the fees of a usual token transfer as things stand,
 	// without simulating one: for deciding whether a transfer is worth it.
 	TransferFees(ctx context.Context) (Fees, error)
@@ -382,20 +391,72 @@ type Sender interface {
 	// high enough for every node to take it, within the configured cap; ok is
 	// false when the cap forbids it.
 	Bump(ctx context.Context, last Fees) (fees Fees, ok bool, err error)
-	// Build encodes the unsigned transaction of a payment in a slot of an account. It is
-	// pure: same input, same bytes. Cancel has a nil payment: a transfer of
-	// nothing from the account to itself.
-	Build(account Address, p *Payment, s Slot, fees Fees) (payload []byte, err error)
+	// Build encodes the unsigned transaction that makes payments in a slot of an account.
+	// It is pure: same input, same bytes. Without payments it is a cancel: nothing from
+	// the account to itself.
+	Build(account Address, s Slot, fees Fees, ps ...Payment) (payload []byte, err error)
 	// Send gives signed bytes to every provider and reports the best answer,
 	// with what was said in words.
 	Send(ctx context.Context, raw []byte) (Answer, string)
-	// Account asks where an account stands, by the lowest of the providers' answers.
-	Account(ctx context.Context, a Address) (Account, error)
+	// Account asks where an account stands, by the lowest of the providers' answers. open
+	// are the slots that are asked about, for chains that know places only by name.
+	Account(ctx context.Context, a Address, open ...Slot) (Account, error)
 	// Outcome looks for whichever of the transactions is in a block; nil when
-	// none of the providers has one. p is nil for a cancel. Error: ErrNotYet while one
-	// is in a block whose results cannot be checked yet.
-	Outcome(ctx context.Context, txs []TxHash, p *Payment) (*Outcome, error)
+	// none of the providers has one. Without payments it is about a cancel. Error:
+	// ErrNotYet while one is in a block whose results cannot be checked yet.
+	Outcome(ctx context.Context, txs []TxHash, ps ...Payment) (*Outcome, error)
 }
+
+// Only is the payment of a transaction that makes no more than one, or nil for a cancel.
+func Only(ps []Payment) (*Payment, error) {
+	switch len(ps) {
+	case 0:
+		return nil, nil
+	case 1:
+		return &ps[0], nil
+	}
+	return nil, fmt.Errorf("%d payments, and a transaction makes one here", len(ps))
+}
+
+// Makes tells whether every payment has a movement of its own among the effects of a
+// transaction. is compares one with another.
+func Makes(effects []Transfer, ps []Payment, is func(Transfer, Payment) bool) bool {
+	left := slices.Clone(effects)
+	for _, p := range ps {
+		i := slices.IndexFunc(left, func(t Transfer) bool { return is(t, p) })
+		if i < 0 {
+			return false
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	return len(ps) > 0
+}
+
+// Coin is an output of a transaction that is ours: it is spent whole, once.
+type Coin struct {
+	Outpoint string  // its transaction and number, as the chain writes it
+	Holder   Address // whose key spends it
+	Amount   money.Amount
+}
+
+// Pool is how a chain pays on which accounts are coins: any of an organization's coins
+// can pay anything, and what is left of them comes back as another. A slot is then the
+// set of coins that a transaction spends, so two in one slot are never both mined. It
+// is pure.
+type Pool interface {
+	// Choose picks coins that make payments at the price of fees, names the slot that
+	// spends them, and says what it costs. What is left goes to change. It chooses the
+	// same from the same. Error: *ShortError.
+	Choose(from []Coin, change Address, price Fees, ps ...Payment) (lease string, fees Fees, err error)
+	// Spends are the coins of a lease.
+	Spends(lease string) ([]Coin, error)
+}
+
+// ShortError says that the coins there are do not suffice.
+type ShortError struct{ By money.Amount }
+
+// Error says how much is missing.
+func (e *ShortError) Error() string { return fmt.Sprintf("the coins that can be spent lack %v", e.By) }
 
 // Grammar reads addresses. It is pure.
 type Grammar interface {
@@ -437,6 +498,8 @@ type Chain struct {
 	// OthersPay says that the fee of a transaction may be paid by another account than
 	// the one whose amount it moves. Then deposit addresses never hold gas.
 	OthersPay bool
+	// Pool is there where accounts are coins, else nil.
+	Pool Pool
 }
 
 // Chains are the configured chains by name.

@@ -314,7 +314,7 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account,
 		if err != nil {
 			return err
 		}
-		payload, err := d.chain.Sender.Build(from.Address, &payment, at, fees)
+		payload, err := d.chain.Sender.Build(from.Address, at, fees, payment)
 		if err != nil {
 			return fmt.Errorf("build order %s: %w", o.ID, err)
 		}

@@ -739,9 +739,9 @@ type quoting struct {
 	amid func()
 }
 
-func (q quoting) Quote(ctx context.Context, p chain.Payment) (chain.Fees, error) {
+func (q quoting) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
 	q.amid()
-	return q.Sender.Quote(ctx, p)
+	return q.Sender.Quote(ctx, ps...)
 }
 
 // Whatever the clock says: the transaction that brings it may have begun before the

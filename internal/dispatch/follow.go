@@ -403,12 +403,11 @@ func (d *Desk) raise(ctx context.Context, from wallet.Wallet, s slot, act signer
 }
 
 func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act signer.Act, fees chain.Fees, because reason) error {
-	var payment *chain.Payment
+	var payments []chain.Payment
 	if act == signer.Pay {
-		p := s.payment(from.Address)
-		payment = &p
+		payments = append(payments, s.payment(from.Address))
 	}
-	payload, err := d.chain.Sender.Build(from.Address, payment, s.At, fees)
+	payload, err := d.chain.Sender.Build(from.Address, s.At, fees, payments...)
 	if err != nil {
 		return fmt.Errorf("build a replacement: %w", err)
 	}
@@ -462,7 +461,7 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 // block is proven final.
 func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chain.Account) (busy bool, err error) {
 	payment := s.payment(from.Address)
-	out, err := d.chain.Sender.Outcome(ctx, s.signed(), &payment)
+	out, err := d.chain.Sender.Outcome(ctx, s.signed(), payment)
 	if errors.Is(err, chain.ErrNotYet) {
 		return false, nil // it is in a block that nobody has the results of yet
 	}

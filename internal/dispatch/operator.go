@@ -175,7 +175,7 @@ func (d *Desk) Resolve(ctx context.Context, orderID string, by audit.Actor, shor
 			"Order %s stays STUCK, its amount stays held, and nothing was booked: %s", s.ID, fmt.Sprintf(format, args...))
 	}
 	payment := s.payment(from.Address)
-	out, err := d.chain.Sender.Outcome(ctx, s.signed(), &payment)
+	out, err := d.chain.Sender.Outcome(ctx, s.signed(), payment)
 	if err != nil {
 		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try again.", s.ID, err)
 	}

@@ -21,8 +21,8 @@ import (
 // silentToken is a chain whose tokens say that they transferred and did not.
 type silentToken struct{ chain.Sender }
 
-func (s silentToken) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
-	o, err := s.Sender.Outcome(ctx, txs, p)
+func (s silentToken) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
+	o, err := s.Sender.Outcome(ctx, txs, ps...)
 	if o != nil {
 		o.Paid = false
 	}

@@ -98,7 +98,7 @@ func (d *Desk) answer(ctx context.Context, from wallet.Wallet, all []question) (
 // is empty and nothing can be sent into it.
 func (d *Desk) answerOne(ctx context.Context, from wallet.Wallet, q question, acct chain.Account, held bool) (proven, stops bool, err error) {
 	payment := q.payment(from.Address)
-	out, err := d.chain.Sender.Outcome(ctx, q.signed(), &payment)
+	out, err := d.chain.Sender.Outcome(ctx, q.signed(), payment)
 	if err != nil {
 		return false, false, fmt.Errorf("look for its transaction: %w", err)
 	}

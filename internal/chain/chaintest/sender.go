@@ -38,6 +38,14 @@ type sent struct {
 	fees chain.Fees
 }
 
+// only is one payment, or none for a cancel.
+func only(p *chain.Payment) []chain.Payment {
+	if p == nil {
+		return nil
+	}
+	return []chain.Payment{*p}
+}
+
 func (b bench) quote(t *testing.T, p chain.Payment) chain.Fees {
 	t.Helper()
 	f, err := b.Chain().Sender.Quote(t.Context(), p)
@@ -49,7 +57,7 @@ func (b bench) quote(t *testing.T, p chain.Payment) chain.Fees {
 
 func (b bench) build(t *testing.T, from chain.Address, p *chain.Payment, nth uint64, f chain.Fees) []byte {
 	t.Helper()
-	payload, err := b.Chain().Sender.Build(from, p, b.slot(t, from, nth), f)
+	payload, err := b.Chain().Sender.Build(from, b.slot(t, from, nth), f, only(p)...)
 	if err != nil {
 		t.Fatalf("Build(%+v): got %v, want a payload", p, err)
 	}
@@ -97,7 +105,7 @@ func (b bench) lookFor(t *testing.T, p *chain.Payment, of ...sent) *chain.Outcom
 	for _, s := range of {
 		txs = append(txs, s.tx)
 	}
-	o, err := b.Chain().Sender.Outcome(t.Context(), txs, p)
+	o, err := b.Chain().Sender.Outcome(t.Context(), txs, only(p)...)
 	if err != nil {
 		t.Fatalf("Outcome(%v): got %v, want an answer", txs, err)
 	}
@@ -119,6 +127,16 @@ func (b bench) account(t *testing.T, a chain.Address) chain.Account {
 }
 
 var senderPromises = []promise{
+	{"OneTransactionMakesOnePaymentAtLeast", func(t *testing.T, b bench) {
+		var ps []chain.Payment
+		p := b.payment(t, chain.Native, 10)
+		for range 3 {
+			ps = append(ps, p)
+			if n := b.Chain().Sender.Fits(ps); n < 1 || n > len(ps) {
+				t.Errorf("of %d payments: got %d in one transaction, want at least one and no more than there are", len(ps), n)
+			}
+		}
+	}},
 	{"AForkTakesAnOutcomeBack", func(t *testing.T, b bench) {
 		if !b.Forks() {
 			return
@@ -267,7 +285,7 @@ var senderPromises = []promise{
 			if cancel := b.build(t, p.From, nil, 3, f); bytes.Equal(first, cancel) {
 				t.Errorf("%s: got the same bytes for a cancel", k)
 			}
-			if _, err := b.Chain().Sender.Build(p.To, &p, chain.Slot{Nonce: 3}, f); err == nil {
+			if _, err := b.Chain().Sender.Build(p.To, chain.Slot{Nonce: 3}, f, p); err == nil {
 				t.Errorf("%s: got a payload from another account than the payment's, want an error", k)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 
 // Account takes the lowest of what the providers say, of which at least Agree
 // have to answer: a nonce is used up only when all who answer have seen it.
-func (a *adapter) Account(ctx context.Context, of chain.Address) (chain.Account, error) {
+func (a *adapter) Account(ctx context.Context, of chain.Address, _ ...chain.Slot) (chain.Account, error) {
 	who, err := evmtx.Bytes(of)
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("account on %s: %w", a.Name, err)

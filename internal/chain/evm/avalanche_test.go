@@ -447,14 +447,14 @@ func TestAFeeOfAvalancheIsWhatEnoughProvidersSay(t *testing.T) {
 	key, _ := keyOfTests(t)
 	n := newLagging(t, key)
 	hash := chain.TxHash(n.at(12).txs[0]["hash"].(string))
-	got, err := openLagging(t, n, newLaggingAs(t, n)).Sender.Outcome(t.Context(), []chain.TxHash{hash}, nil)
+	got, err := openLagging(t, n, newLaggingAs(t, n)).Sender.Outcome(t.Context(), []chain.TxHash{hash})
 	if want := money.Units(21_000 * (baseTaken + 2)); err != nil || got == nil || got.Fee != want || !got.Succeeded || got.Block.Height != 12 {
 		t.Fatalf("got %+v, %v, want a fee of %v in block 12", got, err, want)
 	}
 	for price, want := range map[uint64]error{baseTaken + 3: chain.ErrDisagreement, baseMost + 3: chain.ErrUndecodable} {
 		other := newLaggingAs(t, n)
 		other.at(12).receipts[0]["effectiveGasPrice"] = hexutil.Uint64(price)
-		got, err := openLagging(t, n, other).Sender.Outcome(t.Context(), []chain.TxHash{hash}, nil)
+		got, err := openLagging(t, n, other).Sender.Outcome(t.Context(), []chain.TxHash{hash})
 		if err == nil || !errors.Is(err, chain.ErrDisagreement) && !errors.Is(err, want) {
 			t.Errorf("a price of %d: got %s, %v, want %v", price, fmt.Sprint(got), err, want)
 		}
@@ -463,15 +463,15 @@ func TestAFeeOfAvalancheIsWhatEnoughProvidersSay(t *testing.T) {
 	behind := newLaggingAs(t, n)
 	behind.blocks = behind.blocks[:3]
 	behind.final = 11
-	if got, err := openLagging(t, n, behind).Sender.Outcome(t.Context(), []chain.TxHash{hash}, nil); got != nil || !errors.Is(err, chain.ErrNotYet) {
+	if got, err := openLagging(t, n, behind).Sender.Outcome(t.Context(), []chain.TxHash{hash}); got != nil || !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("one lags: got %+v, %v, want not yet", got, err)
 	}
 	behind.blocks = behind.blocks[:2]
 	late := chain.TxHash(n.at(16).txs[0]["hash"].(string))
-	if got, err := openLagging(t, n, behind).Sender.Outcome(t.Context(), []chain.TxHash{late}, nil); got != nil || err == nil {
+	if got, err := openLagging(t, n, behind).Sender.Outcome(t.Context(), []chain.TxHash{late}); got != nil || err == nil {
 		t.Errorf("nowhere with one, not settled with the other: got %+v, %v, want an error", got, err)
 	}
-	if got, err := openLagging(t, n).Sender.Outcome(t.Context(), []chain.TxHash{late}, nil); got != nil || !errors.Is(err, chain.ErrNotYet) {
+	if got, err := openLagging(t, n).Sender.Outcome(t.Context(), []chain.TxHash{late}); got != nil || !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("not settled: got %+v, %v, want not yet", got, err)
 	}
 }

@@ -17,7 +17,11 @@ import (
 // block itself, checked like any other: a provider that invents a failure would
 // have a payment refunded that arrived. It says "nowhere" only when at least
 // Agree providers have looked.
-func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
+	p, err := chain.Only(ps)
+	if err != nil {
+		return nil, fmt.Errorf("outcome on %s: %w", a.Name, err)
+	}
 	if len(txs) == 0 {
 		return nil, nil
 	}

@@ -37,8 +37,15 @@ type tried struct {
 	reverted *chain.RevertedError
 }
 
+// Fits is one: a transaction makes one payment.
+func (a *adapter) Fits([]chain.Payment) int { return 1 }
+
 // Quote tries the payment out on the latest state and proposes its fees.
-func (a *adapter) Quote(ctx context.Context, p chain.Payment) (chain.Fees, error) {
+func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
+	if len(ps) != 1 {
+		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments, and a transaction makes one", a.Name, len(ps))
+	}
+	p := ps[0]
 	c, err := callOf(p)
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", a.Name, err)
@@ -156,7 +163,11 @@ func reverted(err error) error {
 }
 
 // Build encodes the transaction of a payment; it asks nobody.
-func (a *adapter) Build(from chain.Address, p *chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
+func (a *adapter) Build(from chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
+	p, err := chain.Only(ps)
+	if err != nil {
+		return nil, fmt.Errorf("build on %s: %w", a.Name, err)
+	}
 	if s.Lease != "" {
 		return nil, fmt.Errorf("build on %s: %v, and its transactions are numbered", a.Name, s)
 	}

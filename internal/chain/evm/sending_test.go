@@ -29,7 +29,7 @@ func (l *lab) ready(t testing.TB, c chain.Chain, contract chain.Address) (p chai
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := c.Sender.Build(p.From, &p, chain.Slot{}, fees)
+	payload, err := c.Sender.Build(p.From, chain.Slot{}, fees, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestALostAnswerToSendIsUnknownAndTheSameBytesPayOnce(t *testing.T) {
 		t.Errorf("again: got %v %q, want Known", a, said)
 	}
 	l.Mine(t, 1)
-	o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, &p)
+	o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, p)
 	if err != nil || o == nil || !o.Paid {
 		t.Errorf("outcome: got %+v, %v, want it paid", o, err)
 	}
@@ -128,17 +128,17 @@ func TestAnInventedOutcomeIsAnError(t *testing.T) {
 			return list
 		})
 	})
-	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, &p); err == nil {
+	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, p); err == nil {
 		t.Errorf("got %+v, want an error", o)
 	}
 	proxy.On("eth_getBlockReceipts", nil)
-	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, &p); err != nil || o == nil || !o.Paid {
+	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, p); err != nil || o == nil || !o.Paid {
 		t.Errorf("only its receipt altered: got %+v, %v, want it paid", o, err)
 	}
 	proxy.On("eth_getTransactionReceipt", func(e *exchange) {
 		e.Edit(t, func(m map[string]any) { m["blockHash"] = l.latest(t).Parent })
 	})
-	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, &p); err == nil {
+	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{tx}, p); err == nil {
 		t.Errorf("in another block: got %+v, want an error", o)
 	}
 }
@@ -150,21 +150,21 @@ func TestNowhereIsOnlySaidWhenEnoughHaveLooked(t *testing.T) {
 	c := open(t, config(one.URL, two.URL))
 	p, signed, tx := l.ready(t, c, "")
 	txs := []chain.TxHash{tx}
-	if o, err := c.Sender.Outcome(t.Context(), txs, &p); err != nil || o != nil {
+	if o, err := c.Sender.Outcome(t.Context(), txs, p); err != nil || o != nil {
 		t.Errorf("not sent: got %+v, %v, want nothing", o, err)
 	}
 	two.On("eth_getTransactionReceipt", func(e *exchange) { e.Lose() })
-	if o, err := c.Sender.Outcome(t.Context(), txs, &p); err == nil {
+	if o, err := c.Sender.Outcome(t.Context(), txs, p); err == nil {
 		t.Errorf("one has not looked: got %+v, want an error", o)
 	}
 	c.Sender.Send(t.Context(), signed)
 	l.Mine(t, 1)
-	if o, err := c.Sender.Outcome(t.Context(), txs, &p); err != nil || o == nil || !o.Paid {
+	if o, err := c.Sender.Outcome(t.Context(), txs, p); err != nil || o == nil || !o.Paid {
 		t.Errorf("the other has it: got %+v, %v, want it paid", o, err)
 	}
 	one.On("eth_getTransactionReceipt", func(e *exchange) { e.Say("null") })
 	two.On("eth_getTransactionReceipt", nil)
-	if o, err := c.Sender.Outcome(t.Context(), txs, &p); err != nil || o == nil || !o.Paid {
+	if o, err := c.Sender.Outcome(t.Context(), txs, p); err != nil || o == nil || !o.Paid {
 		t.Errorf("one is behind: got %+v, %v, want it paid", o, err)
 	}
 }
@@ -310,7 +310,7 @@ func TestFeesFollowTheMarketUpToTheCap(t *testing.T) {
 	if got, ok, err = c.Sender.Bump(t.Context(), last); err != nil || ok {
 		t.Errorf("at the cap: got %+v, %v, %v, want no proposal", got, ok, err)
 	}
-	if payload, err := c.Sender.Build(l.Account(t), nil, chain.Slot{}, chain.Fees{GasLimit: 21_000, FeeCap: money.Units(101 * params.GWei)}); err == nil {
+	if payload, err := c.Sender.Build(l.Account(t), chain.Slot{}, chain.Fees{GasLimit: 21_000, FeeCap: money.Units(101 * params.GWei)}); err == nil {
 		t.Errorf("above the cap: got %x, want an error", payload)
 	}
 	proxy.On("eth_feeHistory", func(e *exchange) { e.Say(`{"baseFeePerGas":[],"reward":null}`) })

@@ -329,7 +329,7 @@ func TestOnTheOPStackDepositsFromBelowAreCountedAndFeesForDataToo(t *testing.T) 
 			t.Errorf("got %+v, want deposits to be free here", f)
 		}
 	}
-	o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}, &chain.Payment{
+	o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}, chain.Payment{
 		From: evmtx.Canonical(from), To: evmtx.Canonical(elsewhere), Amount: money.Units(77),
 	})
 	if err != nil || o == nil || !o.Paid || o.Fee != want {
@@ -349,7 +349,7 @@ func TestOneProviderCannotInventTheFeeForData(t *testing.T) {
 	urls := []string{liar.serve(), honest.serve(), third.serve()}
 	want := money.Units(21_000*13 + 1002)
 	c := openStack(t, chain.Base, TraceOff, urls[:2]...)
-	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}, nil); !errors.Is(err, chain.ErrDisagreement) {
+	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}); !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("one against one: got %+v, %v, want ErrDisagreement", o, err)
 	}
 	c, err := New(t.Context(), Config{
@@ -359,7 +359,7 @@ func TestOneProviderCannotInventTheFeeForData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}, nil); err != nil || o == nil || o.Fee != want {
+	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}); err != nil || o == nil || o.Fee != want {
 		t.Errorf("two against one: got %+v, %v, want a fee of %v", o, err, want)
 	}
 }

@@ -93,7 +93,7 @@ func TestWhatIsNoAnswerIsAnErrorAndTheNextProviderIsAsked(t *testing.T) {
 		if got, err := alone.Sender.Account(t.Context(), s.to); err == nil {
 			t.Errorf("%s, account: got %+v, want an error", name, got)
 		}
-		if got, err := alone.Sender.Outcome(t.Context(), []chain.TxHash{"0x01"}, nil); err == nil {
+		if got, err := alone.Sender.Outcome(t.Context(), []chain.TxHash{"0x01"}); err == nil {
 			t.Errorf("%s, outcome: got %+v, want an error", name, got)
 		}
 		if got, said := alone.Sender.Send(t.Context(), []byte{2}); got != chain.Unknown || strings.Contains(said, "a-secret-key") || len(said) > 1000 {

@@ -35,7 +35,11 @@ func (c *Chain) Grammar() chain.Grammar { return evmtx.Grammar{ChainID: c.conf.C
 
 // Build implements chain.Sender. The bytes are those of the real family, so
 // that the real signer signs them.
-func (c *Chain) Build(from chain.Address, p *chain.Payment, s chain.Slot, f chain.Fees) ([]byte, error) {
+func (c *Chain) Build(from chain.Address, s chain.Slot, f chain.Fees, ps ...chain.Payment) ([]byte, error) {
+	p, err := chain.Only(ps)
+	if err != nil {
+		return nil, err
+	}
 	t, err := evmtx.Pay(c.conf.ChainID, from, p, s.Nonce, f)
 	if err != nil {
 		return nil, err

@@ -13,13 +13,20 @@ import (
 // tipPerGas is what a quote offers the block's maker.
 const tipPerGas = 1_000_000_000
 
+// Fits implements chain.Sender: as on EVM a transaction makes one payment.
+func (c *Chain) Fits([]chain.Payment) int { return 1 }
+
 // Quote implements chain.Sender.
-func (c *Chain) Quote(ctx context.Context, p chain.Payment) (chain.Fees, error) {
+func (c *Chain) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return chain.Fees{}, err
 	}
+	if len(ps) != 1 {
+		return chain.Fees{}, fmt.Errorf("quote of %d payments, and a transaction makes one", len(ps))
+	}
+	p := ps[0]
 	if _, err := c.answering(); err != nil {
 		return chain.Fees{}, fmt.Errorf("quote a payment of %s: %w", p.From, err)
 	}
@@ -180,7 +187,7 @@ func (c *Chain) answering() ([]*Provider, error) {
 }
 
 // Account implements chain.Sender.
-func (c *Chain) Account(ctx context.Context, a chain.Address) (chain.Account, error) {
+func (c *Chain) Account(ctx context.Context, a chain.Address, _ ...chain.Slot) (chain.Account, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -204,7 +211,7 @@ func (c *Chain) Account(ctx context.Context, a chain.Address) (chain.Account, er
 }
 
 // Outcome implements chain.Sender.
-func (c *Chain) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+func (c *Chain) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -225,11 +232,9 @@ func (c *Chain) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Paymen
 				continue
 			}
 			o := &chain.Outcome{Tx: h, Block: b.Block, Succeeded: r.succeeded, Fee: r.fee}
-			for _, moved := range r.transfers {
-				if p != nil && moved.From == p.From && moved.To == p.To && moved.Contract == p.Contract && moved.Amount == p.Amount {
-					o.Paid = true
-				}
-			}
+			o.Paid = chain.Makes(r.transfers, ps, func(moved chain.Transfer, p chain.Payment) bool {
+				return moved.From == p.From && moved.To == p.To && moved.Contract == p.Contract && moved.Amount == p.Amount
+			})
 			return o, nil
 		}
 	}

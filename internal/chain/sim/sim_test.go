@@ -176,7 +176,7 @@ func TestAnAnswerSaysNothingAboutWhatHappenedToTheBytes(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Quote: %v", err)
 			}
-			payload, err := l.c.Build(from, p, chain.Slot{}, fees)
+			payload, err := l.c.Build(from, chain.Slot{}, fees, *p)
 			if err != nil {
 				t.Fatalf("Build: %v", err)
 			}
@@ -212,7 +212,7 @@ func TestAForeignTransactionTakesTheNonceOfOurs(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Quote: %v", err)
 	}
-	payload, err := l.c.Build(from, p, chain.Slot{}, fees)
+	payload, err := l.c.Build(from, chain.Slot{}, fees, *p)
 	if err != nil {
 		t.Fatalf("Build: %v", err)
 	}
@@ -220,10 +220,10 @@ func TestAForeignTransactionTakesTheNonceOfOurs(t *testing.T) {
 	l.c.Send(t.Context(), raw)
 	theirs := l.c.Foreign(from, Move{To: Address("thief"), Amount: money.Units(1)})
 	l.c.Mine(1)
-	if o, err := l.c.Outcome(t.Context(), []chain.TxHash{ours}, p); err != nil || o != nil {
+	if o, err := l.c.Outcome(t.Context(), []chain.TxHash{ours}, *p); err != nil || o != nil {
 		t.Errorf("ours: got %+v, %v, want it nowhere", o, err)
 	}
-	if o, err := l.c.Outcome(t.Context(), []chain.TxHash{theirs}, nil); err != nil || o == nil {
+	if o, err := l.c.Outcome(t.Context(), []chain.TxHash{theirs}); err != nil || o == nil {
 		t.Errorf("theirs: got %+v, %v, want it mined", o, err)
 	}
 	if a, err := l.c.Account(t.Context(), from); err != nil || a.Latest != 1 {

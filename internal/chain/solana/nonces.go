@@ -46,7 +46,7 @@ func nonceAccounts(treasury chain.Address) ([]chain.Address, error) {
 // An older value looks like one that was used. So a provider whose final state is
 // further behind our clock than Config.BehindMax has no say: without that, a transaction
 // that waits would be taken for one whose place somebody else used.
-func (c *Client) Account(ctx context.Context, treasury chain.Address) (chain.Account, error) {
+func (c *Client) Account(ctx context.Context, treasury chain.Address, _ ...chain.Slot) (chain.Account, error) {
 	of, err := nonceAccounts(treasury)
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("account on %s: %w", chain.Solana, err)

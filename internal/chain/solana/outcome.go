@@ -21,7 +21,7 @@ const statusesAtOnce = 256
 //
 // A transaction that failed is in its block like any other: it has advanced its nonce
 // and paid its fee, and its place is used. One that its nonce did not let in is nowhere.
-func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Payment) (*chain.Outcome, error) {
+func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
 	if len(txs) == 0 {
 		return nil, nil
 	}
@@ -29,7 +29,7 @@ func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, p *chain.Payme
 	var found []*chain.Outcome
 	none := 0
 	for _, o := range several.Ask(ctx, c.providers, len(c.providers), func(ctx context.Context, from *provider) (*chain.Outcome, error) {
-		return from.outcome(ctx, txs, p)
+		return from.outcome(ctx, txs, ps)
 	}) {
 		switch {
 		case o.Err != nil:
@@ -82,7 +82,7 @@ type status struct {
 	Sure string `json:"confirmationStatus"`
 }
 
-func (p *provider) outcome(ctx context.Context, txs []chain.TxHash, pay *chain.Payment) (*chain.Outcome, error) {
+func (p *provider) outcome(ctx context.Context, txs []chain.TxHash, pay []chain.Payment) (*chain.Outcome, error) {
 	const method = "getSignatureStatuses"
 	for part := range slices.Chunk(txs, statusesAtOnce) {
 		var got weighed[[]*status]
@@ -111,7 +111,7 @@ func (p *provider) outcome(ctx context.Context, txs []chain.TxHash, pay *chain.P
 }
 
 // effects are what a transaction in a block came to.
-func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, pay *chain.Payment) (*chain.Outcome, error) {
+func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, pay []chain.Payment) (*chain.Outcome, error) {
 	raw, err := p.raw(ctx, slot, "accounts", confirmed)
 	if errors.Is(err, errNoBlock) {
 		return nil, fmt.Errorf("%w: %w", chain.ErrNotYet, err)
@@ -135,7 +135,7 @@ func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, 
 		for _, f := range m.fees {
 			out.Fee = f.Amount
 		}
-		out.Paid = out.Succeeded && pay != nil && slices.ContainsFunc(m.transfers, func(tr chain.Transfer) bool { return pays(tr, *pay) })
+		out.Paid = out.Succeeded && chain.Makes(m.transfers, pay, pays)
 		return nil
 	})
 	if err != nil {

@@ -37,12 +37,19 @@ type tried struct {
 	reverted *chain.RevertedError
 }
 
+// Fits is one: a transaction makes one payment.
+func (c *Client) Fits([]chain.Payment) int { return 1 }
+
 // Quote looks at the accounts of a payment, tries it out on the newest state and
 // proposes its fees. It is tried out in a place that the payer has, with that nonce's
 // own value, so what is run is what Build makes; a payer without one gets an error.
 //
 // A payment of nothing from an account to itself is a cancel.
-func (c *Client) Quote(ctx context.Context, p chain.Payment) (chain.Fees, error) {
+func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
+	if len(ps) != 1 {
+		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments, and a transaction makes one", chain.Solana, len(ps))
+	}
+	p := ps[0]
 	got, err := several.First(ctx, c.showing(), func(ctx context.Context, from *provider) (tried, error) {
 		fees, err := c.quote(ctx, from, p)
 		var reverted *chain.RevertedError

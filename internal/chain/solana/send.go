@@ -68,7 +68,11 @@ func takenFor(err error) chain.Answer {
 
 // Build encodes the transaction of a payment; it asks nobody. See the package's doc for
 // where it has from what the payment does not say.
-func (c *Client) Build(account chain.Address, p *chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
+func (c *Client) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
+	p, err := chain.Only(ps)
+	if err != nil {
+		return nil, fmt.Errorf("build on %s: %w", chain.Solana, err)
+	}
 	payload, err := c.build(account, p, s, fees)
 	if err != nil {
 		return nil, fmt.Errorf("build on %s: %w", chain.Solana, err)

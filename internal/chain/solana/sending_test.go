@@ -47,10 +47,17 @@ func payer(p chain.Payment) chain.Address {
 	return p.From
 }
 
+func only(p *chain.Payment) []chain.Payment {
+	if p == nil {
+		return nil
+	}
+	return []chain.Payment{*p}
+}
+
 // signed is a payment in a place, ready to send.
 func (l *lab) signed(t testing.TB, p *chain.Payment, by chain.Address, s chain.Slot, f chain.Fees) ([]byte, chain.TxHash) {
 	t.Helper()
-	payload, err := l.chain.Sender.Build(by, p, s, f)
+	payload, err := l.chain.Sender.Build(by, s, f, only(p)...)
 	if err != nil {
 		t.Fatalf("Build(%+v): got %v, want a payload", p, err)
 	}
@@ -66,7 +73,7 @@ func (l *lab) take(t testing.TB, raw []byte) {
 
 func (l *lab) outcome(t testing.TB, p *chain.Payment, of ...chain.TxHash) *chain.Outcome {
 	t.Helper()
-	o, err := l.chain.Sender.Outcome(t.Context(), of, p)
+	o, err := l.chain.Sender.Outcome(t.Context(), of, only(p)...)
 	if err != nil {
 		t.Fatalf("Outcome(%v): got %v, want an answer", of, err)
 	}
@@ -180,7 +187,7 @@ func TestTheTreasuryPaysForWhatLeavesADepositAddress(t *testing.T) {
 		if tx, _, err := solanatx.DecodeSigned(raw); err != nil || tx.Payer != treasury || tx.Moves[0].From != deposit {
 			t.Errorf("got %+v, %v, want the treasury to pay", tx, err)
 		}
-		if _, err := l.chain.Sender.Build(deposit, &p, l.slot(t, treasury, i), fees); err == nil {
+		if _, err := l.chain.Sender.Build(deposit, l.slot(t, treasury, i), fees, p); err == nil {
 			t.Error("got a payload in a place of the deposit address, want an error")
 		}
 		l.take(t, raw)
@@ -215,7 +222,7 @@ func TestAPaymentMakesTheAccountThatIsMissingAndABuilderRemembersNothing(t *test
 		t.Fatalf("Bump: got %v, %v, want fees", ok, err)
 	}
 	for _, f := range []chain.Fees{fees, dearer} {
-		first, err := l.chain.Sender.Build(from, &p, at, f)
+		first, err := l.chain.Sender.Build(from, at, f, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +230,7 @@ func TestAPaymentMakesTheAccountThatIsMissingAndABuilderRemembersNothing(t *test
 		deaf := newProxy(t, l.node.URL, nil)
 		again := open(t, config(deaf.URL))
 		deaf.On("*", (*exchange).Hang)
-		if got, err := again.Sender.Build(from, &p, at, f); err != nil || !bytes.Equal(got, first) {
+		if got, err := again.Sender.Build(from, at, f, p); err != nil || !bytes.Equal(got, first) {
 			t.Errorf("after a restart: got %x, %v, want %x", got, err, first)
 		}
 		if !makes(first) {
@@ -241,7 +248,7 @@ func TestAPaymentMakesTheAccountThatIsMissingAndABuilderRemembersNothing(t *test
 		t.Errorf("got costs of %v and then %v, want the rent counted once", fees.Beside, next.Beside)
 	}
 	for range 3 {
-		payload, err := l.chain.Sender.Build(from, &p, l.slot(t, from, 1), next)
+		payload, err := l.chain.Sender.Build(from, l.slot(t, from, 1), next, p)
 		if err != nil || makes(payload) {
 			t.Fatalf("%+v: got %x, %v, want no account made", next, payload, err)
 		}
@@ -416,7 +423,7 @@ func TestAPriceFollowsTheMarketWithinItsBounds(t *testing.T) {
 		if f.TipCap != money.Units(want) || !f.FeeCap.IsZero() {
 			t.Errorf("%s: got %+v, want a price of %d", asked, f, want)
 		}
-		payload, err := l.chain.Sender.Build(from, &p, l.slot(t, from, 0), f)
+		payload, err := l.chain.Sender.Build(from, l.slot(t, from, 0), f, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -445,7 +452,7 @@ func TestAPriceFollowsTheMarketWithinItsBounds(t *testing.T) {
 		"less than it may cost": {less, at}, "a price above the bound": {more, at}, "a fee cap": {gas, at},
 		"somebody else's place": {f, other}, "no place": {f, chain.Slot{}},
 	} {
-		if got, err := l.chain.Sender.Build(from, &p, tt.s, tt.f); err == nil {
+		if got, err := l.chain.Sender.Build(from, tt.s, tt.f, p); err == nil {
 			t.Errorf("%s: got %x, want an error", what, got)
 		}
 	}
@@ -615,21 +622,21 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 	raw, hash := l.signed(t, &p, from, l.slot(t, from, 0), l.quote(t, p))
 	txs := []chain.TxHash{hash}
 	const none = `{"context":{"slot":1},"value":[null]}`
-	if o, err := c.Outcome(t.Context(), txs, &p); err != nil || o != nil {
+	if o, err := c.Outcome(t.Context(), txs, p); err != nil || o != nil {
 		t.Errorf("not sent: got %+v, %v, want nothing", o, err)
 	}
 	two.On("getSignatureStatuses", func(e *exchange) { e.drop = true })
-	if o, err := c.Outcome(t.Context(), txs, &p); err == nil {
+	if o, err := c.Outcome(t.Context(), txs, p); err == nil {
 		t.Errorf("one has not looked: got %+v, want an error", o)
 	}
 	two.On("getSignatureStatuses", nil)
 	l.take(t, raw)
 	l.Mine(t, 1)
-	if o, err := c.Outcome(t.Context(), txs, &p); err != nil || o == nil || !o.Paid {
+	if o, err := c.Outcome(t.Context(), txs, p); err != nil || o == nil || !o.Paid {
 		t.Errorf("both have it: got %+v, %v, want it paid", o, err)
 	}
 	two.On("getSignatureStatuses", func(e *exchange) { e.Say(none) })
-	if o, err := c.Outcome(t.Context(), txs, &p); !errors.Is(err, chain.ErrNotYet) {
+	if o, err := c.Outcome(t.Context(), txs, p); !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("one has it: got %+v, %v, want ErrNotYet", o, err)
 	}
 	both := func(r rule) {
@@ -639,25 +646,25 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 	both(func(e *exchange) {
 		e.Say(strings.Replace(none, "null", `{"slot":1,"confirmationStatus":"processed","err":null}`, 1))
 	})
-	if o, err := c.Outcome(t.Context(), txs, &p); !errors.Is(err, chain.ErrNotYet) {
+	if o, err := c.Outcome(t.Context(), txs, p); !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("it is only processed: got %+v, %v, want ErrNotYet", o, err)
 	}
 	both(nil)
 	two.On("getBlock", func(e *exchange) { e.Refuse(`{"code":-32004,"message":"Block not available"}`) })
-	if o, err := c.Outcome(t.Context(), txs, &p); !errors.Is(err, chain.ErrNotYet) {
+	if o, err := c.Outcome(t.Context(), txs, p); !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("one does not give its block: got %+v, %v, want ErrNotYet", o, err)
 	}
 	two.On("getBlock", func(e *exchange) {
 		e.Edit(t, editTx(func(m map[string]any) { m["meta"].(map[string]any)["err"] = map[string]any{"InstructionError": 3} }))
 	})
-	if o, err := c.Outcome(t.Context(), txs, &p); !errors.Is(err, chain.ErrDisagreement) {
+	if o, err := c.Outcome(t.Context(), txs, p); !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("one says that it failed: got %+v, %v, want ErrDisagreement", o, err)
 	}
 	both(func(e *exchange) {
 		e.Edit(t, func(m map[string]any) { m["value"].([]any)[0].(map[string]any)["slot"] = l.node.Slot() - 20 })
 	})
 	two.On("getBlock", nil)
-	if o, err := c.Outcome(t.Context(), txs, &p); err == nil {
+	if o, err := c.Outcome(t.Context(), txs, p); err == nil {
 		t.Errorf("in another block: got %+v, want an error", o)
 	}
 }
