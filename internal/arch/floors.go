@@ -76,6 +76,7 @@ var places = []place{
 	{"internal/chain/evm/evmtx", words, 0},
 	{"internal/chain/solana/solanatx", words, 0},
 	{"internal/chain/bitcoin/bitcointx", words, mayKeys}, // public ones: taproot addresses are points of the curve
+	{"internal/chain/tron/trontx", words, 0},             // public keys only: addresses are their hashes
 	{"internal/networks", words, 0},
 
 	{"migrations", foundations, 0},

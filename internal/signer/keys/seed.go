@@ -137,7 +137,7 @@ func (k AttestKey) Endorse(e signer.EndorseBody) []byte { return ed25519.Sign(k.
 func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 
 // A WalletKey is the key of one wallet, on the curve of its family: it signs hashes
-// for EVM and Bitcoin, messages for Solana. It prints as ***.
+// for EVM, Bitcoin and TRON, messages for Solana. It prints as ***.
 type WalletKey struct {
 	k       func() *secp256k1.PrivateKey // nil for Solana
 	ed      func() ed25519.PrivateKey    // nil for all others
@@ -146,7 +146,7 @@ type WalletKey struct {
 }
 
 // Wallet derives the key of a wallet: at m/44'/60' an EVM one, at m/84' a Bitcoin one,
-// at m/44'/501' a Solana one, and from there four times 31 bits of SHA-256 of organization, purpose and subject.
+// at m/44'/501' a Solana one, at m/44'/195' one of TRON, and from there four times 31 bits of SHA-256 of organization, purpose and subject.
 // The place comes from the words alone, so a database that lost its rows cannot give
 // it to somebody else. Errors: a family without keys, or a seed that On gave no network
 // where addresses tell it; a path that leads to no key is one chance in 2^127 and has
@@ -159,6 +159,8 @@ func (s Seed) Wallet(w signer.WalletRef) (WalletKey, error) {
 		return s.bitcoin(w)
 	case chain.SolanaFamily:
 		return s.solana(w), nil
+	case chain.TronFamily:
+		return s.tron(w)
 	}
 	return WalletKey{}, fmt.Errorf("no keys are derived for family %q", w.Family)
 }

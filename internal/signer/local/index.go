@@ -199,8 +199,12 @@ func keyOf(i signer.Intent) (k key, ok bool) {
 	return key{i.From.OrgID, i.IdempotencyKeyHash}, i.Purpose == signer.Payment && i.IdempotencyKeyHash != ""
 }
 
-// mayTake is the rule of slots: one intent a slot, one slot an intent, for ever.
+// mayTake is the rule of slots: one intent a slot, one slot an intent, for ever; and one
+// transaction, where nothing on the chain keeps two of a slot apart.
 func (x *index) mayTake(i *intent, payer chain.Address, s signer.Slot) error {
+	if once[i.Chain.Family()] && len(i.signs) > 0 {
+		return refuse(signer.RefusedSlot, "intent %s has its one transaction on %s already: another would be mined beside it, so wait until that is final or has expired", i.ID, i.Chain)
+	}
 	if i.slot != nil && *i.slot != s {
 		return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s for ever, not %v", i.ID, *i.slot, payer, i.Chain, s)
 	}

@@ -34,6 +34,7 @@ type words interface {
 var families = map[chain.Family]words{
 	chain.EVM:          evmWords{},
 	chain.SolanaFamily: solanaWords{},
+	chain.TronFamily:   tronWords{},
 }
 
 // A deed is what the bytes of a payload do: all that the rules compare.

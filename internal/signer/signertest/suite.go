@@ -141,7 +141,7 @@ func refusesMalformed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		change func(*signer.WalletRef)
 		code   string
 	}{
-		"family":       {func(w *signer.WalletRef) { w.Family = chain.TronFamily }, signer.RefusedNotConfigured},
+		"family":       {func(w *signer.WalletRef) { w.Family = "MOON" }, signer.RefusedNotConfigured},
 		"no family":    {func(w *signer.WalletRef) { w.Family = "" }, signer.RefusedNotConfigured},
 		"no org":       {func(w *signer.WalletRef) { w.OrgID = "" }, signer.RefusedMalformed},
 		"no purpose":   {func(w *signer.WalletRef) { w.Purpose = "" }, signer.RefusedMalformed},

@@ -1,0 +1,172 @@
+package trontx
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/mr-tron/base58"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+const (
+	// prefix is the first byte of every address of TRON.
+	prefix = 0x41
+
+	addressBytes  = 21 // the prefix and the last 20 bytes of the key's hash
+	accountBytes  = addressBytes - 1
+	checkBytes    = 4
+	addressChars  = 34 // of every address in base58
+	publicBytes   = 65 // of an uncompressed key
+	base58Letters = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+)
+
+const wanted = "give it in base58: 34 characters that begin with T"
+
+// Parse reads an address in base58 with its checksum. The hexadecimal form, which nodes
+// use, is refused: it has no checksum, and 20 bytes of it are an address of EVM chains
+// too. The error says in words what is wrong and never quotes what was given.
+func Parse(s string) (chain.Address, error) {
+	b, err := read(s)
+	if err != nil {
+		return "", err
+	}
+	return Canonical(b), nil
+}
+
+func read(s string) (raw [addressBytes]byte, err error) {
+	switch {
+	case s == "":
+		return raw, errors.New("the address is empty: " + wanted)
+	case strings.HasPrefix(s, "0x"), strings.HasPrefix(s, "0X"):
+		return raw, errors.New("the address begins with 0x, as those of EVM chains do: an address of TRON is wanted, " + wanted)
+	case len(s) == 2*addressBytes && isHex(s):
+		return raw, errors.New("the address is in hexadecimal, which has no checksum: " + wanted)
+	case strings.Contains(s, "."):
+		return raw, errors.New("names are not looked up: " + wanted)
+	}
+	for i := range len(s) {
+		if strings.IndexByte(base58Letters, s[i]) < 0 {
+			return raw, fmt.Errorf("character %d is none of base58, which is digits and letters without 0, O, I and l", i+1)
+		}
+	}
+	if len(s) != addressChars {
+		return raw, fmt.Errorf("the address has %d characters: an address of TRON has %d", len(s), addressChars)
+	}
+	b, err := base58.Decode(s)
+	if err != nil || len(b) != addressBytes+checkBytes {
+		return raw, errors.New("the address is no address of TRON: " + wanted)
+	}
+	copy(raw[:], b)
+	if [checkBytes]byte(b[addressBytes:]) != check(raw) {
+		return raw, errors.New("the checksum of the address is wrong: a character was mistyped or left out")
+	}
+	if raw[0] != prefix {
+		return raw, errors.New("the address is one of another chain: an address of TRON begins with T")
+	}
+	return raw, nil
+}
+
+func check(raw [addressBytes]byte) [checkBytes]byte {
+	once := sha256.Sum256(raw[:])
+	twice := sha256.Sum256(once[:])
+	return [checkBytes]byte(twice[:])
+}
+
+func isHex(s string) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil
+}
+
+// Canonical is the text form of an address: base58 with its checksum.
+func Canonical(raw [addressBytes]byte) chain.Address {
+	sum := check(raw)
+	return chain.Address(base58.Encode(append(raw[:], sum[:]...)))
+}
+
+// Account is the address with these 20 bytes, as contracts and their logs write it.
+func Account(b [accountBytes]byte) chain.Address {
+	raw := [addressBytes]byte{prefix}
+	copy(raw[1:], b[:])
+	return Canonical(raw)
+}
+
+// KeyAddress is the address of an uncompressed public key.
+func KeyAddress(public [publicBytes]byte) chain.Address {
+	return Account([accountBytes]byte(crypto.Keccak256(public[1:])[12:]))
+}
+
+// Bytes are the 21 bytes of an address in its canonical form. Any other form is an
+// error: it has not been through Parse.
+func Bytes(a chain.Address) ([addressBytes]byte, error) {
+	raw, err := read(string(a))
+	if err == nil && Canonical(raw) != a {
+		err = errors.New("it is not in its canonical form")
+	}
+	if err != nil {
+		return raw, fmt.Errorf("address %.60q: %w", string(a), err)
+	}
+	return raw, nil
+}
+
+// Hex is an address as nodes write it: 42 hexadecimal digits that begin with 41.
+func Hex(a chain.Address) (string, error) {
+	raw, err := Bytes(a)
+	return hex.EncodeToString(raw[:]), err
+}
+
+// FromBytes reads the 21 bytes of an address as transactions have them.
+func FromBytes(b []byte) (chain.Address, error) {
+	if len(b) != addressBytes || b[0] != prefix {
+		return "", fmt.Errorf("%x is no address: 21 bytes that begin with 41 are one", b[:min(len(b), 2*addressBytes)])
+	}
+	return Canonical([addressBytes]byte(b)), nil
+}
+
+// FromHex reads an address as nodes write it.
+func FromHex(s string) (chain.Address, error) {
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		return "", errors.New("an address that is not in hexadecimal")
+	}
+	return FromBytes(b)
+}
+
+// Grammar reads the addresses of TRON.
+type Grammar struct{}
+
+var _ chain.Grammar = Grammar{}
+
+// Parse is the function of the same name.
+func (Grammar) Parse(s string) (chain.Address, error) { return Parse(s) }
+
+// ParseContract is Parse: a contract's address has no other form.
+func (Grammar) ParseContract(s string) (chain.Address, error) { return Parse(s) }
+
+// burnt are addresses known to have no key, beyond those that Burns finds by their form.
+var burnt = map[chain.Address]bool{
+	"TLsV52sRDL79HXGGm9yzwKibb6BeruhUzy": true, // where the chain itself puts what is burnt
+}
+
+// Burns tells whether nobody holds the key of an address. Those whose 20 bytes are below
+// 0x10000 are the zero address, the contracts that are part of the chain, and 0x…dead;
+// 0x01000000 and up hold contracts of the chain too.
+func (Grammar) Burns(a chain.Address) bool {
+	raw, err := Bytes(a)
+	if err != nil {
+		return false
+	}
+	low := true
+	for _, c := range raw[1 : addressBytes-4] {
+		low = low && c == 0
+	}
+	return low || burnt[a]
+}
+
+// PaymentURI is the address alone: no form of a link has become usual among wallets of
+// TRON, and they all read an address.
+func (Grammar) PaymentURI(a, _ chain.Address) string { return string(a) }

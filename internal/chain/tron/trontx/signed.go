@@ -1,0 +1,151 @@
+package trontx
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/holiman/uint256"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+const (
+	signedRaw, signedSignature = 1, 2
+
+	signatureBytes = crypto.SignatureLength
+)
+
+// Digest is what is signed: the hash of the payload.
+func Digest(payload []byte) [32]byte { return sha256.Sum256(payload) }
+
+// HashOf is the identifier of the transaction with this payload. The signature is no part
+// of it, so the same payment has the same one however it is signed.
+func HashOf(payload []byte) chain.TxHash {
+	sum := Digest(payload)
+	return chain.TxHash(hex.EncodeToString(sum[:]))
+}
+
+func signed(payload, signature []byte) []byte {
+	return addBytes(addBytes(nil, signedRaw, payload), signedSignature, signature)
+}
+
+// Attach puts a signature (r, s, and 0 or 1, 65 bytes) to a payload of ours and returns
+// the bytes to send and the transaction's identifier. A signature that is not the owner's
+// over these very bytes is an error.
+func Attach(payload, signature []byte) (raw []byte, hash chain.TxHash, err error) {
+	t, err := Decode(payload)
+	if err != nil {
+		return nil, "", err
+	}
+	by, err := signerOf(payload, signature)
+	if err != nil {
+		return nil, "", err
+	}
+	if by != t.Owner {
+		return nil, "", fmt.Errorf("the signature is by %s, not by %s", by, t.Owner)
+	}
+	return signed(payload, signature), HashOf(payload), nil
+}
+
+// Open reads signed bytes of ours. It is as strict as Decode.
+func Open(raw []byte) (t Tx, hash chain.TxHash, err error) {
+	if len(raw) > payloadMax+2*signatureBytes {
+		return Tx{}, "", fmt.Errorf("a transaction of %d bytes is none of ours", len(raw))
+	}
+	m, err := fields(raw)
+	if err != nil {
+		return Tx{}, "", err
+	}
+	payload, signature := m.bytes[signedRaw], m.bytes[signedSignature]
+	if t, err = Decode(payload); err != nil {
+		return Tx{}, "", err
+	}
+	again, hash, err := Attach(payload, signature)
+	if err != nil {
+		return Tx{}, "", err
+	}
+	if !bytes.Equal(again, raw) {
+		return Tx{}, "", errors.New("there is more in the transaction than one of ours has, or it is written otherwise")
+	}
+	return t, hash, nil
+}
+
+func signerOf(payload, signature []byte) (chain.Address, error) {
+	if len(signature) != signatureBytes {
+		return "", fmt.Errorf("the signature has %d bytes, not %d", len(signature), signatureBytes)
+	}
+	r, s := new(uint256.Int).SetBytes(signature[:32]), new(uint256.Int).SetBytes(signature[32:64])
+	// The upper half of s is refused: we never make it.
+	if !crypto.ValidateSignatureValues(signature[64], r.ToBig(), s.ToBig(), true) {
+		return "", errors.New("the signature is out of range")
+	}
+	digest := Digest(payload)
+	key, err := crypto.Ecrecover(digest[:], signature)
+	if err != nil {
+		return "", fmt.Errorf("recover who signed: %w", err)
+	}
+	return KeyAddress([publicBytes]byte(key)), nil
+}
+
+// A Seen is a transaction of a block, of anybody: what it takes and what it moves, as far
+// as its own bytes tell.
+type Seen struct {
+	Hash chain.TxHash
+	// Owner pays its fee: of a transfer and of a call; "" of any other kind, which moves
+	// nothing that we look for.
+	Owner chain.Address
+	Lease string // of a transfer or call that refers to a block as ours do, else ""
+	// To and Coin are the TRX that it moves: of a transfer, or with a call. A payment of
+	// nothing has Coin zero.
+	To   chain.Address
+	Coin uint64
+}
+
+// See reads the raw data of anybody's transaction. Kinds that are unknown are no error.
+// Error: it is no transaction.
+func See(payload []byte) (Seen, error) {
+	s := Seen{Hash: HashOf(payload)}
+	raw, err := fields(payload)
+	if err != nil {
+		return s, err
+	}
+	contract, err := fields(raw.bytes[rawContract])
+	if err != nil {
+		return s, err
+	}
+	kind := contract.ints[contractType]
+	if kind != kindTransfer && kind != kindTrigger {
+		return s, nil
+	}
+	parameter, err := fields(contract.bytes[contractParameter])
+	if err != nil {
+		return s, err
+	}
+	value, err := fields(parameter.bytes[anyValue])
+	if err != nil {
+		return s, err
+	}
+	if s.Owner, err = FromBytes(value.bytes[transferOwner]); err != nil {
+		return s, fmt.Errorf("owner: %w", err)
+	}
+	s.Coin = value.ints[transferAmount] // of a call it is what is sent along, by the same number
+	if s.To, err = FromBytes(value.bytes[transferTo]); err != nil {
+		return s, fmt.Errorf("receiver: %w", err)
+	}
+	if s.Coin > math.MaxInt64 {
+		return s, errors.New("it moves less than nothing")
+	}
+	ref, hash := raw.bytes[rawRef], raw.bytes[rawRefHash]
+	if len(ref) == refBytes && len(hash) == refHashBytes {
+		s.Lease = Place{
+			Owner: s.Owner, Ref: [refBytes]byte(ref), RefHash: [refHashBytes]byte(hash),
+			From: int64(raw.ints[rawTimestamp]), Until: int64(raw.ints[rawExpiration]),
+		}.Lease()
+	}
+	return s, nil
+}

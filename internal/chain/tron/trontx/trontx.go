@@ -1,0 +1,376 @@
+// Package trontx is the words of TRON: addresses, and the two forms of transaction that
+// we make, a transfer of TRX and a call of a token's transfer(address,uint256). It is
+// pure: it asks nobody and remembers nothing.
+//
+// A transaction of ours is read as strictly as it is written: Decode takes exactly the
+// bytes that Payload makes, so a field that is unknown, there twice, in another order or
+// encoded longer than it has to be is an error and never a detail.
+//
+// TRON numbers no transactions and has nothing that one of them could use up. What keeps
+// a payment from being mined twice is its identifier, the hash of its bytes, which the
+// chain takes once; and what ends it is its expiry. So the place of a payment (Lease) is
+// everything in it that is neither the payment nor its price: the account, the block
+// that it refers to, and the times from which and until when it is good. One transaction
+// may be signed in a place and no other, neither a dearer one nor a cancel: two would
+// both be mined. See decision 0054.
+//
+// Everything here was written by the chain's published sources and checked by what is on
+// the public networks (blocks, transactions, signatures). It was never run against a node.
+package trontx
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+const (
+	// LifeMax is how long after its reference a transaction of ours may be good. The chain
+	// allows a day from the newest block on.
+	LifeMax = 20 * time.Hour
+
+	refBytes     = 2 // the lowest of the height of a block
+	refHashBytes = 8 // out of the middle of its identifier
+	payloadMax   = 1024
+)
+
+// Numbers of the fields, and of the kinds of contract, of the chain's protocol.
+const (
+	rawRef, rawRefHash, rawExpiration, rawContract, rawTimestamp, rawFeeLimit = 1, 4, 8, 11, 14, 18
+
+	contractType, contractParameter = 1, 2
+	anyURL, anyValue                = 1, 2
+
+	transferOwner, transferTo, transferAmount  = 1, 2, 3
+	triggerOwner, triggerContract, triggerData = 1, 2, 4
+
+	kindTransfer = 1
+	kindTrigger  = 31
+)
+
+const (
+	urlTransfer = "type.googleapis.com/protocol.TransferContract"
+	urlTrigger  = "type.googleapis.com/protocol.TriggerSmartContract"
+)
+
+// What the chain takes for a transaction beside its energy, in sun, by its parameters of
+// 2026. They are voted on, and no transaction can bound them.
+const (
+	SunPerByte  = 1_000     // of bandwidth that is not free
+	AccountFee  = 100_000   // in place of bandwidth when the receiver is a new account
+	Activation  = 1_000_000 // on top of it
+	resultBytes = 64        // that the chain counts for the result
+)
+
+// Tx is one of our transactions: Amount from Owner to To.
+type Tx struct {
+	Place
+	Contract chain.Address // the token, or "" for TRX
+	To       chain.Address
+	Amount   money.Amount // of TRX no more than 2^63-1 sun
+	FeeLimit uint64       // the most that energy may cost, in sun; 0 for TRX, which needs none
+}
+
+// A Place is where on the chain a transaction stands: of one place at most one
+// transaction is ever signed.
+type Place struct {
+	Owner   chain.Address
+	Ref     [refBytes]byte     // the block that it refers to: the lowest bytes of its height
+	RefHash [refHashBytes]byte // and a part of its identifier
+	// From is when that block was made, and Until from when on no block takes the
+	// transaction: milliseconds of Unix time. A block takes it only if the one before is
+	// older than Until.
+	From, Until int64
+}
+
+// Lease is the place's name.
+func (p Place) Lease() string {
+	return fmt.Sprintf("%s %x %x %d %d", p.Owner, p.Ref, p.RefHash, p.From, p.Until)
+}
+
+// ParseLease reads the name of a place. There is one text for each.
+func ParseLease(s string) (Place, error) {
+	var p Place
+	fail := func(why string) (Place, error) { return Place{}, fmt.Errorf("%.200q names no place: %s", s, why) }
+	parts := strings.Split(s, " ")
+	if len(parts) != 5 {
+		return fail("want an address, two parts of a block's identifier and two times")
+	}
+	p.Owner = chain.Address(parts[0])
+	for i, into := range [][]byte{p.Ref[:], p.RefHash[:]} {
+		b, err := hex.DecodeString(parts[1+i])
+		if err != nil || len(b) != len(into) {
+			return fail("its reference is none")
+		}
+		copy(into, b)
+	}
+	for i, into := range []*int64{&p.From, &p.Until} {
+		n, err := strconv.ParseInt(parts[3+i], 10, 64)
+		if err != nil {
+			return fail("its times are none")
+		}
+		*into = n
+	}
+	if p.Lease() != s {
+		return fail("it is not in its canonical form")
+	}
+	if err := p.check(); err != nil {
+		return fail(err.Error())
+	}
+	return p, nil
+}
+
+func (p Place) check() error {
+	if _, err := Bytes(p.Owner); err != nil {
+		return err
+	}
+	switch {
+	case p.From <= 0 || p.Until <= p.From:
+		return errors.New("it ends before it begins")
+	case p.Until-p.From > LifeMax.Milliseconds():
+		return fmt.Errorf("it is good for more than %v", LifeMax)
+	}
+	return nil
+}
+
+// Refers tells whether a block is the one that the place refers to.
+func (p Place) Refers(height uint64, id [32]byte, at int64) bool {
+	return p.Ref == RefOf(height) && p.RefHash == [refHashBytes]byte(id[8:16]) && p.From == at
+}
+
+// RefOf is what a transaction says of the height of a block.
+func RefOf(height uint64) [refBytes]byte {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], height)
+	return [refBytes]byte(b[8-refBytes:])
+}
+
+// Of is the transaction of a payment in a place.
+func Of(p chain.Payment, at Place, feeLimit uint64) (Tx, error) {
+	if p.From != at.Owner || p.Payer != "" && p.Payer != p.From {
+		return Tx{}, fmt.Errorf("the payment is from %s and its place is one of %s", p.From, at.Owner)
+	}
+	return Tx{Place: at, Contract: p.Contract, To: p.To, Amount: p.Amount, FeeLimit: feeLimit}, nil
+}
+
+// Payload encodes a transaction without its signature. Error: no transaction of ours can
+// be like this.
+func (t Tx) Payload() ([]byte, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	return t.encode()
+}
+
+func (t Tx) check() error {
+	if err := t.Place.check(); err != nil {
+		return err
+	}
+	switch {
+	case t.Amount.IsZero():
+		return errors.New("it moves nothing, which the chain refuses")
+	case t.To == t.Owner:
+		return errors.New("it goes to whom it comes from, which the chain refuses")
+	}
+	if t.Contract == "" {
+		if n, ok := t.Amount.Uint64(); !ok || n > math.MaxInt64 {
+			return fmt.Errorf("%v sun are more than the chain can write", t.Amount)
+		}
+		if t.FeeLimit != 0 {
+			return errors.New("a transfer of TRX uses no energy, and it limits what that costs")
+		}
+		return nil
+	}
+	if t.FeeLimit == 0 || t.FeeLimit > math.MaxInt64 {
+		return fmt.Errorf("%d sun are no limit for what its energy may cost", t.FeeLimit)
+	}
+	if t.To == t.Contract {
+		return errors.New("it sends a token to the token's own contract")
+	}
+	return nil
+}
+
+func (t Tx) encode() ([]byte, error) {
+	owner, err := Bytes(t.Owner)
+	if err != nil {
+		return nil, err
+	}
+	kind, url := uint64(kindTransfer), urlTransfer
+	value := addBytes(nil, transferOwner, owner[:])
+	if t.Contract == "" {
+		to, err := Bytes(t.To)
+		if err != nil {
+			return nil, err
+		}
+		n, _ := t.Amount.Uint64()
+		value = addVarint(addBytes(value, transferTo, to[:]), transferAmount, n)
+	} else {
+		contract, err := Bytes(t.Contract)
+		if err != nil {
+			return nil, err
+		}
+		data, err := Transfer(t.To, t.Amount)
+		if err != nil {
+			return nil, err
+		}
+		kind, url = kindTrigger, urlTrigger
+		value = addBytes(addBytes(value, triggerContract, contract[:]), triggerData, data)
+	}
+	parameter := addBytes(addBytes(nil, anyURL, []byte(url)), anyValue, value)
+	contract := addBytes(addVarint(nil, contractType, kind), contractParameter, parameter)
+	b := addBytes(nil, rawRef, t.Ref[:])
+	b = addBytes(b, rawRefHash, t.RefHash[:])
+	b = addVarint(b, rawExpiration, uint64(t.Until))
+	b = addBytes(b, rawContract, contract)
+	b = addVarint(b, rawTimestamp, uint64(t.From))
+	if t.FeeLimit > 0 {
+		b = addVarint(b, rawFeeLimit, t.FeeLimit)
+	}
+	return b, nil
+}
+
+func addBytes(b []byte, n protowire.Number, v []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
+}
+
+func addVarint(b []byte, n protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
+}
+
+// Decode reads a transaction of ours without its signature. Whatever else it may be, and
+// whatever else it does, is an error.
+func Decode(payload []byte) (Tx, error) {
+	if len(payload) > payloadMax {
+		return Tx{}, fmt.Errorf("a transaction of %d bytes is none of ours", len(payload))
+	}
+	t, err := scan(payload)
+	if err != nil {
+		return Tx{}, err
+	}
+	again, err := t.Payload()
+	if err != nil {
+		return Tx{}, err
+	}
+	if !bytes.Equal(again, payload) {
+		return Tx{}, errors.New("there is more in the transaction than a payment of ours has, or it is written otherwise")
+	}
+	return t, nil
+}
+
+// scan finds what a payment of ours has. What it passes over shows when the transaction
+// is written again.
+func scan(payload []byte) (t Tx, err error) {
+	raw, err := fields(payload)
+	if err != nil {
+		return t, err
+	}
+	contract, err := fields(raw.bytes[rawContract])
+	if err != nil {
+		return t, err
+	}
+	parameter, err := fields(contract.bytes[contractParameter])
+	if err != nil {
+		return t, err
+	}
+	value, err := fields(parameter.bytes[anyValue])
+	if err != nil {
+		return t, err
+	}
+	ref, hash := raw.bytes[rawRef], raw.bytes[rawRefHash]
+	if len(ref) != refBytes || len(hash) != refHashBytes {
+		return t, errors.New("the transaction refers to no block")
+	}
+	t.Ref, t.RefHash = [refBytes]byte(ref), [refHashBytes]byte(hash)
+	t.From, t.Until, t.FeeLimit = int64(raw.ints[rawTimestamp]), int64(raw.ints[rawExpiration]), raw.ints[rawFeeLimit]
+	if t.Owner, err = FromBytes(value.bytes[transferOwner]); err != nil {
+		return t, fmt.Errorf("owner: %w", err)
+	}
+	switch contract.ints[contractType] {
+	case kindTransfer:
+		t.Amount = money.Units(value.ints[transferAmount])
+		t.To, err = FromBytes(value.bytes[transferTo])
+	case kindTrigger:
+		if t.Contract, err = FromBytes(value.bytes[triggerContract]); err == nil {
+			t.To, t.Amount, err = ParseTransfer(value.bytes[triggerData])
+		}
+	default:
+		err = fmt.Errorf("a contract of kind %d is no payment of ours", contract.ints[contractType])
+	}
+	return t, err
+}
+
+// A message is one of the protocol, as far as it is read: the last value of each field.
+type message struct {
+	ints  map[protowire.Number]uint64
+	bytes map[protowire.Number][]byte
+}
+
+// fields reads a message of anybody. Kinds of fields that ours have not are passed over.
+func fields(b []byte) (message, error) {
+	m := message{map[protowire.Number]uint64{}, map[protowire.Number][]byte{}}
+	for len(b) > 0 {
+		n, kind, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return m, errCutOff
+		}
+		b = b[size:]
+		switch kind {
+		case protowire.VarintType:
+			m.ints[n], size = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			m.bytes[n], size = protowire.ConsumeBytes(b)
+		default:
+			size = protowire.ConsumeFieldValue(n, kind, b)
+		}
+		if size < 0 {
+			return m, errCutOff
+		}
+		b = b[size:]
+	}
+	return m, nil
+}
+
+var errCutOff = errors.New("the transaction is cut off, or is none")
+
+// Pays says in which way a transaction is another payment than this one; nil when it is
+// this one.
+func (t Tx) Pays(p chain.Payment) error {
+	if t.Owner != p.From || t.Contract != p.Contract || t.To != p.To || t.Amount != p.Amount {
+		return fmt.Errorf("it pays %v of %q from %s to %s", t.Amount, string(t.Contract), t.Owner, t.To)
+	}
+	return nil
+}
+
+// MaxCost is the most that the transaction may cost, in sun: what its energy may, and
+// beside it what the chain takes by its parameters of 2026, which the transaction cannot
+// bound.
+func (t Tx) MaxCost() money.Amount {
+	beside := uint64(payloadMax) * SunPerByte
+	if b, err := t.encode(); err == nil {
+		beside = Bandwidth(b) * SunPerByte
+	}
+	if t.Contract == "" {
+		beside = max(beside, AccountFee) + Activation
+	}
+	sum, err := money.Units(t.FeeLimit).Add(money.Units(beside))
+	if err != nil {
+		panic("trontx: two numbers of 64 bits have no sum")
+	}
+	return sum
+}
+
+// Bandwidth is how many bytes the chain counts for a payload once it is signed.
+func Bandwidth(payload []byte) uint64 {
+	return uint64(len(signed(payload, make([]byte, signatureBytes)))) + resultBytes
+}
