@@ -1409,8 +1409,9 @@ func (c *Client) ListDepositsCSV(ctx context.Context, p ListDepositsParams, opts
 }
 
 // RejectDeposit: Reject a flagged deposit. Sends what screening holds back to the
-// address that it came from, a native coin less the network's fee. It is REJECTING
-// until the transfer is final; then it is REJECTED, resolution has the hash, and
+// address that it came from, a native coin less the network's fee (SOL whole, but for
+// what the network wants to stay on the address). It is REJECTING until the transfer
+// is final; then it is REJECTED, resolution has the hash, and
 // CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach
 // the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after
 // that only the operator completes it. Look at returnAddressRisk and flagReason first.

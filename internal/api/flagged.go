@@ -144,7 +144,7 @@ var flaggedRoutes = []route{
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", group: "Deposits",
 		summary: "Reject a flagged deposit",
-		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee. It is REJECTING until the transfer is final; then it is REJECTED, resolution has the hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after that only the operator completes it. Look at returnAddressRisk and flagReason first. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnce + " The body may be left out. To send it elsewhere is the operator's alone: POST /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.",
+		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address). It is REJECTING until the transfer is final; then it is REJECTED, resolution has the hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after that only the operator completes it. Look at returnAddressRisk and flagReason first. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnce + " The body may be left out. To send it elsewhere is the operator's alone: POST /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.",
 		body:    DecisionNote{}, optional: true, again: true,
 		answers: []success{{http.StatusAccepted, "The deposit. It is REJECTING.", webhook.Deposit{}, exampleRejecting, nil}},
 		faults:  append([]fault.Code{fault.FeatureDisabled, fault.OperatorOnly}, returnFaults...),
@@ -171,7 +171,7 @@ var operatorFlaggedRoutes = []route{
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", group: "Money",
 		summary: "Reject a flagged deposit",
-		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee, and tells the organization with CUSTOMER_DEPOSIT_REJECTED once the transfer is final. With sanctioned_reject = \"BLOCK\" in the configuration, what came from an address on a list of sanctions is 409 REJECT_BLOCKED_SANCTIONS." + decidedOnce + " The body may be left out.",
+		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address), and tells the organization with CUSTOMER_DEPOSIT_REJECTED once the transfer is final. With sanctioned_reject = \"BLOCK\" in the configuration, what came from an address on a list of sanctions is 409 REJECT_BLOCKED_SANCTIONS." + decidedOnce + " The body may be left out.",
 		body:    DecisionNote{}, optional: true, again: true,
 		answers: []success{{http.StatusAccepted, "The deposit. It is REJECTING.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleRejecting}, nil}},
 		faults:  append([]fault.Code{fault.OperatorOnly}, returnFaults...),

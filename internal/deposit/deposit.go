@@ -41,6 +41,12 @@ const resourceKind = "DEPOSIT"
 // wallet.Book is one.
 type Prover interface{ Prove(wallet.Wallet) error }
 
+// Book also knows an organization's treasury. It is a *wallet.Book.
+type Book interface {
+	Prover
+	Treasury(ctx context.Context, org string, f chain.Family) (wallet.Wallet, error)
+}
+
 // Desk takes deposits in and credits them. It is a scan.Listener. Safe for
 // concurrent use, by any number of processes.
 type Desk struct {

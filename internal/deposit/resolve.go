@@ -66,7 +66,7 @@ func (d Decider) operator() bool { return d.OrgID == "" }
 type Resolutions struct {
 	db      *pg.DB
 	chains  chain.Chains
-	wallets Prover
+	wallets Book
 	log     *slog.Logger
 	// keepSanctioned refuses to send back what came from an address on a list of sanctions.
 	keepSanctioned bool
@@ -93,7 +93,7 @@ var (
 )
 
 // NewResolutions makes the feature.
-func NewResolutions(db *pg.DB, chains chain.Chains, wallets Prover, log *slog.Logger, options ...ResolutionsOption) *Resolutions {
+func NewResolutions(db *pg.DB, chains chain.Chains, wallets Book, log *slog.Logger, options ...ResolutionsOption) *Resolutions {
 	r := &Resolutions{db: db, chains: chains, wallets: wallets, log: log}
 	for _, change := range options {
 		change(r)
@@ -187,7 +187,7 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, by Decider,
 }
 
 // Reject sends a flagged deposit back to the address that it came from, less the
-// network's fee when it is a native coin. It is REJECTING until the transfer is final.
+// network's fee when it is a native coin whose address pays that. It is REJECTING until the transfer is final.
 // Rejecting it again answers the same. An attempt that cannot be made is kept and the
 // deposit stays in the queue. Errors: those of Approve, OPERATOR_ONLY, INSUFFICIENT_GAS,
 // REJECT_BLOCKED_SANCTIONS with KeepSanctioned, DESTINATION_NOT_ALLOWED, UNAVAILABLE.
@@ -232,6 +232,10 @@ func (r *Resolutions) Complete(ctx context.Context, depositID string, by Decider
 	if err != nil {
 		return shown, err
 	}
+	_, pays, err := r.payer(ctx, was)
+	if err != nil {
+		return shown, err
+	}
 	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if err := r.sound(ctx, tx, was); err != nil {
 			return err
@@ -270,12 +274,53 @@ func (r *Resolutions) Complete(ctx context.Context, depositID string, by Decider
 			return err
 		}
 		next.id, next.by, next.note = id.New("res", tx.Now), by, note
-		return r.begin(ctx, tx, d, next, &shown)
+		return r.begin(ctx, tx, d, next, pays, &shown)
 	})
 	if err != nil {
 		return webhook.Deposit{}, err
 	}
 	return shown, nil
+}
+
+// payer is the chain of a deposit and the wallet that pays for what is sent from its
+// address, "" for that itself. On chains that know payers it never is: a customer's coin
+// would pay a fee.
+func (r *Resolutions) payer(ctx context.Context, d row) (ch chain.Chain, walletID string, err error) {
+	ch, ok := r.chains[d.chain]
+	if !ok {
+		return ch, "", fault.New(fault.Unavailable, fault.CodeUnavailable, "%s is not run by this installation at the moment. Nothing was decided, and the deposit is %s still.", d.chain, d.status)
+	}
+	if !ch.OthersPay {
+		return ch, "", nil
+	}
+	treasury, err := r.wallets.Treasury(ctx, d.orgID, d.chain.Family())
+	if err != nil {
+		return ch, "", fmt.Errorf("treasury of %s, which pays for what is sent from deposit %s: %w", d.orgID, d.id, err)
+	}
+	return ch, treasury.ID, nil
+}
+
+// kept is what of a deposit of the native coin is not sent away. Where its address pays,
+// that is the fee. Where the treasury does, it is what the chain would miss at the address
+// beside the rest that is there: as a rule nothing.
+func (r *Resolutions) kept(ctx context.Context, ch chain.Chain, d row) (money.Amount, error) {
+	if !ch.OthersPay {
+		fees, err := ch.Sender.TransferFees(ctx)
+		if err != nil {
+			return money.Zero, err
+		}
+		return fees.Max()
+	}
+	var f wallet.Funds
+	err := r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		f, err = wallet.FundsOf(ctx, tx, d.walletID, *d.mintID)
+		return err
+	})
+	if err != nil {
+		return money.Zero, err
+	}
+	rest, err := f.Spendable().Add(f.Dust)
+	return ch.Stays(rest), err
 }
 
 // resolution is a row of deposit_resolutions, as far as it is decided.
@@ -310,9 +355,9 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 	if err != nil {
 		return shown, err
 	}
-	ch, ok := r.chains[was.chain]
-	if !ok {
-		return shown, fault.New(fault.Unavailable, fault.CodeUnavailable, "%s is not run by this installation at the moment. Nothing was decided, and the deposit is still flagged.", was.chain)
+	ch, pays, err := r.payer(ctx, was)
+	if err != nil {
+		return shown, err
 	}
 	if res.decision == rejected && was.status == Flagged {
 		if was.flag.returnTo == "" || was.flag.returnRisk == returnSeveral && !res.by.operator() {
@@ -332,17 +377,13 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 	}
 	res.sent = was.amount
 	if was.contract == "" && was.status == Flagged {
-		fees, err := ch.Sender.TransferFees(ctx)
-		if err == nil {
-			res.kept, err = fees.Max()
-		}
-		if err != nil {
+		if res.kept, err = r.kept(ctx, ch, was); err != nil {
 			r.log.Warn("deposit: nobody says what a transfer costs", "deposit", depositID, "error", err)
 			return shown, fault.New(fault.Unavailable, fault.CodeUnavailable,
 				"Nobody says at the moment what a transfer on %s costs. Nothing was decided, and the deposit is still flagged; ask again in a while.", was.chain)
 		}
 		if res.sent, err = was.amount.Sub(res.kept); err != nil || res.sent.IsZero() {
-			return shown, r.poor(ctx, depositID, res)
+			return shown, r.poor(ctx, ch, depositID, res)
 		}
 	}
 	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -375,7 +416,7 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 			return refused
 		}
 		res.id = id.New("res", tx.Now)
-		if err := r.begin(ctx, tx, d, res, &shown); err != nil {
+		if err := r.begin(ctx, tx, d, res, pays, &shown); err != nil {
 			return err
 		}
 		crash.Committing("F02")
@@ -455,8 +496,9 @@ func blocked(d row) error {
 		"Its sender is on a list of sanctions, and this installation sends nothing back there. Nothing was decided, and the deposit is still flagged. The operator of the service can redirect it.")
 }
 
-// begin writes a resolution down and orders its transfer. The deposit is locked.
-func (r *Resolutions) begin(ctx context.Context, tx pg.Tx, d row, res resolution, shown *webhook.Deposit) error {
+// begin writes a resolution down and orders its transfer, which the wallet pays pays for
+// unless it is "". The deposit is locked.
+func (r *Resolutions) begin(ctx context.Context, tx pg.Tx, d row, res resolution, pays string, shown *webhook.Deposit) error {
 	is := d
 	is.status = Rejecting
 	if res.decision == redirected {
@@ -476,12 +518,16 @@ func (r *Resolutions) begin(ctx context.Context, tx pg.Tx, d row, res resolution
 		return err
 	}
 	// Nobody's freeze of a customer keeps what is not the customer's here.
-	if err := dispatch.Place(ctx, tx, dispatch.Order{
+	o := dispatch.Order{
 		ID: res.id, OrgID: d.orgID, Purpose: signer.Return, Chain: d.chain, WalletID: d.walletID, To: res.to, MintID: *d.mintID, Contract: d.contract, Amount: res.sent,
 		Grant: r.grants.Grant(signer.Terms{
 			OrgID: d.orgID, WithdrawalID: res.id, Chain: d.chain, MintID: *d.mintID, Contract: d.contract, To: res.to, Amount: res.sent,
 		}, money.Zero, 0, 0, nil),
-	}); err != nil {
+	}
+	if pays != "" {
+		o.WalletID, o.FromID = pays, d.walletID
+	}
+	if err := dispatch.Place(ctx, tx, o); err != nil {
 		return err
 	}
 	if err := record(ctx, tx, []audit.Entry{decidedBy(is, res.by, action[is.status], map[string]string{
@@ -640,9 +686,14 @@ func (r *Resolutions) insert(ctx context.Context, tx pg.Tx, d row, res resolutio
 }
 
 // poor keeps an attempt that a deposit is too small for. It stays in the queue.
-func (r *Resolutions) poor(ctx context.Context, depositID string, res resolution) error {
+func (r *Resolutions) poor(ctx context.Context, ch chain.Chain, depositID string, res resolution) error {
 	const reason = "INSUFFICIENT_GAS"
 	message := fmt.Sprintf("the deposit does not cover the network's fee of %s units", res.kept)
+	told := fmt.Sprintf("This deposit is smaller than the network's fee for sending it, %s units.", res.kept)
+	if ch.OthersPay {
+		message = fmt.Sprintf("something else is on the address, and with it %s units would have to stay", res.kept)
+		told = fmt.Sprintf("Something else is on the address of this deposit, and %s leaves no account with less than %v units: %v would have to stay, and the deposit is no more than that.", ch.Name, ch.Keeps, res.kept)
+	}
 	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		d, again, err := r.lock(ctx, tx, depositID, res.decision)
 		if err != nil || again {
@@ -662,8 +713,7 @@ func (r *Resolutions) poor(ctx context.Context, depositID string, res resolution
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.Unprocessable, fault.InsufficientGas,
-		"This deposit is smaller than the network's fee for sending it, %s units. The attempt is kept, nothing moved, and the deposit is still flagged.", res.kept)
+	return fault.New(fault.Unprocessable, fault.InsufficientGas, "%s The attempt is kept, nothing moved, and the deposit is still flagged.", told)
 }
 
 // payee reads where the operator sends a deposit.

@@ -173,12 +173,15 @@ type source struct {
 	Movable  money.Amount
 }
 
+// What does not count lies beside the rest for ever. Where the chain leaves no account
+// with as little as that, the sweep leaves what it takes, see chain.Chain.Keeps.
 const selectSources = `
-	SELECT f.wallet_id, f.org_id, f.mint_id, f.credited - f.held - f.reserved - f.swept AS movable
+	SELECT f.wallet_id, f.org_id, f.mint_id, f.credited - f.held - f.reserved - f.swept - stays AS movable
 	FROM address_funds f
 	JOIN wallets w ON w.wallet_id = f.wallet_id AND w.purpose <> 'TREASURY'
 	JOIN mints m ON m.mint_id = f.mint_id AND m.chain = $1 AND m.quarantined_at IS NULL
-	WHERE f.credited - f.held - f.reserved - f.swept > 0
+	CROSS JOIN LATERAL (SELECT CASE WHEN m.contract = '' AND f.dust > 0 THEN greatest($6::numeric - f.dust, 0) ELSE 0 END AS stays) least
+	WHERE f.credited - f.held - f.reserved - f.swept > 0 AND f.credited - f.held - f.reserved - f.swept > stays
 	  AND NOT EXISTS (SELECT FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id AND s.status = 'OPEN')
 	  AND NOT EXISTS (SELECT FROM sweeps s
 	      WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id AND s.status = 'FAILED'
@@ -191,7 +194,7 @@ const selectSources = `
 // twice as long, up to restTimesMax: a token may block an address for good. The
 // biggest come first.
 func (s *Sweeper) sources(ctx context.Context, tx pg.Tx, where string, args ...any) ([]source, error) {
-	args = append([]any{s.chain.Name, tx.Now, s.conf.PlanMax, s.conf.RestAfterFail.Microseconds(), restTimesMax}, args...)
+	args = append([]any{s.chain.Name, tx.Now, s.conf.PlanMax, s.conf.RestAfterFail.Microseconds(), restTimesMax, s.chain.Keeps}, args...)
 	rows, err := tx.Query(ctx, selectSources+where+` ORDER BY movable DESC, f.wallet_id LIMIT $3`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("find what can be swept: %w", err)
@@ -252,7 +255,7 @@ func (s *Sweeper) onDemand(ctx context.Context) (made int, err error) {
 		}
 		var from []source
 		readErr := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			from, err = s.sources(ctx, tx, ` AND f.org_id = $6 AND f.mint_id = $7`, k.org, k.mint)
+			from, err = s.sources(ctx, tx, ` AND f.org_id = $7 AND f.mint_id = $8`, k.org, k.mint)
 			return err
 		})
 		if readErr != nil {
@@ -294,7 +297,7 @@ func (s *Sweeper) byValue(ctx context.Context) (made int, err error) {
 			return err
 		}
 		for _, m := range mints.List(mint.Filter{Chain: s.chain.Name}) {
-			if from[m.ID], err = s.sources(ctx, tx, ` AND f.mint_id = $6`, m.ID); err != nil {
+			if from[m.ID], err = s.sources(ctx, tx, ` AND f.mint_id = $7`, m.ID); err != nil {
 				return err
 			}
 			some = some || len(from[m.ID]) > 0
@@ -371,7 +374,7 @@ func (s *Sweeper) valueOf(ctx context.Context, m mint.Mint, a money.Amount) (mon
 func (s *Sweeper) Sweep(ctx context.Context, walletID string, mintID int) (bool, error) {
 	var from []source
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		from, err = s.sources(ctx, tx, ` AND f.wallet_id = $6 AND f.mint_id = $7`, walletID, mintID)
+		from, err = s.sources(ctx, tx, ` AND f.wallet_id = $7 AND f.mint_id = $8`, walletID, mintID)
 		return err
 	})
 	if err != nil || len(from) == 0 {

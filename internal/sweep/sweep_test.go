@@ -163,6 +163,32 @@ func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
 	}
 }
 
+// Where a chain leaves no account with a little, what does not count would keep all that
+// does: anybody could send it.
+func TestASweepLeavesAsMuchAsTheChainWants(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	ch := y.chain.Configured()
+	ch.Keeps = money.Units(100)
+	y.sweeper = sweep.New(y.db, ch, y.book, price.Fixed{}, sweep.Config{}, slog.New(slog.DiscardHandler))
+	for _, c := range []struct {
+		who            string
+		mint           int
+		credited, dust uint64
+		want           string
+	}{
+		{"nothing beside it", eth, 1000, 0, "SWEEP 1000 QUEUED"},
+		{"a little", eth, 1000, 1, "SWEEP 901 QUEUED"},
+		{"enough", eth, 1000, 100, "SWEEP 1000 QUEUED"},
+		{"no more than has to stay", eth, 99, 1, "none"},
+		{"a token", usdc, 1000, 1, "SWEEP 1000 QUEUED"},
+	} {
+		w := y.wallet(y.org, c.who, map[wallet.Part]uint64{wallet.Credited: c.credited, wallet.Dust: c.dust}, c.mint)
+		y.all()
+		y.wantOrders(w, c.want)
+	}
+}
+
 func TestASweepThatTheSignerRefusesGivesBackWhatItReserved(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

@@ -1757,14 +1757,15 @@ export class Coffer {
 
   /**
    * Reject a flagged deposit. Sends what screening holds back to the address that it came from, a
-   * native coin less the network's fee. It is REJECTING until the transfer is final; then it is
-   * REJECTED, resolution has the hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails
-   * before anything could reach the chain is kept in resolutionAttempts, and the deposit is FLAGGED
-   * again; after that only the operator completes it. Look at returnAddressRisk and flagReason
-   * first. Off until the operator of this service switches flaggedDepositApiEnabled on for your
-   * organization. Of all decisions about a deposit one comes about; the same one again is answered
-   * the same, every other 409 with currentStatus. The body may be left out. To send it elsewhere is
-   * the operator's alone: POST /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.
+   * native coin less the network's fee (SOL whole, but for what the network wants to stay on the
+   * address). It is REJECTING until the transfer is final; then it is REJECTED, resolution has the
+   * hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach
+   * the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after that only the
+   * operator completes it. Look at returnAddressRisk and flagReason first. Off until the operator of
+   * this service switches flaggedDepositApiEnabled on for your organization. Of all decisions about
+   * a deposit one comes about; the same one again is answered the same, every other 409 with
+   * currentStatus. The body may be left out. To send it elsewhere is the operator's alone: POST
+   * /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.
    *
    * POST /deposits/{depositId}/reject. It is repeated when no answer comes.
    */

@@ -228,6 +228,52 @@ func TestTheTreasuryPaysTheFeeOfASolanaSweep(t *testing.T) {
 	v.refuses("from the treasury's own account", v.request(i, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves[0].From = v.treasury.Address }), signer.RefusedPayload)
 }
 
+// Rule DEP-31 and invariant I-26, together: what goes back from a deposit address is paid
+// for by its organization's treasury, and nothing else of that signs for it.
+func TestTheTreasuryPaysTheFeeOfASolanaReturn(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	other := signer.WalletRef{OrgID: "org_2", Family: chain.SolanaFamily, Purpose: "TREASURY"}
+	if _, err := v.s.Issue(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	giveBack := func(id string, contract chain.Address) signer.Intent {
+		return signer.Intent{
+			ID: id, Purpose: signer.Return, Chain: chain.Solana, From: v.deposit.WalletRef, Payer: &v.treasury.WalletRef,
+			To: solPayee, Contract: contract, Amount: money.Units(7_000_000), MintID: 1,
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*signer.Intent)
+		want   string
+	}{
+		"by nobody":                   {func(i *signer.Intent) { i.Payer = nil }, signer.RefusedWallet},
+		"by the wallet itself":        {func(i *signer.Intent) { i.Payer = &v.deposit.WalletRef }, signer.RefusedWallet},
+		"by a treasury of others":     {func(i *signer.Intent) { i.Payer = &other }, signer.RefusedWallet},
+		"from the treasury":           {func(i *signer.Intent) { i.From, i.Payer = v.treasury.WalletRef, nil }, signer.RefusedWallet},
+		"to the treasury":             {func(i *signer.Intent) { i.To = v.treasury.Address }, signer.RefusedDestination},
+		"to the wallet that is given": {func(i *signer.Intent) { i.To = v.deposit.Address }, signer.RefusedDestination},
+	} {
+		i := giveBack("res_"+name, solUSDC)
+		c.change(&i)
+		if _, err := v.s.Admit(t.Context(), i); refusal(err) != c.want {
+			t.Errorf("%s: got %v, want it refused with %s", name, err, c.want)
+		}
+	}
+	for n, contract := range []chain.Address{"", solUSDC} {
+		i := giveBack("res_"+string(contract), contract)
+		v.admit(i)
+		value := []string{nonceA, nonceB}[n]
+		v.refuses("more than all", v.request(i, uint64(n), value, func(tx *solanatx.Tx) { tx.Moves[0].Amount = money.Units(7_000_001) }), signer.RefusedPayload)
+		v.refuses("of the treasury's", v.request(i, uint64(n), value, func(tx *solanatx.Tx) { tx.Moves[0].From = v.treasury.Address }), signer.RefusedPayload)
+		v.refuses("at the customer's cost", v.request(i, uint64(n), value, func(tx *solanatx.Tx) { tx.Payer = v.deposit.Address }), signer.RefusedPayload)
+		signed := v.signs(v.request(i, uint64(n), value, nil))
+		if by, err := solanatx.Signers(payloadOf(t, signed.Raw)); err != nil || len(by) != 2 || by[0] != v.treasury.Address || by[1] != v.deposit.Address {
+			t.Errorf("got it signed by %v (%v), want the treasury, then the deposit wallet", by, err)
+		}
+	}
+}
+
 func payloadOf(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	payload, _, err := solanatx.Open(raw)

@@ -29,6 +29,8 @@ import (
 const (
 	// SignatureFee is paid for each signature, whatever the transaction does.
 	SignatureFee = 5_000
+	// WalletRent is the least that an account without data has, unless it has nothing.
+	WalletRent = 890_880
 	// TokenAccountRent lies in a token account of 165 bytes as long as it exists.
 	TokenAccountRent = 2_039_280
 	// Token2022AccountRent is that of 170 bytes: an associated account of Token-2022
