@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/btcsuite/btcd/btcec/v2/schnorr"
 	"github.com/btcsuite/btcd/chaincfg/v2"
+	"github.com/btcsuite/btcd/txscript/v2"
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -70,6 +72,16 @@ func (k TaprootKey) Path() string { return k.path }
 
 // Address is the key's address in canonical form.
 func (k TaprootKey) Address() chain.Address { return k.address }
+
+// SignHash signs 32 bytes by BIP-340 with the key that BIP-86 makes of this one. It adds
+// no randomness, so the same bytes give the same signature.
+func (k TaprootKey) SignHash(hash [32]byte) [64]byte {
+	signature, err := schnorr.Sign(txscript.TweakTaprootPrivKey(*k.k(), nil), hash[:], schnorr.CustomNonce([32]byte{}))
+	if err != nil {
+		panic("keys: a key that signs nothing: " + err.Error())
+	}
+	return [64]byte(signature.Serialize())
+}
 
 // Format prints *** whatever the verb.
 func (TaprootKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }

@@ -102,6 +102,37 @@ func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
+// The signatures of BIP-143's example and of the first input of BIP-341's.
+func TestSignaturesAreThoseOfBIP143AndBIP341(t *testing.T) {
+	t.Parallel()
+	key := func(text string) func() *secp256k1.PrivateKey {
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() *secp256k1.PrivateKey { return secp256k1.PrivKeyFromBytes(b) }
+	}
+	hash := func(text string) [32]byte {
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return [32]byte(b)
+	}
+	got := WalletKey{k: key("619c335025c7f4012e556c2a58b2506e30b8511b53ade95ea316fd8c3286feb9")}.
+		SignHash(hash("c37af31116d1b27caf68aae9e3ac82f1477929014d5b917657d0eb49478cb670"))
+	const segwit = "3609e17b84f6a7d30c80bfa610b5b4542f32a8a0d5447a12fb1366d7f01cc44a573a954c4518331561406f90300e8f3358f51928d43c212a8caed02de67eebee"
+	if hex.EncodeToString(got[:64]) != segwit {
+		t.Errorf("got %x, want %s", got, segwit)
+	}
+	k := TaprootKey{k: key("6b973d88838f27366ed61c9ad6367663045cb456e28335c109e30717ae0c6baa")}
+	schnorr := k.SignHash(hash("2514a6272f85cfa0f45eb907fcb0d121b808ed37c6ea160a5a9046ed5526d555"))
+	const taproot = "ed7c1647cb97379e76892be0cacff57ec4a7102aa24296ca39af7541246d8ff14d38958d4cc1e2e478e4d4a764bbfd835b16d4e314b72937b29833060b87276c"
+	if hex.EncodeToString(schnorr[:]) != taproot {
+		t.Errorf("got %x, want %s", schnorr, taproot)
+	}
+}
+
 func TestABitcoinWalletNeedsToKnowItsNetwork(t *testing.T) {
 	t.Parallel()
 	w := signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "TREASURY"}

@@ -1,9 +1,13 @@
 // Package bitcointx reads and writes what a Bitcoin transaction is made of as far
 // as this program needs it: addresses and the scripts that stand for them, the
-// addresses of keys, and what an output must hold to be worth spending. The
-// adapter reads blocks with it and the signer names its wallets with it.
+// addresses of keys, what an output must hold to be worth spending, and the
+// transactions of ours (Tx) with the slots that they take (Lease). The adapter reads
+// blocks and builds with it, and the signer names its wallets with it and takes apart
+// what it is asked to sign.
 //
-// It is pure: no network, no key, no clock. A script that it cannot name has no
+// It is pure: no network, no key, no clock. It knows one form of transaction, which
+// spends coins of native SegWit or taproot keys and pays payees in order and then the
+// change, and takes everything else for an error. A script that it cannot name has no
 // address, and a form of address that it does not know is refused: a payment to a
 // witness version that nobody can spend yet would be anybody's. Same input, same
 // output, so a crash leaves nothing to remember.
@@ -137,18 +141,27 @@ func AddressOf(p *chaincfg.Params, script []byte) (a chain.Address, ok bool) {
 // Script is the script of an output that pays to an address. Error: the address is
 // not one of this network in its canonical form, so it has not been through Parse.
 func Script(n chain.Network, a chain.Address) ([]byte, error) {
-	p, err := Params(n)
+	d, err := destinationOf(n, a)
 	if err != nil {
 		return nil, err
 	}
+	return d.script(), nil
+}
+
+// destinationOf reads an address of a network in its canonical form.
+func destinationOf(n chain.Network, a chain.Address) (destination, error) {
+	p, err := Params(n)
+	if err != nil {
+		return destination{}, err
+	}
 	d, err := read(p, string(a))
 	if err != nil {
-		return nil, fmt.Errorf("address %q: %w", string(a), err)
+		return destination{}, fmt.Errorf("address %.100q: %w", string(a), err)
 	}
 	if same := d.address(p); same != a {
-		return nil, fmt.Errorf("address %q is not in its canonical form %s", string(a), same)
+		return destination{}, fmt.Errorf("address %.100q is not in its canonical form %s", string(a), same)
 	}
-	return d.script(), nil
+	return d, nil
 }
 
 // KeyAddress is the native SegWit address of a compressed public key (P2WPKH,
