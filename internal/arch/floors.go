@@ -75,8 +75,9 @@ var places = []place{
 	{"internal/contract", words, testOnly},
 	{"internal/chain/evm/evmtx", words, 0},
 	{"internal/chain/solana/solanatx", words, 0},
-	{"internal/chain/bitcoin/bitcointx", words, mayKeys}, // public ones: taproot addresses are points of the curve
-	{"internal/chain/tron/trontx", words, 0},             // public keys only: addresses are their hashes
+	{"internal/chain/bitcoin/bitcointx", words, mayKeys},  // public ones: taproot addresses are points of the curve
+	{"internal/chain/bitcoin/coinselect", words, mayRand}, // for draws of coins, seeded by the order
+	{"internal/chain/tron/trontx", words, 0},              // public keys only: addresses are their hashes
 	{"internal/networks", words, 0},
 
 	{"migrations", foundations, 0},

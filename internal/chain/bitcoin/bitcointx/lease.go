@@ -25,45 +25,48 @@ const (
 	PaysMax = 100
 )
 
-// Outpoint names an output for ever.
-type Outpoint struct {
-	Tx chain.TxHash
-	N  uint32
+// outpoint names an output for ever.
+type outpoint struct {
+	tx chainhash.Hash
+	n  uint32
 }
 
 // String is the name as people write it: the transaction, a colon, the number.
-func (o Outpoint) String() string { return fmt.Sprintf("%s:%d", o.Tx, o.N) }
+func (o outpoint) String() string { return fmt.Sprintf("%s:%d", o.tx, o.n) }
 
-// ParseOutpoint reads what String writes and nothing else.
-func ParseOutpoint(s string) (Outpoint, error) {
+// readOutpoint reads what String writes and nothing else.
+func readOutpoint(s string) (outpoint, error) {
 	tx, number, _ := strings.Cut(s, ":")
-	n, err := strconv.ParseUint(number, 10, 32)
-	o := Outpoint{chain.TxHash(tx), uint32(n)}
-	if err != nil || o.String() != s {
-		return Outpoint{}, fmt.Errorf("%.100q names no output", s)
+	hash, err := chainhash.NewHashFromStr(tx)
+	n, err2 := strconv.ParseUint(number, 10, 32)
+	if err != nil || err2 != nil || len(tx) != chainhash.MaxHashStringSize {
+		return outpoint{}, fmt.Errorf("%.100q names no output", s)
 	}
-	_, err = o.hash()
-	return o, err
-}
-
-// hash is the transaction as its bytes.
-func (o Outpoint) hash() (chainhash.Hash, error) {
-	h, err := chainhash.NewHashFromStr(string(o.Tx))
-	if err != nil || h.String() != string(o.Tx) {
-		return chainhash.Hash{}, fmt.Errorf("%.100q is not the hash of a transaction", string(o.Tx))
+	o := outpoint{*hash, uint32(n)}
+	if o.String() != s {
+		return outpoint{}, fmt.Errorf("%.100q is not in the one form in which outputs are named", s)
 	}
-	return *h, nil
+	return o, nil
 }
 
-func (o Outpoint) compare(p Outpoint) int {
-	return cmp.Or(cmp.Compare(o.Tx, p.Tx), cmp.Compare(o.N, p.N))
+// OutpointOf is how a coin's place is written.
+func OutpointOf(tx chain.TxHash, n uint32) string { return fmt.Sprintf("%s:%d", tx, n) }
+
+// ParseOutpoint reads what OutpointOf writes and nothing else.
+func ParseOutpoint(s string) (tx chain.TxHash, n uint32, err error) {
+	o, err := readOutpoint(s)
+	return chain.TxHash(o.tx.String()), o.n, err
 }
 
-// Coin is an output of ours that can be spent.
-type Coin struct {
-	Outpoint
-	Amount money.Amount  // satoshi
-	Holder chain.Address // whose key spends it: native SegWit or taproot
+// compare is the order of outputs: by the text of the transaction, then by their number.
+func (o outpoint) compare(p outpoint) int {
+	for i := range o.tx {
+		// Hashes are written from their last byte on.
+		if c := cmp.Compare(o.tx[len(o.tx)-1-i], p.tx[len(p.tx)-1-i]); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(o.n, p.n)
 }
 
 // Lease is the slot of a transaction: all that it spends, and where the rest comes back
@@ -72,14 +75,29 @@ type Coin struct {
 // amount alone: who could sign two payloads of a slot with different ones could have a
 // fee signed that neither of them shows.
 type Lease struct {
-	Coins  []Coin // by their outpoints, in order
+	Coins  []chain.Coin // by their outpoints, in order
 	Change chain.Address
 }
 
 // NewLease is the lease of coins, in any order. Error: there is none of these.
-func NewLease(n chain.Network, coins []Coin, change chain.Address) (Lease, error) {
-	l := Lease{slices.Clone(coins), change}
-	slices.SortFunc(l.Coins, func(a, b Coin) int { return a.compare(b.Outpoint) })
+func NewLease(n chain.Network, coins []chain.Coin, change chain.Address) (Lease, error) {
+	type placed struct {
+		chain.Coin
+		at outpoint
+	}
+	all := make([]placed, len(coins))
+	for i, c := range coins {
+		at, err := readOutpoint(c.Outpoint)
+		if err != nil {
+			return Lease{}, err
+		}
+		all[i] = placed{c, at}
+	}
+	slices.SortFunc(all, func(a, b placed) int { return a.at.compare(b.at) })
+	l := Lease{Change: change}
+	for _, c := range all {
+		l.Coins = append(l.Coins, c.Coin)
+	}
 	return l, l.check(n)
 }
 
@@ -95,13 +113,16 @@ func (l Lease) check(n chain.Network) error {
 		return fmt.Errorf("change: %w", err)
 	}
 	var sum uint64
+	var before outpoint
 	for i, c := range l.Coins {
-		if _, err := c.hash(); err != nil {
+		at, err := readOutpoint(c.Outpoint)
+		if err != nil {
 			return err
 		}
-		if i > 0 && l.Coins[i-1].compare(c.Outpoint) >= 0 {
+		if i > 0 && before.compare(at) >= 0 {
 			return fmt.Errorf("output %s is not behind the one before it", c.Outpoint)
 		}
+		before = at
 		amount, ok := c.Amount.Uint64()
 		if !ok || amount == 0 || amount > supply-sum {
 			return fmt.Errorf("output %s has %v satoshi", c.Outpoint, c.Amount)
@@ -139,7 +160,7 @@ func (l Lease) sum() (sum uint64) {
 func (l Lease) String() string {
 	var b strings.Builder
 	for _, c := range l.Coins {
-		fmt.Fprintf(&b, "%s:%d:%v:%s ", c.Tx, c.N, c.Amount, c.Holder)
+		fmt.Fprintf(&b, "%s:%v:%s ", c.Outpoint, c.Amount, c.Holder)
 	}
 	return b.String() + string(l.Change)
 }
@@ -160,15 +181,11 @@ func ParseLease(n chain.Network, text string) (Lease, error) {
 		if len(parts) != 4 {
 			return Lease{}, fmt.Errorf("%.200q is no coin of a lease", w)
 		}
-		out, err := ParseOutpoint(parts[0] + ":" + parts[1])
-		if err != nil {
-			return Lease{}, err
-		}
 		amount, err := money.Parse(parts[2])
 		if err != nil {
-			return Lease{}, fmt.Errorf("amount of %s: %w", out, err)
+			return Lease{}, fmt.Errorf("amount of %.100q: %w", w, err)
 		}
-		l.Coins = append(l.Coins, Coin{out, amount, chain.Address(parts[3])})
+		l.Coins = append(l.Coins, chain.Coin{Outpoint: parts[0] + ":" + parts[1], Holder: chain.Address(parts[3]), Amount: amount})
 	}
 	if err := l.check(n); err != nil {
 		return Lease{}, err

@@ -201,20 +201,12 @@ const RateMax = 10_000_000
 // up, so that the rate is never missed.
 func FeeOf(size, rate uint64) uint64 { return (size*rate + kilo - 1) / kilo }
 
-// A ShortError says that a lease holds too little for what it is to pay.
-type ShortError struct{ Missing money.Amount }
-
-// Error says how much.
-func (e *ShortError) Error() string {
-	return fmt.Sprintf("the coins lack %v satoshi for the payments and the fee", e.Missing)
-}
-
 // Build is the transaction of payments in a slot: payees in order, and what the fee
 // leaves comes back as change. Without payments it is a cancel, and all comes back.
 //
 // Of the fees TipCap is the rate, in satoshi for a thousand virtual bytes, and Beside
 // the most that the transaction may cost. What would be dust as change is part of the
-// fee instead. Errors: *ShortError; a payment of dust; a fee above Beside.
+// fee instead. Errors: *chain.ShortError; a payment of dust; a fee above Beside.
 func Build(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (Tx, error) {
 	t, fee, err := draft(n, l, ps, f)
 	if err == nil && f.Beside.Less(money.Units(fee)) {
@@ -264,7 +256,7 @@ func draft(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (Tx, uint
 	sum := l.sum()
 	if sum <= paid {
 		// The fee is missing too; how much that is shows in what a selection needs.
-		return Tx{}, 0, &ShortError{money.Units(paid - sum + 1)}
+		return Tx{}, 0, &chain.ShortError{By: money.Units(paid - sum + 1)}
 	}
 	back, err := spendable(n, l.Change)
 	if err != nil {
@@ -293,9 +285,9 @@ func draft(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (Tx, uint
 		t.Rest = money.Units(left - with)
 		weight += outputWeight(change)
 	} else if without := FeeOf(Size(weight), rate); len(ps) == 0 {
-		return Tx{}, 0, &ShortError{money.Units(with + least - left)}
+		return Tx{}, 0, &chain.ShortError{By: money.Units(with + least - left)}
 	} else if left < without {
-		return Tx{}, 0, &ShortError{money.Units(without - left)}
+		return Tx{}, 0, &chain.ShortError{By: money.Units(without - left)}
 	}
 	if weight > weightMax {
 		return Tx{}, 0, fmt.Errorf("it weighs %d, and above %d the network does not pass it on", weight, weightMax)
@@ -322,12 +314,12 @@ func (t Tx) Payload() ([]byte, error) {
 	b = append(b, byte(len(c.ins)))
 	for i, d := range c.ins {
 		coin := t.Lease.Coins[i]
-		hash, err := coin.hash()
+		at, err := readOutpoint(coin.Outpoint)
 		if err != nil {
 			return nil, err
 		}
 		amount, _ := coin.Amount.Uint64()
-		b = binary.LittleEndian.AppendUint32(append(b, hash[:]...), coin.N)
+		b = binary.LittleEndian.AppendUint32(append(b, at.tx[:]...), at.n)
 		b = binary.LittleEndian.AppendUint64(b, amount)
 		script(d.script())
 	}
@@ -375,9 +367,8 @@ func Decode(payload []byte) (Tx, error) {
 	}
 	t.Lease.Change = address()
 	for range r.byte() {
-		var hash chainhash.Hash
-		copy(hash[:], r.take(chainhash.HashSize))
-		c := Coin{Outpoint: Outpoint{chain.TxHash(hash.String()), r.uint32()}, Amount: money.Units(r.uint64())}
+		at := outpoint{chainhash.Hash(r.take(chainhash.HashSize)), r.uint32()}
+		c := chain.Coin{Outpoint: at.String(), Amount: money.Units(r.uint64())}
 		if c.Holder = address(); r.err != nil {
 			break
 		}
@@ -420,11 +411,11 @@ func (t Tx) Unsigned() (*wire.MsgTx, []wire.TxOut, error) {
 	tx.LockTime = lockTime
 	spent := make([]wire.TxOut, len(c.ins))
 	for i, coin := range t.Lease.Coins {
-		hash, err := coin.hash()
+		at, err := readOutpoint(coin.Outpoint)
 		if err != nil {
 			return nil, nil, err
 		}
-		in := wire.NewTxIn(wire.NewOutPoint(&hash, coin.N), nil, nil)
+		in := wire.NewTxIn(wire.NewOutPoint(&at.tx, at.n), nil, nil)
 		in.Sequence = replaceable
 		tx.AddTxIn(in)
 		amount, _ := coin.Amount.Uint64()

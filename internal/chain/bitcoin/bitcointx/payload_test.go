@@ -38,8 +38,8 @@ func keyOf(t testing.TB, n byte) (*btcec.PrivateKey, chain.Address, chain.Addres
 func segwitOf(t testing.TB, n byte) chain.Address { _, a, _ := keyOf(t, n); return a }
 
 // coinOf is output n of the transaction whose hash repeats a digit.
-func coinOf(digit string, n uint32, amount uint64, holder chain.Address) Coin {
-	return Coin{Outpoint{chain.TxHash(strings.Repeat(digit, 64)), n}, money.Units(amount), holder}
+func coinOf(digit string, n uint32, amount uint64, holder chain.Address) chain.Coin {
+	return chain.Coin{Outpoint: OutpointOf(chain.TxHash(strings.Repeat(digit, 64)), n), Holder: holder, Amount: money.Units(amount)}
 }
 
 // lease is one of two coins, of native SegWit and of taproot.
@@ -47,7 +47,7 @@ func lease(t testing.TB) Lease {
 	t.Helper()
 	_, a, _ := keyOf(t, 1)
 	_, _, b := keyOf(t, 2)
-	l, err := NewLease(local, []Coin{coinOf("b", 0, 70_000, b), coinOf("a", 7, 50_000, a)}, segwitOf(t, 3))
+	l, err := NewLease(local, []chain.Coin{coinOf("b", 0, 70_000, b), coinOf("a", 7, 50_000, a)}, segwitOf(t, 3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestOneSetOfCoinsHasOneText(t *testing.T) {
 	if _, err := ParseLease(chain.Mainnet, text); err == nil {
 		t.Error("on the main network: got no error")
 	}
-	var many []Coin
+	var many []chain.Coin
 	for i := range uint32(InputsMax + 1) {
 		many = append(many, coinOf("a", i, 1000, l.Change))
 	}
@@ -163,8 +163,8 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 		t.Errorf("a cancel: got %+v, %v, want all of it back", cancel, err)
 	}
 
-	var short *ShortError
-	if _, err := Build(local, l, []chain.Payment{pay(segwitOf(t, 9), 119_999)}, feesOf(10_000, 10_000)); !errors.As(err, &short) || short.Missing != money.Units(FeeOf(Size(emptyWeight+keyWeight+taprootWeight+outputWeight(must(t, l.Change))), 10_000)-1) {
+	var short *chain.ShortError
+	if _, err := Build(local, l, []chain.Payment{pay(segwitOf(t, 9), 119_999)}, feesOf(10_000, 10_000)); !errors.As(err, &short) || short.By != money.Units(FeeOf(Size(emptyWeight+keyWeight+taprootWeight+outputWeight(must(t, l.Change))), 10_000)-1) {
 		t.Errorf("nothing left for the fee: got %v, want what is missing", err)
 	}
 	if _, err := Build(local, l, []chain.Payment{pay(segwitOf(t, 9), 130_000)}, feesOf(10_000, 10_000)); !errors.As(err, &short) {
@@ -235,7 +235,7 @@ func TestAPayloadSaysAllOfATransaction(t *testing.T) {
 		}
 	}
 	// The largest fits where payloads have to fit.
-	var coins []Coin
+	var coins []chain.Coin
 	_, _, taproot := keyOf(t, 2)
 	for i := range uint32(InputsMax) {
 		coins = append(coins, coinOf("a", i, 100_000, taproot))
@@ -305,7 +305,7 @@ func TestTheNetworksOwnEngineTakesWhatIsSigned(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		keys := map[chain.Address]*btcec.PrivateKey{}
-		var coins []Coin
+		var coins []chain.Coin
 		for i := range 1 + rnd.IntN(6) {
 			k, a, b := keyOf(t, byte(1+rnd.IntN(200)))
 			if rnd.IntN(2) == 0 {
@@ -454,8 +454,10 @@ func TestWhatIsSignedIsWhatTheStandardsSay(t *testing.T) {
 		t.Errorf("got %x, %v, want %s", witness, err, der)
 	}
 	params := &chaincfg.RegressionNetParams
-	s = Spend{Holder: destination{p2tr, unhex(t, "91b64d5324723a985170e4dc5a0f84c041804f2cd12660fa5dec09fc21783605")}.address(params), Taproot: true,
-		Hash: [32]byte(unhex(t, "4f900a0bae3f1446fd48490c2958b5a023228f01661cda3496a11da502a7f7ef"))}
+	s = Spend{
+		Holder: destination{p2tr, unhex(t, "91b64d5324723a985170e4dc5a0f84c041804f2cd12660fa5dec09fc21783605")}.address(params), Taproot: true,
+		Hash: [32]byte(unhex(t, "4f900a0bae3f1446fd48490c2958b5a023228f01661cda3496a11da502a7f7ef")),
+	}
 	if _, err := s.witness(local, unhex(t, "b4010dd48a617db09926f729e79c33ae0b4e94b79f04a1ae93ede6315eb3669de185a17d2b0ac9ee09fd4c64b678a0b61a0a86fa888a273c8511be83bfd6810f")); err != nil {
 		t.Errorf("got %v, want the standard's signature taken", err)
 	}

@@ -1,0 +1,317 @@
+package coinselect
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// Addresses of BIP-173 and BIP-350.
+const (
+	segwit  chain.Address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
+	taproot chain.Address = "bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0"
+	mainnet chain.Address = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+	payee   chain.Address = "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"
+	change  chain.Address = "bc1qzx75saxz2gremj557ekvdlmqen7s6jv6yat7d4"
+)
+
+func coin(n int, amount uint64, holder chain.Address) chain.Coin {
+	return chain.Coin{Outpoint: fmt.Sprintf("%064x:%d", n, n%7), Holder: holder, Amount: money.Units(amount)}
+}
+
+func order(rate, usual uint64, amounts ...uint64) Order {
+	o := Order{Network: chain.Mainnet, Change: change, Rate: rate, Usual: usual}
+	for _, a := range amounts {
+		o.Payments = append(o.Payments, chain.Payment{To: payee, Amount: money.Units(a)})
+	}
+	return o
+}
+
+// purse is some coins of both kinds, of amounts that are near to one another often.
+func purse(rnd *rand.Rand, n int) []chain.Coin {
+	var all []chain.Coin
+	for i := range n {
+		holder := mainnet
+		if rnd.IntN(3) == 0 {
+			holder = taproot
+		}
+		amount := 300 + rnd.Uint64N(200)*500
+		if rnd.IntN(4) == 0 {
+			amount = rnd.Uint64N(3000)
+		}
+		if amount == 0 {
+			amount = 1
+		}
+		all = append(all, coin(i, amount, holder))
+	}
+	return all
+}
+
+// sound checks what is true of every choice.
+func sound(t *testing.T, o Order, from []chain.Coin, c Choice) bitcointx.Tx {
+	t.Helper()
+	tx, err := bitcointx.Build(o.Network, c.Lease, o.Payments, c.Fees)
+	if err != nil {
+		t.Fatalf("%s: got %v, want what was chosen to be built", c.By, err)
+	}
+	for _, coin := range c.Lease.Coins {
+		if !slices.Contains(from, coin) {
+			t.Errorf("%s: got coin %+v, want one of those that there are", c.By, coin)
+		}
+		n, _ := coin.Amount.Uint64()
+		w, err := bitcointx.SpendWeight(o.Network, coin.Holder)
+		if err != nil || n*unit <= uint64(w)*o.Rate {
+			t.Errorf("%s: got a coin of %d, which costs %d to spend", c.By, n, uint64(w)*o.Rate/unit)
+		}
+	}
+	fee, _ := tx.Fee().Uint64()
+	if fee < bitcointx.FeeOf(tx.Size(), o.Rate) {
+		t.Errorf("%s: got a fee of %d, want at least %d", c.By, fee, bitcointx.FeeOf(tx.Size(), o.Rate))
+	}
+	if c.Fees.Beside != tx.Fee() || c.Fees.GasLimit != tx.Size() {
+		t.Errorf("%s: got fees %+v, want those of %d bytes for %d", c.By, c.Fees, tx.Size(), fee)
+	}
+	if tx.Rest.IsZero() {
+		raised := bitcointx.FeeOf(tx.Size(), max(o.Raised, o.Rate))
+		if r, _ := reckonOf(t, o, from); fee < raised || c.By != "nearly all" && fee > raised+uint64(r.costOfChange())/unit+8 {
+			t.Errorf("%s: got a fee of %d without change, want %d and no more than change costs", c.By, fee, raised)
+		}
+	} else if bitcointx.FeeOf(tx.Size(), o.Rate) != fee {
+		t.Errorf("%s: got a fee of %d, want %d", c.By, fee, bitcointx.FeeOf(tx.Size(), o.Rate))
+	} else if o.Raised > o.Rate {
+		if _, err := bitcointx.Build(o.Network, c.Lease, o.Payments, chain.Fees{TipCap: money.Units(o.Raised), Beside: money.Units(supply)}); err != nil {
+			t.Errorf("%s: got %v, want its fee raised out of the change", c.By, err)
+		}
+	}
+	return tx
+}
+
+func reckonOf(t *testing.T, o Order, from []chain.Coin) (*reckoning, []candidate) {
+	t.Helper()
+	r, all, err := reckon(o, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, all
+}
+
+// least is the least waste of all sets, by trying each.
+func least(r *reckoning, all []candidate) (best int64, ok bool) {
+	best = math.MaxInt64
+	for set := uint(1); set < 1<<len(all); set++ {
+		var chosen []candidate
+		var worth int64
+		for i, c := range all {
+			if set>>i&1 == 1 {
+				chosen, worth = append(chosen, c), worth+c.worth
+			}
+		}
+		if worth >= r.target(true) {
+			best = min(best, r.waste(chosen, true))
+		}
+		if worth >= r.target(false) && worth <= r.target(false)+r.costOfChange() {
+			best = min(best, r.waste(chosen, false))
+		}
+	}
+	return best, best != math.MaxInt64
+}
+
+func TestTheChoiceWastesLeast(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(3, 4))
+	by := map[string]int{}
+	for n := range 250 {
+		usual := 1000 + rnd.Uint64N(10_000)
+		from := purse(rnd, 1+rnd.IntN(10))
+		o := order(usual+rnd.Uint64N(20_000), usual, 1000+rnd.Uint64N(150)*1000)
+		if n%3 == 0 {
+			// One that some of the coins pay exactly, but for what the next digits are.
+			var sum uint64
+			r, all, err := reckon(o, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range all[:len(all)/2] {
+				sum += uint64(c.worth) / unit
+			}
+			if cost := uint64(r.target(false)-r.paid)/unit + rnd.Uint64N(200); sum > cost+1000 {
+				o.Payments[0].Amount = money.Units(sum - cost)
+			}
+		}
+		r, all := reckonOf(t, o, from)
+		want, ok := least(r, all)
+		c, err := Select(o, from)
+		var short *chain.ShortError
+		switch {
+		case err == nil:
+			sound(t, o, from, c)
+			by[c.By]++
+			if ok && c.Waste != want {
+				t.Errorf("%d: got a waste of %d by %s, want %d", n, c.Waste, c.By, want)
+			}
+			if !ok && c.By != "nearly all" {
+				t.Errorf("%d: got %s where nothing but nearly all does", n, c.By)
+			}
+		case !errors.As(err, &short):
+			t.Errorf("%d: got %v, want a choice or what is missing", n, err)
+		case ok:
+			t.Errorf("%d: got %v, want a choice", n, err)
+		case true:
+			// What is said to be missing is what is missing: with so much more it is chosen.
+			by["short"]++
+			more := append(slices.Clone(from), coin(9999, 1_000_000, mainnet))
+			by, _ := short.By.Uint64()
+			cost, _ := bitcointx.SpendWeight(chain.Mainnet, mainnet)
+			more[len(more)-1].Amount = money.Units(by + (uint64(cost)*o.Rate+unit-1)/unit)
+			if _, err := Select(o, more); err != nil {
+				t.Errorf("%d: with %d more: got %v, want it to do", n, by, err)
+			}
+			more[len(more)-1].Amount = money.Units(by + uint64(cost)*o.Rate/unit - 5)
+			if _, err := Select(o, more); err == nil {
+				t.Errorf("%d: with less than %d more: got it chosen", n, by)
+			}
+		}
+	}
+	for _, a := range []string{"branch and bound", "lightest", "short"} {
+		if by[a] == 0 {
+			t.Errorf("got no choice by %s in %v", a, by)
+		}
+	}
+}
+
+// Each algorithm by itself, in times when spending now is cheap as well.
+func TestEveryAlgorithmKeepsToTheOrder(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for n := range 200 {
+		from := purse(rnd, 1+rnd.IntN(60))
+		o := order(1000+rnd.Uint64N(20_000), 1000+rnd.Uint64N(20_000), 1000+rnd.Uint64N(300_000), 5000)
+		o.Raised = o.Rate + rnd.Uint64N(o.Rate)
+		r, all := reckonOf(t, o, from)
+		for name, find := range map[string]func(*reckoning, []candidate, *rand.Rand) []candidate{
+			"branch and bound": branchAndBound, "lightest": lightest, "knapsack": knapsack, "single random draw": draw, "nearly all": nearlyAll,
+		} {
+			withChange := find != nil && name != "branch and bound" && name != "nearly all"
+			set := find(r, all, rand.New(rand.NewPCG(uint64(n), 1)))
+			var worth, sum int64
+			for _, c := range all {
+				sum += c.worth
+			}
+			for _, c := range set {
+				worth += c.worth
+			}
+			if set == nil {
+				if name != "branch and bound" && sum >= r.target(withChange) {
+					t.Errorf("%d: %s: got nothing, want what there is enough for", n, name)
+				}
+				continue
+			}
+			if worth < r.target(withChange) {
+				t.Errorf("%d: %s: got %d, want at least %d", n, name, worth, r.target(withChange))
+			}
+			c, err := r.make(set, withChange)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.By = name
+			sound(t, o, from, c)
+		}
+		// The same coins in another order are the same choice.
+		a, errA := Select(o, from)
+		rnd.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
+		b, errB := Select(o, from)
+		if (errA == nil) != (errB == nil) || a.Lease.String() != b.Lease.String() || a.Fees != b.Fees {
+			t.Errorf("%d: got %+v (%v), then %+v (%v)", n, a, errA, b, errB)
+		}
+	}
+}
+
+// Where too little would come back and too much is over for a set without change.
+func TestWhatCannotComeBackIsTheMiners(t *testing.T) {
+	t.Parallel()
+	from := []chain.Coin{coin(1, 100_000, mainnet)}
+	o := order(1000, 1, 1000)
+	r, _ := reckonOf(t, o, from)
+	o.Payments[0].Amount = money.Units(100_000 - uint64(r.target(false)-r.paid)/unit - 68 - 250)
+	c, err := Select(o, from)
+	if err != nil || c.By != "nearly all" {
+		t.Fatalf("got %+v, %v, want nearly all", c, err)
+	}
+	if tx := sound(t, o, from, c); !tx.Rest.IsZero() {
+		t.Errorf("got %v back, want nothing", tx.Rest)
+	}
+}
+
+func TestNoMoreCoinsAreTakenThanATransactionSpends(t *testing.T) {
+	t.Parallel()
+	var from []chain.Coin
+	for i := range 1000 {
+		from = append(from, coin(i, 10_000+uint64(i), mainnet))
+	}
+	o := order(1000, 20_000, 1_900_000)
+	c, err := Select(o, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tx := sound(t, o, from, c); len(tx.Lease.Coins) > bitcointx.InputsMax {
+		t.Errorf("got %d coins, want at most %d", len(tx.Lease.Coins), bitcointx.InputsMax)
+	}
+	var short *chain.ShortError
+	if c, err := Select(order(1000, 20_000, 2_300_000), from); !errors.As(err, &short) || short.By.IsZero() {
+		t.Errorf("more than so many hold: got %+v, %v, want what is missing", c, err)
+	}
+}
+
+func TestAnOrderThatCannotBeIsRefused(t *testing.T) {
+	t.Parallel()
+	good := []chain.Coin{coin(1, 100_000, mainnet)}
+	for name, c := range map[string]struct {
+		o    Order
+		from []chain.Coin
+	}{
+		"nothing to pay":      {order(1000, 1000), good},
+		"for nothing":         {order(0, 1000, 5000), good},
+		"at no rate":          {order(bitcointx.RateMax+1, 1000, 5000), good},
+		"of dust":             {order(1000, 1000, 100), good},
+		"a coin twice":        {order(1000, 1000, 5000), append(good, good...)},
+		"another network's":   {order(1000, 1000, 5000), []chain.Coin{coin(1, 100_000, segwit)}},
+		"one that has no key": {order(1000, 1000, 5000), []chain.Coin{coin(1, 100_000, payee)}},
+		"more than there is":  {order(1000, 1000, 5000), []chain.Coin{coin(1, supply, mainnet), coin(2, 1, mainnet)}},
+		"no change":           {Order{Network: chain.Mainnet, Payments: order(1, 1, 5000).Payments, Rate: 1000}, good},
+		"more than all":       {order(1000, 1000, supply, supply), good},
+	} {
+		if got, err := Select(c.o, c.from); err == nil {
+			t.Errorf("%s: got %+v, want an error", name, got)
+		}
+	}
+	if bits.Len64(uint64(supply)*unit) > 63 {
+		t.Error("all there is does not fit into the numbers here")
+	}
+}
+
+func BenchmarkSelectOfTenThousandCoins(b *testing.B) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	var from []chain.Coin
+	for i := range 10_000 {
+		holder := mainnet
+		if i%3 == 0 {
+			holder = taproot
+		}
+		from = append(from, coin(i, 1000+rnd.Uint64N(5_000_000), holder))
+	}
+	o := order(12_000, 10_000, 40_000_000, 3_000_000)
+	o.Raised = 18_000
+	for b.Loop() {
+		if _, err := Select(o, from); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
