@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -24,8 +23,6 @@ import (
 	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/evm"
-	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -104,7 +101,7 @@ type loop struct {
 // New wires the service: it opens the database, the signer, the chains and the
 // listeners, and starts nothing. Close releases them.
 func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error) {
-	if err := conf.feesFit(); err != nil {
+	if err := conf.policyFits(); err != nil {
 		return nil, err
 	}
 	if conf.SignerAlone() {
@@ -183,7 +180,9 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	}
 	deposits := a.deposits()
 	for name, ch := range a.chains {
-		a.sweepers[name] = sweep.New(a.db, ch, a.book, a.prices, sweep.Config{}, a.log)
+		if ch.Sender != nil {
+			a.sweepers[name] = sweep.New(a.db, ch, a.book, a.prices, sweep.Config{}, a.log)
+		}
 		a.walkers[name] = scan.New(a.db, scan.Config{Chain: name, Reader: ch.Reader, Concerned: concerned(deposits)}, deposits, a.log)
 	}
 	return a, nil
@@ -292,14 +291,10 @@ func (a *App) openChains(ctx context.Context) error {
 	a.chains = chain.Chains{}
 	for name, c := range a.conf.Chains {
 		if len(c.Endpoints) == 0 && !a.conf.onChains() {
-			a.chains[name] = words(name, a.conf.Network, evmtx.Grammar{ChainID: c.ChainID}, strconv.FormatUint(c.ChainID, 10))
+			a.chains[name] = a.conf.words(name)
 			continue
 		}
-		trace := map[string]evm.Tracing{"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff}[c.Trace]
-		ch, err := evm.New(ctx, evm.Config{
-			Name: name, Network: a.conf.Network, ChainID: c.ChainID, Endpoints: c.Endpoints, Agree: c.Agree, Archives: c.Archives,
-			Finality: evm.Finality{Depth: c.Depth}, FeeCap: money.MustParse(c.FeeCap), TipCap: c.tipCap(), Trace: trace,
-		})
+		ch, err := a.conf.openChain(ctx, name)
 		if err != nil {
 			return fmt.Errorf("chains.%s: %w", name, err)
 		}
@@ -316,10 +311,13 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk)
 		before := start - 1
 		walk.Start = &before
 	}
-	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep)}, a.log)
-	a.sweepers[name] = sweeper
 	a.walkers[name] = scan.New(a.db, walk, deposits, a.log)
 	a.runAs(RoleScan, loop{"scan " + string(name), a.walkers[name].Run})
+	if ch.Sender == nil {
+		return // deposits alone: nothing is paid, and nothing swept
+	}
+	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep)}, a.log)
+	a.sweepers[name] = sweeper
 	a.runAs(RoleDispatch, loop{"dispatch " + string(name), a.Desk(name).Run})
 	a.runAs(RoleWorkers, loop{"sweep " + string(name), sweeper.Run})
 }
@@ -657,17 +655,17 @@ func (a *App) Decide(ctx context.Context, orderID string, paid bool, by audit.Ac
 	return dispatch.Decide(ctx, a.db, a.payers(), orderID, paid, by, why)
 }
 
-// Sweeper is the sweeper of a chain, or nil.
+// Sweeper is the sweeper of a chain, or nil where nothing is sent.
 func (a *App) Sweeper(name chain.Name) *sweep.Sweeper { return a.sweepers[name] }
 
 // Walker is the walker of a chain, or nil.
 func (a *App) Walker(name chain.Name) *scan.Walker { return a.walkers[name] }
 
-// Desk is the desk of a chain, or nil. Without a signer it commits transactions to
+// Desk is the desk of a chain, or nil where nothing is sent. Without a signer it commits transactions to
 // slots, and the running service has them signed and sends them.
 func (a *App) Desk(name chain.Name) *dispatch.Desk {
 	ch, ok := a.chains[name]
-	if !ok {
+	if !ok || ch.Sender == nil {
 		return nil
 	}
 	paces := a.conf.Paces
@@ -677,10 +675,22 @@ func (a *App) Desk(name chain.Name) *dispatch.Desk {
 	}, a.log)
 }
 
-// FeeCap is the most that is paid on a chain for a unit of gas.
-func (a *App) FeeCap(name chain.Name) money.Amount {
-	return money.MustParse(a.conf.Chains[name].FeeCap)
+// CostMax is the most that a transaction with so much gas may cost on a chain: on
+// Solana, which has no gas, any transaction; nothing where nothing is sent. Error:
+// money.ErrRange.
+func (a *App) CostMax(name chain.Name, gas uint64) (money.Amount, error) {
+	ch := a.conf.Chains[name]
+	switch name.Family() {
+	case chain.EVM:
+		return money.MustParse(ch.FeeCap).Mul(gas)
+	case chain.SolanaFamily:
+		return ch.costMax(), nil
+	}
+	return money.Zero, nil
 }
+
+// Pays tells whether anything is sent on a chain.
+func (a *App) Pays(name chain.Name) bool { return a.chains[name].Sender != nil }
 
 // Treasury is the wallet that an organization's payments on a chain come from,
 // and that its operator sends gas to.

@@ -21,7 +21,6 @@ import (
 	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/networks"
@@ -298,33 +297,12 @@ type SignerClient struct {
 // elsewhere tells that another process is the signer.
 func (s Signer) elsewhere() bool { return s.Socket != "" || s.Address != "" }
 
-// Chain configures one chain.
-type Chain struct {
-	ChainID       uint64   `toml:"chain_id"`
-	Endpoints     []string `toml:"endpoints,omitempty" comment:"JSON-RPC URLs; or endpoints_file, one a line"`
-	EndpointsFile string   `toml:"endpoints_file,omitempty"`
-	Archives      []string `toml:"archives,omitempty" comment:"further JSON-RPC URLs that keep the state of every block, for balances and traces far back; or archives_file"`
-	ArchivesFile  string   `toml:"archives_file,omitempty"`
-	Agree         int      `toml:"agree" comment:"how many endpoints must agree on a final block"`
-	Depth         uint64   `toml:"depth,omitempty" comment:"blocks until final, for a chain without the finalized tag; 0 uses the tag"`
-	FeeCap        string   `toml:"fee_cap" comment:"most that is paid per gas, in wei"`
-	TipCap        string   `toml:"tip_cap,omitempty" comment:"most that is offered as a tip per gas, in wei; 3 gwei"`
-	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to look at; 0 begins at the final head of the first start"`
-	Trace         string   `toml:"trace,omitempty" comment:"auto, on or off: whether native coin moved inside contracts is looked for"`
-}
-
-// tipCapDefault is enough for the next blocks of every chain that is known.
-const tipCapDefault = "3000000000"
-
-func (ch Chain) tipCap() money.Amount {
-	return money.MustParse(cmp.Or(ch.TipCap, tipCapDefault))
-}
-
 // Mint is a line of the catalogue.
 type Mint struct {
 	ID                    int        `toml:"id"`
 	Chain                 chain.Name `toml:"chain"`
 	Contract              string     `toml:"contract,omitempty" comment:"none for the native coin"`
+	Program               string     `toml:"program,omitempty" comment:"SOLANA: TOKEN_2022 for a token of that program; the other one unless it is set"`
 	Symbol                string     `toml:"symbol"`
 	Name                  string     `toml:"name"`
 	Decimals              int        `toml:"decimals"`
@@ -719,51 +697,6 @@ func (s SignerServe) check(errs *faults) {
 	}
 }
 
-func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
-	bad := errs.bad
-	if name.Family() != chain.EVM {
-		bad(at, "is not a chain that this version runs")
-	}
-	if ch.ChainID == 0 {
-		bad(at+".chain_id", "is missing; Ethereum's main network is 1")
-	}
-	if unread := len(ch.Endpoints) == 0 && (ch.EndpointsFile != "" || !asked); !unread {
-		if len(ch.Endpoints) == 0 {
-			bad(at+".endpoints", "is empty; name at least one JSON-RPC URL")
-		}
-		if ch.Agree < 1 || ch.Agree > len(ch.Endpoints) {
-			bad(at+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree, len(ch.Endpoints))
-		}
-	}
-	all := slices.Concat(ch.Endpoints, ch.Archives)
-	for i, e := range all {
-		setting := at + ".endpoints"
-		if i >= len(ch.Endpoints) {
-			setting = at + ".archives"
-		}
-		if slices.Contains(all[:i], e) {
-			bad(setting, "one of them stands twice; a provider cannot agree with itself")
-		}
-		// The URL itself may hold a provider's key, so it is not repeated.
-		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			bad(setting, "one of them is not an http or https URL")
-		}
-	}
-	most, err := money.Parse(ch.FeeCap)
-	if err != nil || most.IsZero() {
-		bad(at+".fee_cap", "%q is not a number of wei per gas; 200 gwei is \"200000000000\"", ch.FeeCap)
-	}
-	tip := cmp.Or(ch.TipCap, tipCapDefault)
-	if n, tipErr := money.Parse(tip); tipErr != nil || n.IsZero() {
-		bad(at+".tip_cap", "%q is not a number of wei per gas above 0", ch.TipCap)
-	} else if err == nil && most.Less(n) {
-		bad(at+".tip_cap", "%s is more than fee_cap, %s; lower the one or raise the other", tip, ch.FeeCap)
-	}
-	if !slices.Contains([]string{"", "auto", "on", "off"}, ch.Trace) {
-		bad(at+".trace", "is %q; set it to auto, on or off", ch.Trace)
-	}
-}
-
 func (c Config) checkMints(errs *faults) {
 	bad := errs.bad
 	seen := map[int]bool{}
@@ -781,10 +714,15 @@ func (c Config) checkMints(errs *faults) {
 		contract := m.Contract
 		if contract == "" {
 			native[m.Chain] = true
-		} else if a, err := evmtx.Parse(contract); err != nil {
-			bad(at+".contract", "%q is not an address; copy it from the issuer of the token, with its checksum", contract)
-		} else {
-			contract = string(a)
+		} else if g := c.grammar(m.Chain); g != nil {
+			if a, err := g.ParseContract(contract); err != nil {
+				bad(at+".contract", "%q is not the address of a token there (%v); copy it from the issuer of the token, with its checksum", contract, err)
+			} else {
+				contract = string(a)
+			}
+		}
+		if m.Program != "" && (m.Program != token2022 || m.Chain != chain.Solana || m.Contract == "") {
+			bad(at+".program", "is %q; it is %s, of a token of SOLANA, or not set", m.Program, token2022)
 		}
 		if token := [2]string{string(m.Chain), contract}; tokens[token] {
 			bad(at+".contract", "is the token of another mint, too; every token is one mint")
@@ -818,6 +756,14 @@ func (c Config) checkNetworks(errs *faults) {
 	bad := errs.bad
 	seen := map[uint64]chain.Name{}
 	for _, name := range slices.Sorted(maps.Keys(c.Chains)) {
+		switch name.Family() {
+		case chain.EVM:
+		case chain.SolanaFamily, chain.BitcoinFamily:
+			c.checkGenesis(name, errs)
+			continue
+		default:
+			continue
+		}
 		id, at := c.Chains[name].ChainID, "chains."+string(name)
 		if other, twice := seen[id]; twice && id != 0 {
 			bad(at+".chain_id", "is %d, as that of %s is; every chain has its own", id, other)
@@ -837,7 +783,7 @@ func (c Config) checkNetworks(errs *faults) {
 // checkReviewed compares a mint with the list that comes with the program, which
 // knows some of the tokens there are.
 func (c Config) checkReviewed(m Mint, contract chain.Address, at string, errs *faults) {
-	network, is := networks.ByChainID(c.Chains[m.Chain].ChainID)
+	network, is := c.known(m.Chain)
 	known, listed := network.ByContract(contract)
 	switch {
 	case m.Decimals < 0 || m.Decimals > 36:
@@ -845,10 +791,13 @@ func (c Config) checkReviewed(m Mint, contract chain.Address, at string, errs *f
 	case is && listed && m.Decimals != known.Decimals:
 		errs.bad(at+".decimals", "is %d; %s on %s has %d", m.Decimals, known.Symbol, network.Name, known.Decimals)
 	}
+	if is && listed && m.Program != known.Program {
+		errs.bad(at+".program", "is %q; that of %s on %s is %q", m.Program, known.Symbol, network.Name, known.Program)
+	}
 	if c.Network == chain.Local {
 		return // it has tokens and ids of its own
 	}
-	if where, of, taken := networks.ByID(m.ID); taken && !(is && where.ChainID == network.ChainID && of.Contract == contract) {
+	if where, of, taken := networks.ByID(m.ID); taken && !(is && where.Network == network.Network && where.Chain == network.Chain && of.Contract == contract) {
 		errs.bad(at+".id", "is %d, which is %s on %s for ever; give this token one from %d on", m.ID, of.Symbol, where.Name, networks.OwnIDs)
 	}
 }
@@ -869,7 +818,8 @@ func (c Config) catalogue(chains chain.Chains) ([]mint.Mint, error) {
 		out = append(out, mint.Mint{
 			ID: m.ID, Chain: m.Chain, Network: c.Network, Kind: kind, Contract: contract,
 			Symbol: m.Symbol, Name: m.Name, Decimals: m.Decimals, LogoURL: m.LogoURL,
-			DepositEnabled: m.DepositEnabled, WithdrawEnabled: m.WithdrawEnabled,
+			// Where nothing is sent nobody is told that they may withdraw.
+			DepositEnabled: m.DepositEnabled, WithdrawEnabled: m.WithdrawEnabled && chains[m.Chain].Sender != nil,
 			MinDeposit: money.MustParse(m.MinDeposit), MinWithdraw: money.MustParse(m.MinWithdraw),
 			ConfirmationsRequired: m.ConfirmationsRequired, Finality: m.Finality,
 		})

@@ -194,9 +194,14 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 		}
 	}
 	for setting, c := range map[string]func(*Config){
-		"mints":                                func(c *Config) { c.Mints = c.Mints[:1] },
-		"chains":                               func(c *Config) { c.Chains, c.Mints = nil, nil },
-		"chains.BITCOIN":                       func(c *Config) { c.Chains["BITCOIN"] = c.Chains[chain.Ethereum] },
+		"mints":                   func(c *Config) { c.Mints = c.Mints[:1] },
+		"chains":                  func(c *Config) { c.Chains, c.Mints = nil, nil },
+		"chains.TRON":             func(c *Config) { c.Chains["TRON"] = c.Chains[chain.Ethereum] },
+		"chains.BITCOIN.chain_id": func(c *Config) { c.Chains["BITCOIN"] = c.Chains[chain.Ethereum] },
+		"chains.SOLANA.fee_cap":   func(c *Config) { c.Chains["SOLANA"] = c.Chains[chain.Ethereum] },
+		"chains.ETHEREUM.genesis": func(c *Config) {
+			with(c, func(ch *Chain) { ch.Genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d" })
+		},
 		"signer.socket":                        func(c *Config) { c.Signer.Socket = "/run/signer.sock" },
 		"api.url":                              func(c *Config) { c.API.URL = "pay.example.com" },
 		"mints[2] (USDC on ETHEREUM).id":       func(c *Config) { c.Mints = append(c.Mints, c.Mints[0]) },
@@ -211,6 +216,101 @@ func TestAMistakeIsToldByItsSettingAndItsFix(t *testing.T) {
 		c(&conf)
 		if err := conf.Check(); told(err, setting) == "" {
 			t.Errorf("%s: got %v, want a line of it", setting, err)
+		}
+	}
+}
+
+// three is a sound configuration with a chain of each family.
+func three() Config {
+	c := sound()
+	c.Chains[chain.Solana] = Chain{Endpoints: []string{"https://one.example.com/sol", "https://two.example.com/sol"}, Agree: 2}
+	c.Chains[chain.Bitcoin] = Chain{Endpoints: []string{"https://u:p@one.example.com", "https://u:p@two.example.com"}, Agree: 2}
+	c.Mints = append(
+		c.Mints,
+		Mint{ID: 801, Chain: chain.Solana, Symbol: "SOL", Name: "Solana", Decimals: 9, MinDeposit: "1", MinWithdraw: "1"},
+		Mint{ID: 802, Chain: chain.Solana, Contract: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", Symbol: "USDC", Name: "USD Coin", Decimals: 6, MinDeposit: "1", MinWithdraw: "1"},
+		Mint{ID: 901, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, MinDeposit: "1", MinWithdraw: "1"},
+	)
+	return c
+}
+
+// Each family has settings of its own, and a network is known by its first block where
+// it has no chain id.
+func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
+	t.Parallel()
+	if err := three().Check(); err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
+	of := func(name chain.Name, change func(*Chain)) func(*Config) {
+		return func(c *Config) {
+			ch := c.Chains[name]
+			change(&ch)
+			c.Chains[name] = ch
+		}
+	}
+	const devnet, regtest = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
+	for name, c := range map[string]struct {
+		setting, fix string
+		change       func(*Config)
+	}{
+		"another network":    {"chains.SOLANA.genesis", "Solana began with 5eykt", of(chain.Solana, func(ch *Chain) { ch.Genesis = devnet })},
+		"another Bitcoin":    {"chains.BITCOIN.genesis", "Bitcoin began with 00000000", of(chain.Bitcoin, func(ch *Chain) { ch.Genesis = regtest })},
+		"half a hash":        {"chains.SOLANA.genesis", "not the hash", of(chain.Solana, func(ch *Chain) { ch.Genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp" })},
+		"a hash in capitals": {"chains.BITCOIN.genesis", "not the hash", of(chain.Bitcoin, func(ch *Chain) { ch.Genesis = strings.ToUpper(regtest) })},
+		"a test with money": {"chains.SOLANA.genesis", "while network is TESTNET", func(c *Config) {
+			c.Network = chain.Testnet
+			of(chain.Solana, func(ch *Chain) { ch.Genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d" })(c)
+		}},
+		"a local one without":    {"chains.SOLANA.genesis", "getGenesisHash", func(c *Config) { c.Network = chain.Local }},
+		"gas":                    {"chains.SOLANA.fee_cap", "remove it", of(chain.Solana, func(ch *Chain) { ch.FeeCap = "1" })},
+		"a depth":                {"chains.SOLANA.depth", "remove it", of(chain.Solana, func(ch *Chain) { ch.Depth = 1 })},
+		"costs in SOL":           {"chains.SOLANA.cost_max", "0.01 SOL", of(chain.Solana, func(ch *Chain) { ch.CostMax = "0.01" })},
+		"a price beyond sense":   {"chains.SOLANA.price_max", "millionths", of(chain.Solana, func(ch *Chain) { ch.PriceMax = 1e13 })},
+		"a depth of years":       {"chains.BITCOIN.depth", "at most", of(chain.Bitcoin, func(ch *Chain) { ch.Depth = 1e6 })},
+		"costs of Bitcoin":       {"chains.BITCOIN.cost_max", "remove it", of(chain.Bitcoin, func(ch *Chain) { ch.CostMax = "1" })},
+		"a mint off the curve":   {"mints[3] (USDC on SOLANA).contract", "not the address of a token", func(c *Config) { c.Mints[3].Contract = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA" }},
+		"an address of Ethereum": {"mints[3] (USDC on SOLANA).contract", "not the address of a token", func(c *Config) { c.Mints[3].Contract = c.Mints[0].Contract }},
+		"decimals":               {"mints[3] (USDC on SOLANA).decimals", "has 6", func(c *Config) { c.Mints[3].Decimals = 9 }},
+		"another program":        {"mints[3] (USDC on SOLANA).program", `that of USDC on Solana is ""`, func(c *Config) { c.Mints[3].Program = "TOKEN_2022" }},
+		"a program of nobody":    {"mints[3] (USDC on SOLANA).program", "TOKEN_2022", func(c *Config) { c.Mints[3].Program = "SPL" }},
+		"a token of Bitcoin":     {"mints[4] (BTC on BITCOIN).contract", "no tokens on Bitcoin", func(c *Config) { c.Mints[4].Contract = "x" }},
+		"no coin":                {"mints", "native coin of SOLANA", func(c *Config) { c.Mints = slices.Delete(c.Mints, 2, 3) }},
+		"an id of another token": {"mints[4] (BTC on BITCOIN).id", "USDT on Solana for ever", func(c *Config) { c.Mints[4].ID = 803 }},
+	} {
+		conf := three()
+		c.change(&conf)
+		if line := told(conf.Check(), c.setting); !strings.Contains(line, c.fix) {
+			t.Errorf("%s: got %q of %v, want a word of %q", name, line, conf.Check(), c.fix)
+		}
+	}
+}
+
+// The signer's policy names the networks in the same words as the service has them.
+func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "policy.json")
+	policy := func(solana, fee, bitcoin string) Config {
+		write(t, path, `{"chains": {
+			"ETHEREUM": {"signerId": "1", "feeMax": "1000000000000000000", "gasMax": "1", "unlimited": true},
+			"SOLANA": {"signerId": "`+solana+`", "feeMax": "`+fee+`", "gasMax": "1", "unlimited": true},
+			"BITCOIN": {"signerId": "`+bitcoin+`", "feeMax": "1", "gasMax": "1", "unlimited": true}}}`)
+		c := three()
+		c.Signer.Policy = path
+		return c
+	}
+	const mainnet, devnet = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
+	const first, regtest = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
+	if err := policy(mainnet, "10000000", first).policyFits(); err != nil {
+		t.Errorf("got %v, want no error", err)
+	}
+	for _, c := range []struct{ solana, fee, bitcoin, want string }{
+		{devnet, "10000000", first, "chains.SOLANA: is the network 5eykt"},
+		{mainnet, "9999999", first, "chains.SOLANA.cost_max: any transaction"},
+		{mainnet, "10000000", regtest, "chains.BITCOIN: is the network 00000000001"},
+		{mainnet[:32], "10000000", first, "the network's first block"},
+	} {
+		if err := policy(c.solana, c.fee, c.bitcoin).policyFits(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/money"
@@ -208,10 +209,11 @@ func (s Signer) dial() (*remote.Client, error) {
 	return client, nil
 }
 
-// feesFit refuses fee caps that the signer of this configuration would not sign
-// for. The signer sees a fee only when its slot is taken, and a slot that is
-// never signed for holds up every payment of the wallet behind it.
-func (c Config) feesFit() error {
+// policyFits refuses chains that the signer's policy has for another network, and fee
+// caps that the signer of this configuration would not sign for. The signer sees a fee
+// only when its slot is taken, and a slot that is never signed for holds up every
+// payment of the wallet behind it.
+func (c Config) policyFits() error {
 	if !c.has(RoleSigner) {
 		return nil // the signer's own process asks, see ServeSigner
 	}
@@ -224,18 +226,30 @@ func (c Config) feesFit() error {
 		return fmt.Errorf("signer.policy: %w", err)
 	}
 	var errs []error
+	if _, has := policy.Chains[chain.Bitcoin]; has && c.Network == "" {
+		errs = append(errs, errors.New("network: is missing, and the signer's policy has BITCOIN, whose addresses tell their network; set it to MAINNET, TESTNET or LOCAL"))
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Chains)) {
 		allowed, ok := policy.Chains[name]
 		if !ok {
 			continue // nothing is admitted there, so nothing takes a slot
 		}
-		most, err := money.Parse(c.Chains[name].FeeCap)
-		if err == nil {
-			most, err = most.Mul(evm.GasLimitMax)
+		if id := c.signerID(name); allowed.SignerID != id {
+			errs = append(errs, fmt.Errorf("chains.%s: is the network %s, and the signer's policy has signerId %s: it would sign for another network, or refuse; make both the same", name, id, allowed.SignerID))
+		}
+		setting, what, most := "cost_max", "any transaction", c.Chains[name].costMax()
+		switch name.Family() {
+		case chain.EVM:
+			setting, what = "fee_cap", fmt.Sprintf("a transaction of %d gas", evm.GasLimitMax)
+			if most, err = money.Parse(c.Chains[name].FeeCap); err == nil {
+				most, err = most.Mul(evm.GasLimitMax)
+			}
+		case chain.BitcoinFamily:
+			continue // nothing is sent yet
 		}
 		if err != nil || allowed.FeeMax.Less(most) {
-			errs = append(errs, fmt.Errorf("chains.%s.fee_cap: a transaction of %d gas may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower fee_cap or raise feeMax",
-				name, evm.GasLimitMax, most, allowed.FeeMax))
+			errs = append(errs, fmt.Errorf("chains.%s.%s: %s may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower %s or raise feeMax",
+				name, setting, what, most, allowed.FeeMax, setting))
 		}
 	}
 	return errors.Join(errs...)
@@ -264,7 +278,7 @@ func openSeed(conf Config) (keys.Seed, local.Config, error) {
 // address under signer.serve, until ctx ends. up is told where the journal stands when
 // it is about to.
 func ServeSigner(ctx context.Context, conf Config, up func(signer.Head)) error {
-	if err := conf.feesFit(); err != nil {
+	if err := conf.policyFits(); err != nil {
 		return err
 	}
 	if conf.Signer.Serve.Socket == "" && conf.Signer.Serve.Listen == "" {

@@ -99,6 +99,9 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 	if r.chain, ok = a.chains[order.Chain]; !ok {
 		return nil, fmt.Errorf("chain %s is not configured", order.Chain)
 	}
+	if r.chain.Sender == nil {
+		return nil, fmt.Errorf("this version sends nothing on %s: the 24 words open these wallets elsewhere", order.Chain)
+	}
 	all, err := conf.catalogue(a.chains)
 	if err != nil {
 		return nil, err

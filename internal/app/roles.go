@@ -76,13 +76,6 @@ func (c Config) SignerAlone() bool {
 // onChains tells whether a process asks the chains.
 func (c Config) onChains() bool { return c.has(RoleWorkers, RoleScan, RoleDispatch) }
 
-// words is a chain whose endpoints a process was not given: what it says of addresses
-// is all there, and nobody is asked anything.
-func words(name chain.Name, network chain.Network, grammar chain.Grammar, id string) chain.Chain {
-	none := silent{fmt.Errorf("this process was given no endpoint of %s", name)}
-	return chain.Chain{Name: name, Network: network, CAIP2: "eip155:" + id, SignerID: id, Grammar: grammar, Reader: none, Sender: none}
-}
-
 // silent is the Reader and the Sender of a process without endpoints.
 type silent struct{ err error }
 

@@ -137,11 +137,23 @@ func TestARoleDoesNotLookForFilesOfOthers(t *testing.T) {
 
 func TestAProcessWithoutEndpointsAsksNobody(t *testing.T) {
 	t.Parallel()
-	c := words(chain.Ethereum, chain.Mainnet, nil, "1")
+	conf := sound()
+	c := conf.words(chain.Ethereum)
 	if _, err := c.Reader.Heads(t.Context()); err == nil || !strings.Contains(err.Error(), "no endpoint of ETHEREUM") {
 		t.Errorf("got %v, want it said", err)
 	}
 	if answer, said := c.Sender.Send(t.Context(), nil); answer != chain.Unknown || said == "" {
 		t.Errorf("got %v %q, want that nothing is known", answer, said)
+	}
+	// What such a process says of addresses and networks is what the adapters say.
+	for name, want := range map[chain.Name]chain.Chain{
+		chain.Ethereum: {CAIP2: "eip155:1", SignerID: "1"},
+		chain.Solana:   {CAIP2: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", SignerID: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", OthersPay: true},
+		chain.Bitcoin:  {CAIP2: "bip122:000000000019d6689c085ae165831e93", SignerID: "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f"},
+	} {
+		got := conf.words(name)
+		if got.CAIP2 != want.CAIP2 || got.SignerID != want.SignerID || got.OthersPay != want.OthersPay || got.Grammar == nil || (got.Sender == nil) != (name == chain.Bitcoin) {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
 	}
 }

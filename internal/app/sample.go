@@ -25,7 +25,10 @@ var sampleText string
 var sampleTemplate = template.Must(template.New("sample").Funcs(template.FuncMap{
 	"finality": func(n networks.Network) string {
 		final := "what the nodes call finalized"
-		if n.Depth > 0 {
+		switch {
+		case n.Chain == chain.Bitcoin:
+			final = fmt.Sprintf("with %d confirmations", n.Depth)
+		case n.Depth > 0:
 			final = fmt.Sprintf("%d blocks deep", n.Depth)
 		}
 		return comment(fmt.Sprintf("%s. Final is %s: %s", n.Name, final, n.Why))
@@ -102,14 +105,19 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 	}
 	policy := local.Policy{Chains: map[chain.Name]local.ChainPolicy{}}
 	for _, n := range list {
-		fee, err := n.FeeCap.Mul(evm.GasLimitMax)
-		if err != nil {
-			return nil, fmt.Errorf("fee of %s: %w", n.Name, err)
+		id, fee := n.Genesis, n.CostMax
+		if n.Chain.Family() == chain.EVM {
+			var err error
+			if fee, err = n.FeeCap.Mul(evm.GasLimitMax); err != nil {
+				return nil, fmt.Errorf("fee of %s: %w", n.Name, err)
+			}
+			id = fmt.Sprint(n.ChainID)
 		}
-		of := local.ChainPolicy{SignerID: fmt.Sprint(n.ChainID), FeeMax: fee, GasMax: fee, Assets: map[chain.Address]local.Limit{}}
+		of := local.ChainPolicy{SignerID: id, FeeMax: fee, GasMax: fee, Assets: map[chain.Address]local.Limit{}}
 		for _, m := range n.Mints {
 			limit := local.Limit{PaymentMax: m.PaymentMax}
 			for most, times := range map[*money.Amount]uint64{&limit.OrganizationMax: organizationPayments, &limit.OverallMax: overallPayments} {
+				var err error
 				if *most, err = m.PaymentMax.Mul(times); err != nil {
 					return nil, fmt.Errorf("limit of %s on %s: %w", m.Symbol, n.Name, err)
 				}

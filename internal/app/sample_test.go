@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
@@ -67,7 +68,8 @@ func TestTheSampleIsSoundOnceItsSecretsAreThere(t *testing.T) {
 			for _, n := range networks.All() {
 				if ch, ok := got.Chains[n.Chain]; !ok || n.Network != network {
 					continue
-				} else if ch.ChainID != n.ChainID || ch.FeeCap != n.FeeCap.String() || ch.TipCap != n.TipCap.String() || ch.Depth != n.Depth {
+				} else if ch.ChainID != n.ChainID || ch.Genesis != n.Genesis || ch.Depth != n.Depth || ch.PriceMax != n.PriceMax || ch.FeeCap != amount(n.FeeCap) || ch.TipCap != amount(n.TipCap) ||
+					n.Chain == chain.Solana && ch.CostMax != amount(n.CostMax) {
 					t.Errorf("%s: got %+v, want what the list has", n.Name, ch)
 				}
 				for _, m := range n.Mints {
@@ -91,11 +93,19 @@ func TestTheSampleIsSoundOnceItsSecretsAreThere(t *testing.T) {
 			// A signer in this process takes both together.
 			got.Signer = Signer{Policy: filepath.Join(t.TempDir(), "policy.json")}
 			write(t, got.Signer.Policy, string(policy))
-			if err := got.feesFit(); err != nil {
+			if err := got.policyFits(); err != nil {
 				t.Errorf("%s %v: got %v, want fees that the policy allows", network, names, err)
 			}
 		}
 	}
+}
+
+// amount is how a setting has it: not at all when there is none.
+func amount(a money.Amount) string {
+	if a.IsZero() {
+		return ""
+	}
+	return a.String()
 }
 
 func sorted(c Config) []chain.Name {
@@ -157,7 +167,7 @@ func TestASampleIsOfWhatThisVersionRuns(t *testing.T) {
 		want    string
 	}{
 		{"MAIN", nil, "MAINNET, TESTNET or LOCAL"},
-		{chain.Mainnet, []chain.Name{chain.Bitcoin}, "BITCOIN is not a chain"},
+		{chain.Mainnet, []chain.Name{chain.Tron}, "TRON is not a chain"},
 		{chain.Local, []chain.Name{chain.Base}, "ETHEREUM alone"},
 	} {
 		if _, err := Sample(c.network, c.chains...); err == nil || !strings.Contains(err.Error(), c.want) {

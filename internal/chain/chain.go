@@ -489,8 +489,8 @@ type Chain struct {
 	Name    Name
 	Network Network
 	CAIP2   string // such as eip155:1
-	// SignerID is what a signer checks inside a payload to know the network
-	// (EVM: the chain id in decimal).
+	// SignerID is the network as a signer's policy names it: on EVM the chain id in
+	// decimal, which stands in every payload, elsewhere the hash of the first block.
 	SignerID string
 	Grammar  Grammar
 	Reader   Reader

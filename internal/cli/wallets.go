@@ -123,11 +123,11 @@ func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, 
 		if err != nil {
 			return t, err
 		}
-		if wanted, err = gasWanted(a.FeeCap(name), o.ID, name, work, f.GasSpendable()); err != nil {
+		if wanted, err = gasWanted(func(gas uint64) (money.Amount, error) { return a.CostMax(name, gas) }, o.ID, name, work, f.GasSpendable()); err != nil {
 			return t, err
 		}
 		t.Gas, t.GasPromised = coinsOf(native, f.Gas), coinsOf(native, f.GasReserved)
-		if f.Gas.IsZero() && !slices.ContainsFunc(needs, func(n report.Need) bool { return n.WalletID == w.ID && n.Chain == name && n.Why == report.NoGas }) {
+		if a.Pays(name) && f.Gas.IsZero() && !slices.ContainsFunc(needs, func(n report.Need) bool { return n.WalletID == w.ID && n.Chain == name && n.Why == report.NoGas }) {
 			t.Needs = append(t.Needs, need{holding: *coinsOf(native, wanted), Cause: "EMPTY", Why: "it has no gas at all, so nothing can be paid or swept"})
 		}
 	}
@@ -157,17 +157,31 @@ const (
 // fee that is paid, and never less than for one payment: a transaction is made only
 // when the wallet could pay the most that it may cost. What the fees are when the
 // coin arrives nobody knows, and who sent what was asked for must not be asked again.
-func gasWanted(most money.Amount, org string, name chain.Name, work []report.Gas, have money.Amount) (money.Amount, error) {
-	gas, beside := uint64(gasPayment), money.Zero
+func gasWanted(cost func(gas uint64) (money.Amount, error), org string, name chain.Name, work []report.Gas, have money.Amount) (money.Amount, error) {
+	all, err := cost(gasPayment)
 	for _, w := range work {
-		if w.OrgID == org && w.Chain == name {
-			gas = max(gas, uint64(w.Payments)*gasPayment+uint64(w.Sweeps)*gasSweep+uint64(w.TopUps)*gasTopUp)
-			beside = w.Amount
+		if err != nil || w.OrgID != org || w.Chain != name {
+			continue
 		}
-	}
-	all, err := most.Mul(gas)
-	if err == nil {
-		all, err = all.Add(beside)
+		var waits money.Amount
+		for _, p := range []struct {
+			gas   uint64
+			times int
+		}{{gasPayment, w.Payments}, {gasSweep, w.Sweeps}, {gasTopUp, w.TopUps}} {
+			one, e := cost(p.gas)
+			if e == nil {
+				one, e = one.Mul(uint64(p.times))
+			}
+			if e == nil {
+				waits, e = waits.Add(one)
+			}
+			err = errors.Join(err, e)
+		}
+		if all.Less(waits) {
+			all = waits
+		}
+		beside, e := all.Add(w.Amount)
+		all, err = beside, errors.Join(err, e)
 	}
 	if err != nil {
 		return money.Zero, fmt.Errorf("gas that %s needs on %s: %w", org, name, err)

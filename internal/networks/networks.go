@@ -28,15 +28,18 @@ const OwnIDs = 100_000
 type Network struct {
 	Network       chain.Network `toml:"-"`
 	Chain         chain.Name    `toml:"chain"`
-	Name          string        `toml:"name"` // as people call it
-	ChainID       uint64        `toml:"chain_id"`
+	Name          string        `toml:"name"`          // as people call it
+	ChainID       uint64        `toml:"chain_id"`      // of EVM chains
+	Genesis       string        `toml:"genesis"`       // of the others: the hash of the first block
 	BlockTime     Span          `toml:"block_time"`    // about
 	Confirmations int           `toml:"confirmations"` // until it is usually final; shown to people
 	Finality      string        `toml:"finality"`      // FINALIZED, or DEPTH for a chain without the tag
-	Depth         uint64        `toml:"depth"`         // blocks until final; 0 with FINALIZED
+	Depth         uint64        `toml:"depth"`         // blocks until final, on Bitcoin its own among them; 0 with FINALIZED
 	Why           string        `toml:"why"`           // why that is final, and how long it takes
-	FeeCap        money.Amount  `toml:"fee_cap"`       // wei per gas
-	TipCap        money.Amount  `toml:"tip_cap"`       // wei per gas
+	FeeCap        money.Amount  `toml:"fee_cap"`       // EVM: wei per gas
+	TipCap        money.Amount  `toml:"tip_cap"`       // EVM: wei per gas
+	PriceMax      uint64        `toml:"price_max"`     // Solana: millionths of a lamport for a compute unit
+	CostMax       money.Amount  `toml:"cost_max"`      // of the others: what one transaction may cost, in atomic units
 	Mints         []Mint        `toml:"mint"`          // the native coin first
 }
 
@@ -44,6 +47,7 @@ type Network struct {
 type Mint struct {
 	ID          int           `toml:"id"`       // for ever
 	Contract    chain.Address `toml:"contract"` // "" for the native coin
+	Program     string        `toml:"program"`  // Solana: TOKEN_2022, or "" for the token program of old
 	Symbol      string        `toml:"symbol"`
 	Name        string        `toml:"name"`
 	Decimals    int           `toml:"decimals"`
@@ -92,9 +96,15 @@ func Of(network chain.Network, name chain.Name) (Network, bool) {
 	return find(func(n Network) bool { return n.Network == network && n.Chain == name })
 }
 
-// ByChainID finds a network by its chain id, which no two have.
+// ByChainID finds an EVM network by its chain id, which no two have.
 func ByChainID(id uint64) (Network, bool) {
-	return find(func(n Network) bool { return n.ChainID == id })
+	return find(func(n Network) bool { return id != 0 && n.ChainID == id })
+}
+
+// ByGenesis finds a network by the hash of its first block, which no two have. EVM
+// networks are not known by theirs: forks of one chain share it.
+func ByGenesis(hash string) (Network, bool) {
+	return find(func(n Network) bool { return hash != "" && n.Genesis == hash })
 }
 
 func find(is func(Network) bool) (Network, bool) {

@@ -37,6 +37,7 @@ const (
 	scanTimeoutDefault    = 5 * time.Minute
 	answerBytesMaxDefault = 64 << 20 // a block of four megabytes has eight in hexadecimal, and thirty with what it spends
 	confirmationsDefault  = 3
+	caip2Chars            = 32 // of the first block's hash, as CAIP-2 has it for BIP-122
 )
 
 // Config is a network of Bitcoin with its nodes.
@@ -148,9 +149,8 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if err := a.greet(ctx); err != nil {
 		return chain.Chain{}, fmt.Errorf("nodes of %s: %w", chain.Bitcoin, err)
 	}
-	id := genesis[:32] // as CAIP-2 has it for BIP-122
 	return chain.Chain{
-		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + id, SignerID: id,
+		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
 		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a,
 	}, nil
 }

@@ -175,7 +175,7 @@ func (c *Client) Chain() chain.Chain {
 		id = c.Genesis[:min(len(c.Genesis), caip2Chars)]
 	}
 	return chain.Chain{
-		Name: chain.Solana, Network: c.Network, CAIP2: "solana:" + id, SignerID: id,
+		Name: chain.Solana, Network: c.Network, CAIP2: "solana:" + id, SignerID: c.Genesis,
 		Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true, Keeps: money.Units(solanatx.WalletRent),
 	}
 }

@@ -45,7 +45,8 @@ func (p Policy) coolingOff() time.Duration {
 
 // ChainPolicy is the policy of one chain.
 type ChainPolicy struct {
-	// SignerID is the network that payloads have to be for (EVM: the chain id in decimal).
+	// SignerID is the network that payloads have to be for: on EVM the chain id in decimal,
+	// elsewhere the hash of the first block.
 	SignerID string `json:"signerId"`
 	// FeeMax is the most that one transaction may cost, in native units. The fees
 	// that dispatch may propose have to stay below it: a payload above it is refused

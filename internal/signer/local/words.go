@@ -3,8 +3,12 @@ package local
 import (
 	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/btcsuite/btcd/chainhash/v2"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
@@ -32,9 +36,10 @@ type words interface {
 
 // families are those that this signer has keys for.
 var families = map[chain.Family]words{
-	chain.EVM:          evmWords{},
-	chain.SolanaFamily: solanaWords{},
-	chain.TronFamily:   tronWords{},
+	chain.EVM:           evmWords{},
+	chain.SolanaFamily:  solanaWords{},
+	chain.BitcoinFamily: bitcoinWords{},
+	chain.TronFamily:    tronWords{},
 }
 
 // A deed is what the bytes of a payload do: all that the rules compare.
@@ -156,6 +161,35 @@ func (solanaWords) othersPay() bool { return true }
 func (solanaWords) network(signerID string) error {
 	if _, err := solanatx.Bytes(chain.Address(signerID)); err != nil {
 		return errors.New("want the hash of the network's first block in base58")
+	}
+	return nil
+}
+
+// bitcoinWords give out addresses of Bitcoin. Nothing is signed for it yet.
+type bitcoinWords struct{}
+
+var errNoBitcoin = errors.New("this version signs no transactions of Bitcoin")
+
+func (bitcoinWords) read([]byte) (deed, error) { return deed{}, errNoBitcoin }
+
+func (bitcoinWords) sign([]byte, ...keys.WalletKey) ([]byte, chain.TxHash, error) {
+	return nil, "", errNoBitcoin
+}
+
+// canonical takes an address of any network: the seed is of one alone, and makes no
+// other.
+func (bitcoinWords) canonical(a chain.Address) bool {
+	return slices.ContainsFunc([]chain.Network{chain.Mainnet, chain.Testnet, chain.Local}, func(n chain.Network) bool {
+		parsed, err := bitcointx.Parse(n, string(a))
+		return err == nil && parsed == a
+	})
+}
+
+func (bitcoinWords) othersPay() bool { return false }
+
+func (bitcoinWords) network(signerID string) error {
+	if h, err := chainhash.NewHashFromStr(signerID); err != nil || h.String() != signerID {
+		return errors.New("want the hash of the network's first block in hexadecimal")
 	}
 	return nil
 }

@@ -1,0 +1,289 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/evm"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/solana"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/networks"
+)
+
+// Chain configures one chain. What a family has alone is refused for the others.
+type Chain struct {
+	ChainID       uint64   `toml:"chain_id,omitempty" comment:"of Ethereum and its relatives"`
+	Genesis       string   `toml:"genesis,omitempty" comment:"SOLANA, BITCOIN: hash of the first block; that of the network unless it is set"`
+	Endpoints     []string `toml:"endpoints,omitempty" comment:"JSON-RPC URLs; or endpoints_file, one a line"`
+	EndpointsFile string   `toml:"endpoints_file,omitempty"`
+	Archives      []string `toml:"archives,omitempty" comment:"further JSON-RPC URLs that keep the state of every block, for balances and traces far back; or archives_file"`
+	ArchivesFile  string   `toml:"archives_file,omitempty"`
+	Agree         int      `toml:"agree" comment:"how many endpoints must agree on a final block"`
+	Depth         uint64   `toml:"depth,omitempty" comment:"blocks until final, for a chain without the finalized tag; 0 uses the tag, on BITCOIN 3"`
+	FeeCap        string   `toml:"fee_cap,omitempty" comment:"most that is paid per gas, in wei"`
+	TipCap        string   `toml:"tip_cap,omitempty" comment:"most that is offered as a tip per gas, in wei; 3 gwei"`
+	PriceMax      uint64   `toml:"price_max,omitempty" comment:"SOLANA: most that is offered for a compute unit, in millionths of a lamport; 5000000"`
+	CostMax       string   `toml:"cost_max,omitempty" comment:"SOLANA: most that a transaction may cost, in lamports; 10000000"`
+	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to look at; 0 begins at the final head of the first start"`
+	Trace         string   `toml:"trace,omitempty" comment:"auto, on or off: whether native coin moved inside contracts is looked for"`
+}
+
+const (
+	// tipCapDefault is enough for the next blocks of every chain that is known.
+	tipCapDefault = "3000000000"
+	// costMaxDefault is in lamports: a cent for each dollar that a SOL costs.
+	costMaxDefault = "10000000"
+	caip2Chars     = 32 // of a first block's hash
+)
+
+func (ch Chain) tipCap() money.Amount {
+	return money.MustParse(cmp.Or(ch.TipCap, tipCapDefault))
+}
+
+func (ch Chain) costMax() money.Amount {
+	return money.MustParse(cmp.Or(ch.CostMax, costMaxDefault))
+}
+
+// genesis is the hash of the first block of a chain that has no chain id: what is set,
+// or that of the network of this name. "" where a network has no usual one.
+func (c Config) genesis(name chain.Name) string {
+	if set := c.Chains[name].Genesis; set != "" {
+		return set
+	}
+	if n, ok := networks.Of(c.Network, name); ok {
+		return n.Genesis
+	}
+	if p, err := bitcointx.Params(c.Network); err == nil && name == chain.Bitcoin {
+		return p.GenesisHash.String()
+	}
+	return ""
+}
+
+// signerID is the network of a chain as the signer's policy names it.
+func (c Config) signerID(name chain.Name) string {
+	if name.Family() == chain.EVM {
+		return strconv.FormatUint(c.Chains[name].ChainID, 10)
+	}
+	return c.genesis(name)
+}
+
+// known is the network of a chain in the list that comes with the program.
+func (c Config) known(name chain.Name) (networks.Network, bool) {
+	if name.Family() == chain.EVM {
+		return networks.ByChainID(c.Chains[name].ChainID)
+	}
+	return networks.ByGenesis(c.genesis(name))
+}
+
+// grammar reads the addresses of a chain, and asks nobody. nil for a chain that this
+// version does not run.
+func (c Config) grammar(name chain.Name) chain.Grammar {
+	switch name.Family() {
+	case chain.EVM:
+		return evmtx.Grammar{ChainID: c.Chains[name].ChainID}
+	case chain.SolanaFamily:
+		return solanatx.Grammar{}
+	case chain.BitcoinFamily:
+		return bitcointx.Grammar{Network: c.Network}
+	}
+	return nil
+}
+
+// openChain opens the adapter of a chain.
+func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, error) {
+	ch := c.Chains[name]
+	switch name.Family() {
+	case chain.SolanaFamily:
+		client, err := solana.New(ctx, solana.Config{
+			Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree,
+			Mints: c.solanaMints(), PriceMax: ch.PriceMax, CostMax: ch.costMax(),
+		})
+		if err != nil {
+			return chain.Chain{}, err
+		}
+		return client.Chain(), nil
+	case chain.BitcoinFamily:
+		return bitcoin.New(ctx, bitcoin.Config{
+			Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree, Confirmations: ch.Depth,
+		})
+	}
+	trace := map[string]evm.Tracing{"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff}[ch.Trace]
+	return evm.New(ctx, evm.Config{
+		Name: name, Network: c.Network, ChainID: ch.ChainID, Endpoints: ch.Endpoints, Agree: ch.Agree, Archives: ch.Archives,
+		Finality: evm.Finality{Depth: ch.Depth}, FeeCap: money.MustParse(ch.FeeCap), TipCap: ch.tipCap(), Trace: trace,
+	})
+}
+
+// words is a chain whose endpoints a process was not given: what it says of addresses
+// is all there, and nobody is asked anything.
+func (c Config) words(name chain.Name) chain.Chain {
+	none := silent{fmt.Errorf("this process was given no endpoint of %s", name)}
+	id := c.signerID(name)
+	out := chain.Chain{Name: name, Network: c.Network, CAIP2: "eip155:" + id, SignerID: id, Grammar: c.grammar(name), Reader: none, Sender: none}
+	switch name.Family() {
+	case chain.SolanaFamily:
+		out.CAIP2, out.OthersPay, out.Keeps = "solana:"+id[:min(len(id), caip2Chars)], true, money.Units(solanatx.WalletRent)
+	case chain.BitcoinFamily:
+		out.CAIP2, out.Sender = "bip122:"+id[:min(len(id), caip2Chars)], nil // as the adapter, which sends nothing yet
+	}
+	return out
+}
+
+// token2022 is Mint.Program of a token of the newer of Solana's two programs.
+const token2022 = "TOKEN_2022"
+
+// solanaMints are the reviewed facts about the tokens of Solana, of a configuration that
+// was checked.
+func (c Config) solanaMints() map[chain.Address]solana.Mint {
+	out := map[chain.Address]solana.Mint{}
+	for _, m := range c.Mints {
+		if m.Chain != chain.Solana || m.Contract == "" {
+			continue
+		}
+		program := solanatx.TokenProgram
+		if m.Program == token2022 {
+			program = solanatx.Token2022Program
+		}
+		out[chain.Address(m.Contract)] = solana.Mint{Program: program, Decimals: uint8(m.Decimals)}
+	}
+	return out
+}
+
+// check looks at the settings of a chain; asked tells whether this process asks it.
+func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
+	ch.checkFamily(at, name.Family(), errs)
+	ch.checkEndpoints(at, asked, errs)
+	switch name.Family() {
+	case chain.EVM:
+		ch.checkEVM(at, errs)
+	case chain.SolanaFamily:
+		if n, err := money.Parse(cmp.Or(ch.CostMax, costMaxDefault)); err != nil || n.IsZero() {
+			errs.bad(at+".cost_max", "%q is not a number of lamports above 0; 0.01 SOL is \"10000000\"", ch.CostMax)
+		}
+		if ch.PriceMax > solanaPriceLimit {
+			errs.bad(at+".price_max", "is %d; it is in millionths of a lamport for a compute unit, at most %d", ch.PriceMax, uint64(solanaPriceLimit))
+		}
+	case chain.BitcoinFamily:
+		if ch.Depth > bitcoinDepthLimit {
+			errs.bad(at+".depth", "is %d; set how many blocks make a payment final, its own among them, at most %d", ch.Depth, bitcoinDepthLimit)
+		}
+	default:
+		errs.bad(at, "is not a chain that this version runs")
+	}
+}
+
+const (
+	solanaPriceLimit  = 1_000_000_000_000 // a lamport and more for each unit is a mistake
+	bitcoinDepthLimit = 1000
+)
+
+// checkFamily finds the settings that a chain's family does not have: one that says
+// nothing would be taken for one that holds.
+func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
+	others := []chain.Family{chain.SolanaFamily, chain.BitcoinFamily}
+	for setting, s := range map[string]struct {
+		set bool
+		of  []chain.Family
+	}{
+		"chain_id":      {ch.ChainID != 0, []chain.Family{chain.EVM}},
+		"archives":      {len(ch.Archives) > 0, []chain.Family{chain.EVM}},
+		"archives_file": {ch.ArchivesFile != "", []chain.Family{chain.EVM}},
+		"fee_cap":       {ch.FeeCap != "", []chain.Family{chain.EVM}},
+		"tip_cap":       {ch.TipCap != "", []chain.Family{chain.EVM}},
+		"trace":         {ch.Trace != "", []chain.Family{chain.EVM}},
+		"depth":         {ch.Depth != 0, []chain.Family{chain.EVM, chain.BitcoinFamily}},
+		"genesis":       {ch.Genesis != "", others},
+		"price_max":     {ch.PriceMax != 0, []chain.Family{chain.SolanaFamily}},
+		"cost_max":      {ch.CostMax != "", []chain.Family{chain.SolanaFamily}},
+	} {
+		if s.set && family != "" && !slices.Contains(s.of, family) {
+			errs.bad(at+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it", s.of)
+		}
+	}
+}
+
+func (ch Chain) checkEndpoints(at string, asked bool, errs *faults) {
+	if unread := len(ch.Endpoints) == 0 && (ch.EndpointsFile != "" || !asked); !unread {
+		if len(ch.Endpoints) == 0 {
+			errs.bad(at+".endpoints", "is empty; name at least one JSON-RPC URL")
+		}
+		if ch.Agree < 1 || ch.Agree > len(ch.Endpoints) {
+			errs.bad(at+".agree", "is %d with %d endpoints; set it between 1 and their number", ch.Agree, len(ch.Endpoints))
+		}
+	}
+	all := slices.Concat(ch.Endpoints, ch.Archives)
+	for i, e := range all {
+		setting := at + ".endpoints"
+		if i >= len(ch.Endpoints) {
+			setting = at + ".archives"
+		}
+		if slices.Contains(all[:i], e) {
+			errs.bad(setting, "one of them stands twice; a provider cannot agree with itself")
+		}
+		// The URL itself may hold a provider's key, so it is not repeated.
+		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			errs.bad(setting, "one of them is not an http or https URL")
+		}
+	}
+}
+
+func (ch Chain) checkEVM(at string, errs *faults) {
+	if ch.ChainID == 0 {
+		errs.bad(at+".chain_id", "is missing; Ethereum's main network is 1")
+	}
+	most, err := money.Parse(ch.FeeCap)
+	if err != nil || most.IsZero() {
+		errs.bad(at+".fee_cap", "%q is not a number of wei per gas; 200 gwei is \"200000000000\"", ch.FeeCap)
+	}
+	tip := cmp.Or(ch.TipCap, tipCapDefault)
+	if n, tipErr := money.Parse(tip); tipErr != nil || n.IsZero() {
+		errs.bad(at+".tip_cap", "%q is not a number of wei per gas above 0", ch.TipCap)
+	} else if err == nil && most.Less(n) {
+		errs.bad(at+".tip_cap", "%s is more than fee_cap, %s; lower the one or raise the other", tip, ch.FeeCap)
+	}
+	if !slices.Contains([]string{"", "auto", "on", "off"}, ch.Trace) {
+		errs.bad(at+".trace", "is %q; set it to auto, on or off", ch.Trace)
+	}
+}
+
+// checkGenesis compares first blocks with the list that comes with the program, for the
+// reason of checkNetworks.
+func (c Config) checkGenesis(name chain.Name, errs *faults) {
+	at, hash := "chains."+string(name)+".genesis", c.genesis(name)
+	known, listed := networks.Of(c.Network, name)
+	real, ok := networks.ByGenesis(hash)
+	switch {
+	case hash == "":
+		errs.bad(at, "is missing; set it to the hash of the network's first block, which a node tells by getGenesisHash")
+	case !validGenesis(name, hash):
+		errs.bad(at, "%.80q is not the hash of a first block of this chain", hash)
+	case c.Network == chain.Mainnet && listed && hash != known.Genesis:
+		errs.bad(at, "is %s; %s began with %s", hash, known.Name, known.Genesis)
+	case (c.Network == chain.Testnet || c.Network == chain.Local) && ok && real.Network == chain.Mainnet:
+		errs.bad(at, "is that of %s, while network is %s; set network to MAINNET or use a test network", real.Name, c.Network)
+	}
+}
+
+func validGenesis(name chain.Name, hash string) bool {
+	if name == chain.Bitcoin {
+		return isBlockHash(hash)
+	}
+	_, err := solanatx.Bytes(chain.Address(hash))
+	return err == nil
+}
+
+// isBlockHash tells whether a text is 32 bytes in small hexadecimal letters.
+func isBlockHash(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == 32 && hex.EncodeToString(b) == s
+}
