@@ -100,6 +100,10 @@ func (s silent) Balances(context.Context, chain.Block, []chain.Holding) ([]money
 	return nil, s.err
 }
 
+func (s silent) Senders(context.Context, chain.Block, []chain.Transfer) ([][]chain.Address, error) {
+	return nil, s.err
+}
+
 func (s silent) Kind(context.Context, chain.Block, chain.Address) (chain.AccountKind, error) {
 	return "", s.err
 }

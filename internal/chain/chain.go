@@ -101,8 +101,9 @@ type Transfer struct {
 	// path, an output's number, the account that received; "" where the kind says it all.
 	Position string
 	Contract Address // the token, or "" for the native coin
-	// From is "" when nobody can be named who sent it alone: several did, or the chain
-	// does not tell. To is who owns it now, never a mere account for a token.
+	// From is who sent it alone. It is "" where the block does not tell, several did or
+	// nobody can be named: Reader.Senders is asked which. To is who owns it now, never a
+	// mere account for a token.
 	From, To Address
 	Amount   money.Amount
 	LogIndex uint64 // block-wide log index: an attribute for display, not identity; 0 unless Token
@@ -179,10 +180,26 @@ type Reader interface {
 	// *SilentError when all that fails is that contracts give no balance; the
 	// function Balances asks again without those.
 	Balances(ctx context.Context, at Block, of []Holding) ([]money.Amount, error)
+	// Senders are all addresses that each of some movements of a named block came from, in
+	// the order of the movements: each address once, sorted, and none at all where one of
+	// those who sent it cannot be named. What it answers is proven by the block. It may
+	// cost requests for each movement, so it is asked about those that matter.
+	Senders(ctx context.Context, at Block, of []Transfer) ([][]Address, error)
 	// Kind tells who can send from an address, as of a named block: Keyed when the
 	// configured number of providers say so, and Programmed as soon as one that is asked
 	// does. Error: nobody can say, as where the state of the block is no longer kept.
 	Kind(ctx context.Context, at Block, of Address) (AccountKind, error)
+}
+
+// Senders answers Reader.Senders for a chain on which a block tells who sent a movement.
+func Senders(of []Transfer) [][]Address {
+	all := make([][]Address, len(of))
+	for i, t := range of {
+		if t.From != "" {
+			all[i] = []Address{t.From}
+		}
+	}
+	return all
 }
 
 // Called is what a contract answered at one provider, in that provider's latest block.

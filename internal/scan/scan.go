@@ -17,7 +17,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -33,10 +35,13 @@ import (
 // Found is a movement of value to an address of ours.
 type Found struct {
 	chain.Transfer
-	Wallet   wallet.Wallet // who it came to
-	Mint     *mint.Mint    // nil: the token is not in the catalogue
-	FromOurs bool          // it came from a wallet of ours: a sweep, a top-up, never a deposit
-	Doubt    string        // "" or why it must not be credited: BalanceDelta
+	Wallet wallet.Wallet // who it came to
+	Mint   *mint.Mint    // nil: the token is not in the catalogue
+	// Senders are all who sent it, sorted; none where one of them cannot be named. From is
+	// the one where there is no other.
+	Senders  []chain.Address
+	FromOurs bool   // wallets of ours alone sent it: a sweep, a top-up, change, never a deposit
+	Doubt    string // "" or why it must not be credited: BalanceDelta
 }
 
 // BalanceDelta is the doubt about a movement that the balance does not show.
@@ -267,26 +272,80 @@ func (w *Walker) cursor(ctx context.Context) (at chain.Block, ok bool, err error
 	return at, ok, nil
 }
 
-// match picks the movements to addresses of ours out of a block and asks who
-// they belong to, in one query for the whole block.
+// match picks the movements to addresses of ours out of a block, and asks who sent those:
+// of the others that is nobody's business, and asking may be dear.
 func (w *Walker) match(ctx context.Context, c chain.Contents) ([]Found, error) {
-	var addresses []chain.Address
-	asked := map[chain.Address]bool{}
-	for _, t := range c.Transfers {
-		for _, a := range []chain.Address{t.From, t.To} {
-			if a != "" && !asked[a] {
-				asked[a] = true
-				addresses = append(addresses, a)
-			}
-		}
+	found, err := w.received(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("look up who received in block %d: %w", c.Height, err)
 	}
-	if len(addresses) == 0 {
+	if len(found) == 0 {
 		return nil, nil
 	}
-	var found []Found
-	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	moved := make([]chain.Transfer, len(found))
+	for i, f := range found {
+		moved[i] = f.Transfer
+	}
+	senders, err := w.conf.Reader.Senders(ctx, c.Block, moved)
+	if err == nil && len(senders) != len(found) {
+		err = fmt.Errorf("asked about %d movements, got the senders of %d", len(found), len(senders))
+	}
+	if err == nil {
+		err = w.sent(ctx, found, senders)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up who sent in block %d: %w", c.Height, err)
+	}
+	return found, nil
+}
+
+// known are those addresses that are wallets of ours.
+func (w *Walker) known(ctx context.Context, tx pg.Tx, addresses iter.Seq[chain.Address]) (map[chain.Address]wallet.Wallet, error) {
+	var asked []chain.Address
+	met := map[chain.Address]bool{}
+	for a := range addresses {
+		if a != "" && !met[a] {
+			met[a] = true
+			asked = append(asked, a)
+		}
+	}
+	return wallet.Known(ctx, tx, w.conf.Chain.Family(), asked)
+}
+
+// sent fills in who sent what reached us.
+func (w *Walker) sent(ctx context.Context, found []Found, senders [][]chain.Address) error {
+	var ours map[chain.Address]wallet.Wallet
+	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		ours, err = w.known(ctx, tx, slices.Values(slices.Concat(senders...)))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, of := range senders {
+		f := &found[i]
+		if f.Senders, f.From = of, ""; len(of) == 1 {
+			f.From = of[0]
+		}
+		f.FromOurs = len(of) > 0 && !slices.ContainsFunc(of, func(a chain.Address) bool {
+			_, is := ours[a]
+			return !is
+		})
+	}
+	return nil
+}
+
+// received are the movements of a block to addresses of ours, with whose they are.
+func (w *Walker) received(ctx context.Context, c chain.Contents) (found []Found, err error) {
+	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		found = nil
-		ours, err := wallet.Known(ctx, tx, w.conf.Chain.Family(), addresses)
+		ours, err := w.known(ctx, tx, func(yield func(chain.Address) bool) {
+			for _, t := range c.Transfers {
+				if !yield(t.To) {
+					return
+				}
+			}
+		})
 		if err != nil || len(ours) == 0 {
 			return err
 		}
@@ -300,7 +359,6 @@ func (w *Walker) match(ctx context.Context, c chain.Contents) ([]Found, error) {
 				continue
 			}
 			f := Found{Transfer: t, Wallet: to}
-			_, f.FromOurs = ours[t.From]
 			if m, ok := catalogue.ByContract(w.conf.Chain, t.Contract); ok {
 				f.Mint = &m
 			}
@@ -308,8 +366,5 @@ func (w *Walker) match(ctx context.Context, c chain.Contents) ([]Found, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look up who received in block %d: %w", c.Height, err)
-	}
-	return found, nil
+	return found, err
 }

@@ -36,10 +36,9 @@ type sealed struct {
 	told   bool   // the coinbase says it
 	txs    []*wire.MsgTx
 	ids    []chainhash.Hash
-	// movements are the outputs with an address and an amount, the coinbase's apart: who
-	// sent them is known once the spenders are.
+	// movements are the outputs with an address and an amount, the coinbase's apart. Who
+	// sent them stands in other blocks: see Senders.
 	movements []chain.Transfer
-	by        []int // the transaction of each movement, by its place in the block
 	reward    []chain.Transfer
 }
 
@@ -87,7 +86,7 @@ func number(h chainhash.Hash) *big.Int {
 	return new(big.Int).SetBytes(h[:])
 }
 
-// seal reads a block and checks it. Who sent what is in it is not known yet.
+// seal reads a block and checks it.
 func seal(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*sealed, error) {
 	h, err := readHeader(p, raw, want)
 	if err != nil {
@@ -136,7 +135,6 @@ func seal(p *chaincfg.Params, raw []byte, want chainhash.Hash) (*sealed, error) 
 		}
 		if i > 0 {
 			s.movements = append(s.movements, moved[i]...)
-			s.by = append(s.by, slices.Repeat([]int{i}, len(moved[i]))...)
 		}
 	}
 	return s, nil
@@ -191,8 +189,8 @@ func merkleRoot(level []chainhash.Hash) (root chainhash.Hash, mutated bool) {
 var commitmentMagic = []byte{txscript.OP_RETURN, txscript.OP_DATA_36, 0xaa, 0x21, 0xa9, 0xed}
 
 // checkWitnesses compares the witnesses with what the coinbase commits to (BIP-141).
-// They are no part of a transaction's hash, and they tell who sent it. A block without
-// any has nothing to compare, whatever it commits to.
+// They are no part of a transaction's hash. A block without any has nothing to compare,
+// whatever it commits to.
 func (s *sealed) checkWitnesses(hashes []chainhash.Hash) error {
 	coinbase := s.txs[0]
 	var committed []byte

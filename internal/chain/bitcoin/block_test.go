@@ -206,13 +206,10 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// BenchmarkBlock is a block of 3,000 payments from a node's digits to its movements with
-// who sent them.
+// BenchmarkBlock is a block of 3,000 payments from a node's digits to its movements.
 func BenchmarkBlock(b *testing.B) {
 	raw, hash := made(b, 3000)
 	digits := []byte(`"` + hex.EncodeToString(raw) + `"`)
-	a := &adapter{params: local}
-	p := &provider{params: local}
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
 		var got rawHex
@@ -220,10 +217,7 @@ func BenchmarkBlock(b *testing.B) {
 			b.Fatal(err)
 		}
 		s, err := seal(local, got, hash)
-		if err == nil {
-			err = a.name(b.Context(), p, s)
-		}
-		if err != nil || len(s.movements) != 6000 || s.movements[0].From == "" {
+		if err != nil || len(s.movements) != 6000 {
 			b.Fatalf("got %v, want 6000 movements", err)
 		}
 	}

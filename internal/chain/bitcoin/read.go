@@ -158,7 +158,7 @@ func (a *adapter) sight(ctx context.Context, p *provider, height uint64) (severa
 }
 
 // sealed is the block with a hash at a height, from the first of some nodes that gives
-// it whole, with who sent what is in it.
+// it whole.
 func (a *adapter) sealed(ctx context.Context, of []*provider, height uint64, hash chainhash.Hash) (*sealed, error) {
 	s := a.blocks.find(hash)
 	if s == nil {
@@ -169,9 +169,6 @@ func (a *adapter) sealed(ctx context.Context, of []*provider, height uint64, has
 				return nil, err
 			}
 			s, err := seal(p.params, raw, hash)
-			if err == nil {
-				err = a.name(ctx, p, s)
-			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", p.name, err)
 			}
@@ -219,7 +216,6 @@ func (a *adapter) matured(ctx context.Context, of []*provider, height uint64, ha
 	}
 	s := a.blocks.find(h)
 	if s == nil {
-		// Nobody sent a coinbase, so the block is not asked who sent the rest.
 		s, err = several.First(ctx, of, func(ctx context.Context, p *provider) (*sealed, error) {
 			var raw rawHex
 			if err := p.call(ctx, ask(&raw, "getblock", h.String(), 0)); err != nil {

@@ -3,119 +3,179 @@ package bitcoin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/btcsuite/btcd/chainhash/v2"
 	"github.com/btcsuite/btcd/wire/v2"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// name fills in who sent what is in a block: the address of all that a transaction
-// spends, and nobody where that is several or one of them has none.
+// Senders are the addresses of all that the transaction of a movement spends. Every output
+// that it spends is looked up in the transaction that made it, which the hash that is spent
+// proves. What an input shows of itself is not taken for it: whoever gets a miner to take
+// a transaction that no node passes on can make one look like a spend of somebody else's
+// key. A miner's coins have no sender.
 //
-// Most inputs show whose they are. The others, taproot's keys above all, are looked up:
-// the transaction that made the output, checked by its hash. Where the inputs that show
-// theirs are of several already, nothing is looked up.
-func (a *adapter) name(ctx context.Context, p *provider, s *sealed) error {
-	senders := make([]chain.Address, len(s.txs))
-	opens := make([][]wire.OutPoint, len(s.txs)) // what has to be looked up
-	spread(len(s.txs)-1, func(from, to int) {
-		for i := from + 1; i <= to; i++ {
-			senders[i], opens[i] = senderOf(p, s.txs[i])
+// One node is enough: the block is proven, and so is everything that it spends.
+func (a *adapter) Senders(ctx context.Context, at chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	wrap := func(err error) ([][]chain.Address, error) {
+		return nil, fmt.Errorf("senders in block %d of %s: %w", at.Height, chain.Bitcoin, err)
+	}
+	hash, err := hashText(at.Hash)
+	if err != nil {
+		return wrap(err)
+	}
+	s, err := a.sealed(ctx, a.showing(), at.Height, hash)
+	if err != nil {
+		return wrap(err)
+	}
+	var ids []chainhash.Hash
+	for _, t := range of {
+		id, err := hashText(string(t.Tx))
+		if err != nil {
+			return wrap(err)
 		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	senders, err := several.First(ctx, a.showing(), func(ctx context.Context, p *provider) (map[chain.TxHash][]chain.Address, error) {
+		senders, err := p.senders(ctx, s, ids)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", p.name, err)
+		}
+		return senders, err
 	})
-	type open struct {
-		tx   int
-		outs []wire.OutPoint
+	if err != nil {
+		return wrap(err)
 	}
-	var ask []open
-	for i, outs := range opens {
-		if len(outs) > 0 {
-			ask = append(ask, open{i, outs})
-		}
+	all := make([][]chain.Address, len(of))
+	for i, t := range of {
+		all[i] = slices.Clone(senders[t.Tx])
 	}
-	if len(ask) > 0 {
-		before := map[chainhash.Hash]*wire.MsgTx{}
-		for i, id := range s.ids {
-			before[id] = s.txs[i]
-		}
-		var missing []chainhash.Hash
-		for _, o := range ask {
-			for _, out := range o.outs {
-				if _, ok := before[out.Hash]; !ok {
-					before[out.Hash] = nil
-					missing = append(missing, out.Hash)
-				}
+	return all, nil
+}
+
+// senders asks a node for what transactions of a block spend.
+func (p *provider) senders(ctx context.Context, s *sealed, ids []chainhash.Hash) (map[chain.TxHash][]chain.Address, error) {
+	place := make(map[chainhash.Hash]int, len(s.ids))
+	for i, id := range s.ids {
+		place[id] = i
+	}
+	spends := map[chainhash.Hash][]wire.OutPoint{} // by the transaction that spends
+	wanted := map[chainhash.Hash][]uint32{}        // outputs, by the transaction that made them
+	var elsewhere []chainhash.Hash
+	for _, id := range ids {
+		i, here := place[id]
+		if !here {
+			elsewhere = append(elsewhere, id)
+		} else if i > 0 {
+			for _, in := range s.txs[i].TxIn {
+				spends[id] = append(spends[id], in.PreviousOutPoint)
 			}
 		}
-		if err := p.transactions(ctx, missing, before); err != nil {
+	}
+	// What is not in the block is of a miner, and older: his coins are told of when they
+	// can be spent.
+	err := p.transactions(ctx, elsewhere, func(id chainhash.Hash, tx *wire.MsgTx) error {
+		if !isCoinbase(tx) {
+			return fmt.Errorf("transaction %s is not in block %s", id, s.hash)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	scripts := map[wire.OutPoint][]byte{}
+	read := func(id chainhash.Hash, tx *wire.MsgTx) error {
+		for _, n := range wanted[id] {
+			if int64(n) >= int64(len(tx.TxOut)) {
+				return fmt.Errorf("block %s spends output %d of %s, which has %d", s.hash, n, id, len(tx.TxOut))
+			}
+			scripts[wire.OutPoint{Hash: id, Index: n}] = tx.TxOut[n].PkScript
+		}
+		return nil
+	}
+	var missing []chainhash.Hash
+	for _, id := range ids {
+		for _, out := range spends[id] {
+			if wanted[out.Hash] == nil {
+				missing = append(missing, out.Hash)
+			}
+			wanted[out.Hash] = append(wanted[out.Hash], out.Index)
+		}
+	}
+	missing = slices.DeleteFunc(missing, func(id chainhash.Hash) bool {
+		i, here := place[id]
+		if here {
+			err = errors.Join(err, read(id, s.txs[i]))
+		}
+		return here
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.transactions(ctx, missing, read); err != nil {
+		return nil, err
+	}
+	all := map[chain.TxHash][]chain.Address{}
+	for id, outs := range spends {
+		var senders []chain.Address
+		for _, out := range outs {
+			from, ok := bitcointx.AddressOf(p.params, scripts[out])
+			if !ok {
+				senders = nil
+				break
+			}
+			senders = append(senders, from)
+		}
+		slices.Sort(senders)
+		all[chain.TxHash(id.String())] = slices.Compact(senders)
+	}
+	return all, nil
+}
+
+// transactions fetches transactions by their hashes, as many at once as the length of an
+// answer allows: somebody may have made them long.
+func (p *provider) transactions(ctx context.Context, ids []chainhash.Hash, each func(chainhash.Hash, *wire.MsgTx) error) error {
+	for most := batchItemsMax; len(ids) > 0; {
+		n := min(most, len(ids))
+		raws := make([]rawHex, n)
+		questions := make([]*question, n)
+		for i, id := range ids[:n] {
+			questions[i] = ask(&raws[i], "getrawtransaction", id.String())
+		}
+		err := p.call(ctx, questions...)
+		switch {
+		case errors.Is(err, errTooLong) && n > 1:
+			most = n / 2
+			continue
+		case refused(err, codeNotFound):
+			return fmt.Errorf("%w: a transaction that a block spends is not found: run the node with the index of all transactions (txindex) and without pruning", err)
+		case err != nil:
 			return err
 		}
-		for _, o := range ask {
-			for n, out := range o.outs {
-				made := before[out.Hash]
-				if int(out.Index) >= len(made.TxOut) {
-					return fmt.Errorf("block %s spends output %d of %s, which has %d", s.hash, out.Index, out.Hash, len(made.TxOut))
-				}
-				from, ok := bitcointx.AddressOf(p.params, made.TxOut[out.Index].PkScript)
-				if first := n == 0 && senders[o.tx] == ""; first && ok {
-					senders[o.tx] = from
-				} else if !ok || from != senders[o.tx] {
-					senders[o.tx] = ""
-					break
-				}
+		for i, raw := range raws {
+			tx, err := readTx(raw)
+			if err != nil {
+				return fmt.Errorf("transaction %s: %w", ids[i], err)
+			}
+			if got := tx.TxHash(); got != ids[i] {
+				return fmt.Errorf("gave transaction %s for %s", got, ids[i])
+			}
+			if err := each(ids[i], tx); err != nil {
+				return err
 			}
 		}
-	}
-	for i := range s.movements {
-		s.movements[i].From = senders[s.by[i]]
-	}
-	return nil
-}
-
-// senderOf is the one address that those inputs of a transaction spend from which show
-// theirs, with the outputs that the others spend. Where they show several, nobody sent it
-// and nothing is left to look up.
-func senderOf(p *provider, tx *wire.MsgTx) (sender chain.Address, others []wire.OutPoint) {
-	for _, in := range tx.TxIn {
-		from, told := bitcointx.SpenderOf(p.params, in)
-		switch {
-		case !told:
-			others = append(others, in.PreviousOutPoint)
-		case sender == "":
-			sender = from
-		case from != sender:
-			return "", nil
-		}
-	}
-	return sender, others
-}
-
-// transactions fetches transactions by their hashes.
-func (p *provider) transactions(ctx context.Context, ids []chainhash.Hash, to map[chainhash.Hash]*wire.MsgTx) error {
-	raws := make([]rawHex, len(ids))
-	questions := make([]*question, len(ids))
-	for i, id := range ids {
-		questions[i] = ask(&raws[i], "getrawtransaction", id.String())
-	}
-	err := p.call(ctx, questions...)
-	if refused(err, codeNotFound) {
-		return fmt.Errorf("%w: a transaction that a block spends is not found: run the node with the index of all transactions (txindex) and without pruning", err)
-	}
-	if err != nil {
-		return err
-	}
-	for i, raw := range raws {
-		tx, err := readTx(raw)
-		if err != nil {
-			return fmt.Errorf("transaction %s: %w", ids[i], err)
-		}
-		if got := tx.TxHash(); got != ids[i] {
-			return fmt.Errorf("gave transaction %s for %s", got, ids[i])
-		}
-		to[ids[i]] = tx
+		ids = ids[n:]
 	}
 	return nil
 }

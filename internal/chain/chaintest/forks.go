@@ -1,6 +1,7 @@
 package chaintest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -20,16 +21,19 @@ var forkPromises = []promise{
 			kept := b.Pay(t, k, a, units(6))
 			b.Mine(t, 2)
 			h := b.heads(t).Latest
-			was := arrived([]chain.Contents{b.recent(t, h.Height-1)}, a)
+			seen := b.recent(t, h.Height-1)
+			was := arrived([]chain.Contents{seen}, a)
 			if k == chain.Internal && len(was) == 0 {
 				continue // not traced
 			}
 			if len(was) != 2 {
 				t.Fatalf("%s before the fork: got %v, want two", k, was)
 			}
+			sent := b.senders(t, seen.Block, was[1])
 			b.Fork(t, 2, kept)
 			b.Finalize(t)
-			is := arrived(b.finals(t, start), a)
+			blocks := b.finals(t, start)
+			is := arrived(blocks, a)
 			if len(is) != 1 {
 				t.Fatalf("%s after the fork: got %v, want one", k, is)
 			}
@@ -38,6 +42,9 @@ var forkPromises = []promise{
 			}
 			if is[0].Amount != was[1].Amount || is[0].From != was[1].From {
 				t.Errorf("%s: got %+v, want what %+v moved", k, is[0], was[1])
+			}
+			if from := b.sendersIn(t, blocks, is[0]); !slices.Equal(from, sent) {
+				t.Errorf("%s: got it from %v, want it from %v", k, from, sent)
 			}
 			start = b.heads(t).Final.Height
 		}

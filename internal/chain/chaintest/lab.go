@@ -157,6 +157,28 @@ func arrived(blocks []chain.Contents, to chain.Address) []chain.Transfer {
 	return in
 }
 
+// senders are who sent one movement of a block.
+func (b bench) senders(t *testing.T, at chain.Block, tr chain.Transfer) []chain.Address {
+	t.Helper()
+	got, err := b.Chain().Reader.Senders(t.Context(), at, []chain.Transfer{tr})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("Senders in %d: got %v, %v, want those of one movement", at.Height, got, err)
+	}
+	return got[0]
+}
+
+// sendersIn are who sent a movement that is in one of some blocks.
+func (b bench) sendersIn(t *testing.T, blocks []chain.Contents, tr chain.Transfer) []chain.Address {
+	t.Helper()
+	for _, c := range blocks {
+		if slices.Contains(c.Transfers, tr) {
+			return b.senders(t, c.Block, tr)
+		}
+	}
+	t.Fatalf("got no block with %+v, want one", tr)
+	return nil
+}
+
 // identity is what names a transfer for ever.
 type identity struct {
 	tx       chain.TxHash

@@ -3,6 +3,7 @@ package chaintest
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -42,9 +43,36 @@ var readerPromises = []promise{
 			if got.Kind != chain.Native && got.Position == "" {
 				t.Errorf("%s: got no position, want one", got.Kind)
 			}
-			if got.From == "" || got.Amount.IsZero() {
-				t.Errorf("%s: got %+v, want a sender and an amount", p.kind, got)
+			if got.Amount.IsZero() {
+				t.Errorf("%s: got %+v, want an amount", p.kind, got)
 			}
+			if from := b.sendersIn(t, blocks, got); len(from) != 1 || got.From != "" && got.From != from[0] {
+				t.Errorf("%s: got %+v from %v, want one sender, and no other than it names", p.kind, got, from)
+			}
+		}
+	}},
+	{"SendersComeInTheOrderAsked", func(t *testing.T, b bench) {
+		first, second := b.Account(t), b.Account(t)
+		for _, a := range []chain.Address{first, second} {
+			b.Pay(t, chain.Native, a, units(77))
+		}
+		b.Mine(t, 1)
+		c := b.recent(t, b.heads(t).Latest.Height)
+		to := slices.Concat(arrived([]chain.Contents{c}, second), arrived([]chain.Contents{c}, first))
+		if len(to) != 2 {
+			t.Fatalf("got %v, want two payments", to)
+		}
+		got, err := b.Chain().Reader.Senders(t.Context(), c.Block, to)
+		if err != nil || len(got) != 2 {
+			t.Fatalf("got %v, %v, want the senders of two", got, err)
+		}
+		for i, tr := range to {
+			if want := b.senders(t, c.Block, tr); len(want) == 0 || !slices.Equal(got[i], want) || !slices.IsSorted(want) {
+				t.Errorf("of %+v: got %v, want %v in order", tr, got[i], want)
+			}
+		}
+		if got, err := b.Chain().Reader.Senders(t.Context(), c.Block, nil); err != nil || len(got) != 0 {
+			t.Errorf("of nothing: got %v, %v, want nobody", got, err)
 		}
 	}},
 	{"WhatTheChainUndidIsNotSeen", func(t *testing.T, b bench) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -199,8 +200,10 @@ var senderPromises = []promise{
 			}
 			b.Finalize(t)
 			blocks := b.finals(t, start)
-			if in := arrived(blocks, p.To); len(in) != 1 || in[0].Tx != s.tx || in[0].From != p.From || in[0].Amount != p.Amount {
+			if in := arrived(blocks, p.To); len(in) != 1 || in[0].Tx != s.tx || in[0].Amount != p.Amount {
 				t.Errorf("%s: got %v, want the one payment", k, in)
+			} else if from := b.sendersIn(t, blocks, in[0]); !slices.Equal(from, []chain.Address{p.From}) {
+				t.Errorf("%s: got it from %v, want it from %s", k, from, p.From)
 			}
 			if got := feesOf(t, blocks, p.From); got != o.Fee {
 				t.Errorf("%s: got fees of %v in the blocks, want %v", k, got, o.Fee)

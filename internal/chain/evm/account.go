@@ -82,6 +82,11 @@ func kindOf(code []byte) chain.AccountKind {
 	return chain.Programmed
 }
 
+// Senders answers from the movements: the account that sent each is part of it.
+func (a *adapter) Senders(_ context.Context, _ chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
+	return chain.Senders(of), nil
+}
+
 // Kind asks for the code at an address, in a block that is named by its hash. One
 // provider that has code there is enough for a contract: it only makes people look.
 func (a *adapter) Kind(ctx context.Context, at chain.Block, of chain.Address) (chain.AccountKind, error) {

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -44,7 +45,7 @@ func (t *tx) gas() uint64 {
 // what they replace, out of the pool.
 func (c *Chain) mine(candidates []*tx) {
 	parent := c.tip()
-	b := &block{state: parent.state.copy(), receipts: map[chain.TxHash]*receipt{}}
+	b := &block{state: parent.state.copy(), receipts: map[chain.TxHash]*receipt{}, senders: map[place][]chain.Address{}}
 	b.Height = parent.Height + 1
 	b.Parent = parent.Hash
 	b.Time = parent.Time.Add(c.conf.BlockTime)
@@ -131,6 +132,7 @@ func (c *Chain) run(b *block, t *tx) {
 		return
 	}
 	var transfers []chain.Transfer
+	senders := map[place][]chain.Address{}
 	logs, calls := 0, 0
 	for _, m := range t.moves {
 		if m.Undone {
@@ -141,9 +143,6 @@ func (c *Chain) run(b *block, t *tx) {
 			return
 		}
 		moved := chain.Transfer{Tx: t.hash, Kind: m.Kind, Contract: m.Contract, From: m.From, To: m.To, Amount: m.Amount}
-		if m.Several {
-			moved.From = ""
-		}
 		switch m.Kind {
 		case chain.Token:
 			if m.Silent {
@@ -162,11 +161,16 @@ func (c *Chain) run(b *block, t *tx) {
 		if m.Amount.IsZero() {
 			continue
 		}
+		if m.Several {
+			moved.From = ""
+			senders[place{moved.Tx, moved.Kind, moved.Position}] = slices.Compact(slices.Sorted(slices.Values(m.Senders)))
+		}
 		transfers = append(transfers, moved)
 	}
 	r.succeeded = true
 	r.transfers = transfers
 	b.Transfers = append(b.Transfers, transfers...)
+	maps.Copy(b.senders, senders)
 	b.state = after
 }
 

@@ -24,6 +24,7 @@ type Provider struct {
 	swallow  bool
 	lose     bool
 	refusing string
+	discreet bool
 }
 
 func (p *Provider) set(f func()) {
@@ -57,6 +58,10 @@ func (p *Provider) LieEmpty(height uint64, on bool) {
 
 // Prune makes the provider forget the state of every block but the latest.
 func (p *Provider) Prune(on bool) { p.set(func() { p.pruned = on }) }
+
+// HideSenders makes the provider answer nobody who asks for the senders of what names
+// none itself.
+func (p *Provider) HideSenders(on bool) { p.set(func() { p.discreet = on }) }
 
 // Swallow makes the provider accept transactions and do nothing with them.
 func (p *Provider) Swallow(on bool) { p.set(func() { p.swallow = on }) }
@@ -238,6 +243,32 @@ func (c *Chain) Balances(ctx context.Context, at chain.Block, of []chain.Holding
 		}
 	}
 	return nil, fmt.Errorf("balances in block %s: %w", at.Hash, problem)
+}
+
+// Senders implements chain.Reader.
+func (c *Chain) Senders(ctx context.Context, at chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	all := chain.Senders(of)
+	if !slices.ContainsFunc(of, func(t chain.Transfer) bool { return t.From == "" }) {
+		return all, nil
+	}
+	b, ok := c.byHash[at.Hash]
+	if !ok {
+		return nil, fmt.Errorf("senders in block %s: no provider knows the block", at.Hash)
+	}
+	if !slices.ContainsFunc(c.providers, func(p *Provider) bool { return p.down == nil && !p.discreet }) {
+		return nil, fmt.Errorf("senders in block %s: no provider answers", at.Hash)
+	}
+	for i, t := range of {
+		if t.From == "" {
+			all[i] = slices.Clone(b.senders[place{t.Tx, t.Kind, t.Position}])
+		}
+	}
+	return all, nil
 }
 
 // Kind implements chain.Reader.

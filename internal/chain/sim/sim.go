@@ -97,6 +97,14 @@ type block struct {
 	txs      []*tx
 	receipts map[chain.TxHash]*receipt
 	state    *state
+	senders  map[place][]chain.Address // of what names none itself
+}
+
+// place names a movement of a block.
+type place struct {
+	tx       chain.TxHash
+	kind     chain.Kind
+	position string
 }
 
 type receipt struct {
@@ -222,8 +230,10 @@ type Move struct {
 	Silent bool
 	// Undone says that the call reverted inside a transaction that went on.
 	Undone bool
-	// Several says that the chain names nobody who sent it alone.
+	// Several says that the movement names nobody who sent it alone: whoever asks for its
+	// senders hears Senders, and where those are none, that nobody can be named.
 	Several bool
+	Senders []chain.Address
 }
 
 // Do puts a transaction of an account into the pool: in its next free nonce,

@@ -9,6 +9,11 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
+// Senders answers from the movements: whose accounts paid is seen in the block.
+func (c *Client) Senders(_ context.Context, _ chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
+	return chain.Senders(of), nil
+}
+
 // Kind asks one provider after the other until as many as have to agree say Keyed; the
 // first that says Programmed decides.
 //

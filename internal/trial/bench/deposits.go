@@ -81,6 +81,11 @@ func (p *paying) Recent(ctx context.Context, height uint64) (chain.Contents, err
 // Distrust implements chain.Reader.
 func (p *paying) Distrust() {}
 
+// Senders implements chain.Reader.
+func (p *paying) Senders(_ context.Context, _ chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
+	return chain.Senders(of), nil
+}
+
 // Kind implements chain.Reader.
 func (p *paying) Kind(context.Context, chain.Block, chain.Address) (chain.AccountKind, error) {
 	return chain.Keyed, nil

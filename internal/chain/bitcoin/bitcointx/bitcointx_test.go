@@ -10,7 +10,6 @@ import (
 	"github.com/btcsuite/btcd/address/v2/base58"
 	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/btcsuite/btcd/txscript/v2"
-	"github.com/btcsuite/btcd/wire/v2"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
@@ -319,35 +318,4 @@ func BenchmarkAddressOf(b *testing.B) {
 			}
 		})
 	}
-}
-
-// No input makes SpenderOf fall over, and what it tells is an address of the network.
-func FuzzSpender(f *testing.F) {
-	key := append([]byte{2}, bytes.Repeat([]byte{7}, 32)...)
-	signature := append(append([]byte{0x30, 68}, make([]byte, 68)...), 1)
-	f.Add([]byte{}, signature, key, 2)
-	f.Add(append(append(append([]byte{71}, signature...), 33), key...), []byte{}, []byte{}, 0)
-	f.Add(append([]byte{22, 0, 20}, make([]byte, 20)...), signature, key, 2)
-	f.Add([]byte{}, []byte{0x51}, append([]byte{0xc0}, key[1:]...), 2)
-	f.Add([]byte{}, []byte{}, []byte{0x51}, 2)
-	f.Add([]byte{}, []byte{}, make([]byte, 64), 1)
-	f.Fuzz(func(t *testing.T, script, first, last []byte, items int) {
-		in := wire.NewTxIn(&wire.OutPoint{}, script, nil)
-		if items > 0 {
-			in.Witness = append(in.Witness, first, last)[2-min(items, 2):]
-		}
-		a, told := SpenderOf(&chaincfg.MainNetParams, in)
-		if !told {
-			if a != "" {
-				t.Errorf("got %s and that it is not told", a)
-			}
-			return
-		}
-		if again, err := Parse(chain.Mainnet, string(a)); err != nil || again != a {
-			t.Errorf("got %s, which is read as %q, %v", a, again, err)
-		}
-		if len(in.Witness) == 1 && len(script) == 0 {
-			t.Errorf("got %s of a bare signature", a)
-		}
-	})
 }
