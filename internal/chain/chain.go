@@ -65,6 +65,10 @@ func (n Name) Family() Family {
 	return ""
 }
 
+// Pooled tells whether accounts on the chain are coins, of which any of an
+// organization's pays anything: see Pool.
+func (n Name) Pooled() bool { return n.Family() == BitcoinFamily }
+
 // Address is an address in the one canonical text form of its family (EVM: with
 // its EIP-55 checksum), so that equal addresses are equal strings.
 type Address string
@@ -451,7 +455,7 @@ func Makes(effects []Transfer, ps []Payment, is func(Transfer, Payment) bool) bo
 
 // Coin is an output of a transaction that is ours: it is spent whole, once.
 type Coin struct {
-	Outpoint string  // its transaction and number, as the chain writes it
+	Outpoint string  // its transaction and number, with a colon between
 	Holder   Address // whose key spends it
 	Amount   money.Amount
 }
@@ -462,9 +466,10 @@ type Coin struct {
 // is pure.
 type Pool interface {
 	// Choose picks coins that make payments at the price of fees, names the slot that
-	// spends them, and says what it costs. What is left goes to change. It chooses the
+	// spends them, and says what it costs. All of must are among them, and of from as
+	// many as it takes, which may be none. What is left goes to change. It chooses the
 	// same from the same. Error: *ShortError.
-	Choose(from []Coin, change Address, price Fees, ps ...Payment) (lease string, fees Fees, err error)
+	Choose(must, from []Coin, change Address, price Fees, ps ...Payment) (lease string, fees Fees, err error)
 	// Spends are the coins of a lease.
 	Spends(lease string) ([]Coin, error)
 }
@@ -515,7 +520,8 @@ type Chain struct {
 	// OthersPay says that the fee of a transaction may be paid by another account than
 	// the one whose amount it moves. Then deposit addresses never hold gas.
 	OthersPay bool
-	// Pool is there where accounts are coins, else nil.
+	// Pool is there where accounts are coins, else nil: on the chains that are Pooled. The
+	// treasury pays for all that leaves there, so OthersPay holds.
 	Pool Pool
 	// Keeps is the least of the native coin that an account has unless it has nothing: the
 	// chain refuses what would leave less. Zero where it allows any.
