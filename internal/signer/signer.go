@@ -329,7 +329,8 @@ type Signer interface {
 	// Revoke takes an endorsement back for ever, also one that was never made: its id is
 	// endorsed no more. Again it gives the same entry.
 	Revoke(ctx context.Context, r Revocation) (Entry, error)
-	// Entries are the journal's entries after a sequence number, in order.
+	// Entries are the journal's entries after a sequence number, in order: none when there
+	// are no more, and at most so many.
 	Entries(ctx context.Context, after uint64, limit int) ([]Entry, error)
 	// Head is where the journal stands.
 	Head(ctx context.Context) (Head, error)

@@ -31,6 +31,7 @@ const (
 	CustomerDeposit     = "CUSTOMER_DEPOSIT"     // receives for one customer, the subject
 	OrganizationDeposit = "ORGANIZATION_DEPOSIT" // receives for one product of the organization, the subject
 	Treasury            = "TREASURY"             // pays; one an organization and family, without a subject
+	Change              = "CHANGE"               // gets what is left of coins; one a payment on Bitcoin, whose order is the subject
 )
 
 var (

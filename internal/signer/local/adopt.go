@@ -195,7 +195,10 @@ func (s *Signer) recheck(r signer.Record) error {
 		if _, err := s.matches(i, request, s.conf.Policy.Chains[i.Chain]); err != nil {
 			return err
 		}
-		_, hash, err := families[i.Chain.Family()].sign(r.Sign.Payload, signers(r.Sign.Act, by)...)
+		if by, err = s.signers(i, r.Sign.Act, r.Sign.Payload, by); err != nil {
+			return err
+		}
+		_, hash, err := families[i.Chain.Family()].sign(r.Sign.Payload, by...)
 		if err != nil {
 			return err
 		}

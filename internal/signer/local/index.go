@@ -19,7 +19,7 @@ type index struct {
 	owners  map[owned]signer.WalletRef
 	intents map[string]*intent
 	slots   map[slot]string // the id of the one intent that it belongs to
-	leases  map[lease]string
+	places  map[place]string
 	keys    map[key]string // the id of the payment that has it
 	limits  limits
 	fees    fees
@@ -74,14 +74,15 @@ func (i *intent) pays() bool {
 	return false
 }
 
-// slot is one of an account's own, by its number, and lease one on the chain by its name.
+// slot is one of an account's own, by its number, and place what a lease takes on the
+// chain, by its name.
 type slot struct {
 	payer chain.Address
 	chain chain.Name
 	nonce uint64
 }
 
-type lease struct {
+type place struct {
 	chain chain.Name
 	name  string
 }
@@ -92,7 +93,7 @@ func newIndex() *index {
 		owners:  map[owned]signer.WalletRef{},
 		intents: map[string]*intent{},
 		slots:   map[slot]string{},
-		leases:  map[lease]string{},
+		places:  map[place]string{},
 		keys:    map[key]string{},
 		limits:  limits{},
 		fees:    fees{},
@@ -167,7 +168,9 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		s := r.Sign.Slot
 		i.slot, x.slots[slot{payer, i.Chain, s.Nonce}] = &s, i.ID
 		if s.Lease != "" {
-			x.leases[lease{i.Chain, s.Lease}] = i.ID
+			for _, name := range family.places(s.Lease) {
+				x.places[place{i.Chain, name}] = i.ID
+			}
 		}
 		body := *r.Sign
 		body.Payload = nil
@@ -208,12 +211,16 @@ func (x *index) mayTake(i *intent, payer chain.Address, s signer.Slot) error {
 	if i.slot != nil && *i.slot != s {
 		return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s for ever, not %v", i.ID, *i.slot, payer, i.Chain, s)
 	}
-	owner, taken := x.slots[slot{payer, i.Chain, s.Nonce}]
-	if s.Lease != "" && (!taken || owner == i.ID) {
-		owner, taken = x.leases[lease{i.Chain, s.Lease}]
-	}
-	if taken && owner != i.ID {
+	if owner, taken := x.slots[slot{payer, i.Chain, s.Nonce}]; taken && owner != i.ID {
 		return refuse(signer.RefusedSlot, "%v of %s on %s belongs to intent %s for ever, not to %s", s, payer, i.Chain, owner, i.ID)
+	}
+	if s.Lease == "" || i.slot != nil {
+		return nil // its own lease it took whole
+	}
+	for _, name := range families[i.Chain.Family()].places(s.Lease) {
+		if owner, taken := x.places[place{i.Chain, name}]; taken && owner != i.ID {
+			return refuse(signer.RefusedSlot, "%s on %s belongs to intent %s for ever, not to %s", name, i.Chain, owner, i.ID)
+		}
 	}
 	return nil
 }

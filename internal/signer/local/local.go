@@ -2,9 +2,9 @@
 // journal in a file of its own.
 //
 // What never happens here: a signature that leaves before its journal entry is on
-// disk, a second slot of an intent or a second intent in a slot, a second payment of
-// an idempotency key, a payload that is
-// signed because somebody says what it does, a second process on one journal, a
+// disk, a second slot of an intent or a second intent in a slot, a coin that is spent
+// for two intents or of another organization, a second payment of an idempotency key,
+// a payload that is signed because somebody says what it does, a second process on one journal, a
 // secret in an error. What a crash leaves: a journal whose last entries the caller
 // may not know, or a torn last line that nobody was told of and that is cut off.
 //
@@ -33,10 +33,14 @@ import (
 // into the treasury of their organization.
 const treasury = "TREASURY"
 
+// change is the purpose of the wallets that what is left of coins goes to. Their subject
+// is the intent that spends the coins.
+const change = "CHANGE"
+
 const (
-	wordBytesMax    = 128  // an id or a subject
-	payloadBytesMax = 4096 // an unsigned transaction
-	entriesMax      = 1000 // entries in one answer
+	wordBytesMax    = 128      // an id or a subject
+	payloadBytesMax = 24 << 10 // an unsigned transaction
+	entriesMax      = 1000     // entries in one answer
 )
 
 // Config is what a local signer needs beside its seed.
@@ -310,13 +314,61 @@ func (s *Signer) keysOf(i *intent) (by []keys.WalletKey, err error) {
 	return by, nil
 }
 
-// signers are those of an intent's keys that an act needs: whoever gives nothing away
-// does not sign that.
-func signers(act signer.Act, by []keys.WalletKey) []keys.WalletKey {
-	if act == signer.Cancel {
-		return by[:1]
+// signers are the keys that an act needs: those of the intent's wallets, of which
+// whoever gives nothing away does not sign that; or one for each coin that is spent.
+func (s *Signer) signers(i *intent, act signer.Act, payload []byte, by []keys.WalletKey) ([]keys.WalletKey, error) {
+	does, err := families[i.Chain.Family()].read(payload)
+	switch {
+	case err != nil:
+		return nil, err
+	case does.coins != nil:
+		return s.holders(i, does.coins.holders)
+	case act == signer.Cancel:
+		return by[:1], nil
 	}
-	return by
+	return by, nil
+}
+
+// holders are the keys of coins, which may be those of any wallet of the organization:
+// what was credited is the organization's, whoever's address it came to. Error: a
+// refusal for a coin that is not its own.
+func (s *Signer) holders(i *intent, of []chain.Address) ([]keys.WalletKey, error) {
+	known := map[chain.Address]keys.WalletKey{}
+	var by []keys.WalletKey
+	for _, a := range of {
+		if _, ok := known[a]; !ok {
+			ref, issued := s.index.owners[owned{i.From.Family, a}]
+			if !issued || ref.OrgID != i.From.OrgID {
+				return nil, refuse(signer.RefusedWallet, "the payload of intent %s spends a coin of %s, which is no address of its organization", i.ID, a)
+			}
+			key, err := s.seed.Wallet(ref)
+			if err != nil {
+				return nil, fmt.Errorf("derive the key of a coin that pays %s: %w", i.ID, err)
+			}
+			if key.Address() != a {
+				return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, s.index.wallets[ref].seq)
+			}
+			known[a] = key
+		}
+		by = append(by, known[a])
+	}
+	return by, nil
+}
+
+// spends finds that the coins of a payload are the organization's, and that what is left
+// of them comes back to the wallet that is there for this intent's.
+func (s *Signer) spends(i *intent, c *spends) error {
+	if c == nil {
+		return nil
+	}
+	if _, err := s.holders(i, c.holders); err != nil {
+		return err
+	}
+	want := signer.WalletRef{OrgID: i.From.OrgID, Family: i.From.Family, Purpose: change, Subject: i.ID}
+	if ref, issued := s.index.owners[owned{i.From.Family, c.change}]; !issued || ref != want {
+		return refuse(signer.RefusedDestination, "what is left of the coins of intent %s goes to %s, which is not its own wallet for change", i.ID, c.change)
+	}
+	return nil
 }
 
 // destination is who may be paid for each purpose.
@@ -335,7 +387,7 @@ func (s *Signer) destination(i signer.Intent, policy ChainPolicy) (*signer.Refus
 		return nil, nil
 	case signer.Return:
 		switch {
-		case i.From.Purpose == treasury:
+		case i.From.Purpose == treasury || i.From.Purpose == change:
 			return refuse(signer.RefusedWallet, "return %s is not from an address that deposits come to", i.ID), nil
 		case i.ToWallet != nil:
 			return refuse(signer.RefusedDestination, "return %s names a wallet of ours as its payee", i.ID), nil
@@ -424,7 +476,9 @@ func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq 
 			return nil, "", 0, err
 		}
 	}
-	raw, hash, err = families[i.Chain.Family()].sign(r.Payload, signers(r.Act, by)...)
+	if by, err = s.signers(i, r.Act, r.Payload, by); err == nil {
+		raw, hash, err = families[i.Chain.Family()].sign(r.Payload, by...)
+	}
 	if err != nil {
 		return nil, "", 0, fmt.Errorf("sign for intent %s: %w", i.ID, err)
 	}
@@ -496,6 +550,9 @@ func (s *Signer) matches(i *intent, r signer.SignRequest, policy ChainPolicy) (d
 	case does.payer != "" && does.payer != payer:
 		return does, refuse(signer.RefusedPayload, "the fee of intent %s is paid by %s, and by %s in its payload", i.ID, payer, does.payer)
 	}
+	if err := s.spends(i, does.coins); err != nil {
+		return does, err
+	}
 	if r.Act == signer.Cancel {
 		if err := does.cancels(payer); err != nil {
 			return does, refuse(signer.RefusedPayload, "the cancel of intent %s: %v", i.ID, err)
@@ -560,6 +617,8 @@ func checkRef(w signer.WalletRef) *signer.Refusal {
 		return refuse(signer.RefusedMalformed, "orgId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	case !word(w.Purpose):
 		return refuse(signer.RefusedMalformed, "purpose: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case w.Purpose == change && w.Family != chain.BitcoinFamily:
+		return refuse(signer.RefusedMalformed, "purpose: nothing is left over on family %s, so no wallet is for change", w.Family)
 	case w.Purpose == treasury && w.Subject != "":
 		return refuse(signer.RefusedMalformed, "subject: a treasury has none")
 	case w.Purpose != treasury && !word(w.Subject):
@@ -600,6 +659,8 @@ func checkIntent(i signer.Intent) *signer.Refusal {
 		return refuse(signer.RefusedMalformed, "to: %q is no address in its canonical form", i.To)
 	case i.Contract != "" && !canonical(i.Contract):
 		return refuse(signer.RefusedMalformed, "contract: %q is no address in its canonical form", i.Contract)
+	case i.Contract != "" && i.Chain.Family() == chain.BitcoinFamily:
+		return refuse(signer.RefusedMalformed, "contract: there are no tokens on %s", i.Chain)
 	case i.Contract == i.To:
 		return refuse(signer.RefusedDestination, "to: %s is the token's own contract", i.To)
 	case i.Amount.IsZero():

@@ -45,6 +45,8 @@ func (tronWords) canonical(a chain.Address) bool {
 
 func (tronWords) othersPay() bool { return false }
 
+func (tronWords) places(lease string) []string { return []string{lease} }
+
 // network is the end of the identifier of the first block, as CAIP-2 has it. No payload
 // has it: what a transaction says of the block it refers to is of one network alone.
 func (tronWords) network(signerID string) error {

@@ -3,7 +3,6 @@ package local
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/btcsuite/btcd/chainhash/v2"
 
@@ -32,6 +31,9 @@ type words interface {
 	othersPay() bool
 	// network says what is wrong with a policy's signerId, in words.
 	network(signerID string) error
+	// places are what a lease takes on the chain: no other lease may ever take one of
+	// them. A lease that cannot be read takes nothing, and is in no payload either.
+	places(lease string) []string
 }
 
 // families are those that this signer has keys for.
@@ -53,6 +55,16 @@ type deed struct {
 	pays func(chain.Payment) error
 	// cancels says in which way it is no cancel of an account.
 	cancels func(account chain.Address) error
+	// coins says whose coins it spends and where the rest of them goes, where accounts are
+	// coins; nil where the intent's own wallets sign.
+	coins *spends
+}
+
+// spends are the addresses that hold what a payload spends, one for each signature, and
+// the one that gets what is left.
+type spends struct {
+	holders []chain.Address
+	change  chain.Address
 }
 
 // in tells whether the deed takes just this slot.
@@ -105,6 +117,8 @@ func (evmWords) canonical(a chain.Address) bool {
 
 func (evmWords) othersPay() bool { return false }
 
+func (evmWords) places(string) []string { return nil }
+
 func (evmWords) network(signerID string) error {
 	if n, err := money.Parse(signerID); err != nil || n.IsZero() {
 		return errors.New("want the chain id in decimal")
@@ -156,6 +170,8 @@ func (solanaWords) canonical(a chain.Address) bool {
 
 func (solanaWords) othersPay() bool { return true }
 
+func (solanaWords) places(lease string) []string { return []string{lease} }
+
 // network is the hash of the first block. No payload has it: a nonce's value is of one
 // network alone.
 func (solanaWords) network(signerID string) error {
@@ -165,31 +181,79 @@ func (solanaWords) network(signerID string) error {
 	return nil
 }
 
-// bitcoinWords give out addresses of Bitcoin. Nothing is signed for it yet.
+// bitcoinWords are those of package bitcointx.
 type bitcoinWords struct{}
 
-var errNoBitcoin = errors.New("this version signs no transactions of Bitcoin")
-
-func (bitcoinWords) read([]byte) (deed, error) { return deed{}, errNoBitcoin }
-
-func (bitcoinWords) sign([]byte, ...keys.WalletKey) ([]byte, chain.TxHash, error) {
-	return nil, "", errNoBitcoin
+func (bitcoinWords) read(payload []byte) (deed, error) {
+	tx, err := bitcointx.Decode(payload)
+	if err != nil {
+		return deed{}, err
+	}
+	coins := &spends{change: tx.Lease.Change}
+	for _, c := range tx.Lease.Coins {
+		coins.holders = append(coins.holders, c.Holder)
+	}
+	return deed{
+		slot: signer.Slot{Lease: tx.Lease.String()}, costs: tx.Fee(), coins: coins,
+		pays:    func(p chain.Payment) error { return tx.DoesPay([]chain.Payment{p}) },
+		cancels: func(chain.Address) error { return tx.DoesCancel() },
+	}, nil
 }
 
-// canonical takes an address of any network: the seed is of one alone, and makes no
-// other.
+func (bitcoinWords) sign(payload []byte, by ...keys.WalletKey) ([]byte, chain.TxHash, error) {
+	wanted, err := bitcointx.Spends(payload)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(wanted) != len(by) {
+		return nil, "", fmt.Errorf("the transaction has %d signatures, and %d keys are for it", len(wanted), len(by))
+	}
+	signatures := make([][]byte, len(by))
+	for i, key := range by {
+		if wanted[i].Holder != key.Address() {
+			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, not of %s", i+1, wanted[i].Holder, key.Address())
+		}
+		signature := key.SignHash(wanted[i].Hash)
+		signatures[i] = signature[:]
+	}
+	return bitcointx.Attach(payload, signatures...)
+}
+
+// bitcoinNetworks are tried one after the other: an address tells its own.
+var bitcoinNetworks = []chain.Network{chain.Mainnet, chain.Testnet, chain.Local}
+
 func (bitcoinWords) canonical(a chain.Address) bool {
-	return slices.ContainsFunc([]chain.Network{chain.Mainnet, chain.Testnet, chain.Local}, func(n chain.Network) bool {
-		parsed, err := bitcointx.Parse(n, string(a))
-		return err == nil && parsed == a
-	})
+	for _, n := range bitcoinNetworks {
+		if _, err := bitcointx.Script(n, a); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
-func (bitcoinWords) othersPay() bool { return false }
+// othersPay: coins of the treasury pay the fee of what goes back from another address.
+func (bitcoinWords) othersPay() bool { return true }
 
+// network is the hash of the first block. No payload has it: an output is of one network
+// alone.
 func (bitcoinWords) network(signerID string) error {
 	if h, err := chainhash.NewHashFromStr(signerID); err != nil || h.String() != signerID {
 		return errors.New("want the hash of the network's first block in hexadecimal")
+	}
+	return nil
+}
+
+// places are the outputs that are spent, each by itself: two sets that share one could not
+// both be mined.
+func (bitcoinWords) places(lease string) []string {
+	for _, n := range bitcoinNetworks {
+		if l, err := bitcointx.ParseLease(n, lease); err == nil {
+			out := make([]string, len(l.Coins))
+			for i, c := range l.Coins {
+				out[i] = c.Outpoint
+			}
+			return out
+		}
 	}
 	return nil
 }

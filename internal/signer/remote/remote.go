@@ -34,10 +34,11 @@ import (
 )
 
 const (
-	requestBytesMax = 64 << 10
+	requestBytesMax = 128 << 10 // a slot of Bitcoin names each coin that it spends
 	answerBytesMax  = 8 << 20
 	headerBytesMax  = 8 << 10
-	entriesMax      = 500 // in one answer: an entry is below 16 KiB, so the answer is below its bound
+	entriesMax      = 500     // in one answer
+	entriesBytesMax = 4 << 20 // of their bodies in one answer, so that it is below its bound, unless one alone has more
 
 	dialMax  = 2 * time.Second
 	callMax  = 30 * time.Second // one call of a client, and one answer of the server
@@ -150,7 +151,7 @@ func handler(s signer.Signer) http.Handler {
 		if r.Limit <= 0 || r.Limit > entriesMax {
 			r.Limit = entriesMax
 		}
-		return s.Entries(ctx, r.After, r.Limit)
+		return bounded(s.Entries(ctx, r.After, r.Limit))
 	})
 	serve(mux, anchor, s.Anchor)
 	serve(mux, endorse, s.Endorse)
@@ -163,6 +164,18 @@ func handler(s signer.Signer) http.Handler {
 	})
 	serve(mux, head, func(ctx context.Context, _ struct{}) (signer.Head, error) { return s.Head(ctx) })
 	return mux
+}
+
+// bounded leaves away the last entries of what would be too long an answer. Whoever asks
+// gets them when it goes on.
+func bounded(all []signer.Entry, err error) ([]signer.Entry, error) {
+	size := 0
+	for i, e := range all {
+		if size += len(e.Body); i > 0 && size > entriesBytesMax {
+			return all[:i], err
+		}
+	}
+	return all, err
 }
 
 func serve[In, Out any](mux *http.ServeMux, c call, method func(context.Context, In) (Out, error)) {

@@ -139,6 +139,31 @@ func (broken) Head(context.Context) (signer.Head, error) {
 	return signer.Head{}, errors.New("the disk is gone")
 }
 
+// wordy is a signer whose journal has long entries.
+type wordy struct{ signer.Signer }
+
+func (wordy) Entries(_ context.Context, after uint64, limit int) ([]signer.Entry, error) {
+	var all []signer.Entry
+	for n := range uint64(limit) {
+		all = append(all, signer.Entry{Seq: after + 1 + n, Body: []byte(`"` + strings.Repeat("a", 60<<10) + `"`)})
+	}
+	return all, nil
+}
+
+// A slot of Bitcoin can have two hundred coins, and each is named in the entry.
+func TestLongEntriesComeInSeveralAnswers(t *testing.T) {
+	t.Parallel()
+	c, _ := serve(t, socket(t), wordy{})
+	first, err := c.Entries(t.Context(), 0, 500)
+	if err != nil || len(first) < 10 || len(first) >= 500 {
+		t.Fatalf("got %d entries, %v, want some of them", len(first), err)
+	}
+	rest, err := c.Entries(t.Context(), first[len(first)-1].Seq, 1)
+	if err != nil || len(rest) != 1 || rest[0].Seq != uint64(len(first)+1) {
+		t.Errorf("got %+v, %v, want the one behind them", rest, err)
+	}
+}
+
 func TestOnlyTheSignersOwnWordIsARefusal(t *testing.T) {
 	t.Parallel()
 	c, _ := serve(t, socket(t), broken{})
@@ -204,7 +229,7 @@ func TestServerBoundsWhatItReads(t *testing.T) {
 	}}}
 	defer plain.CloseIdleConnections()
 	for name, body := range map[string]string{
-		"too long":          `{"orgId":"` + strings.Repeat("a", 100<<10) + `"}`,
+		"too long":          `{"orgId":"` + strings.Repeat("a", 200<<10) + `"}`,
 		"an unknown member": `{"orgId":"org_1","note":""}`,
 		"no JSON":           `orgId=org_1`,
 	} {

@@ -132,6 +132,9 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 	if fee != FeeOf(tx.Size(), 10_000) || rest != 120_000-60_000-fee || tx.DoesPay(two) != nil {
 		t.Errorf("got %+v for %d, want both paid and the rest back", tx, fee)
 	}
+	if tx.DoesPay(two[:1]) == nil {
+		t.Error("got two payments taken for the first of them")
+	}
 	slices.Reverse(two)
 	if tx.DoesPay(two) == nil || tx.DoesPay(two[:1]) == nil || tx.DoesPay(nil) == nil || tx.DoesCancel() == nil {
 		t.Error("got other payments taken for those")

@@ -1,0 +1,342 @@
+package local_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/btcsuite/btcd/txscript/v2"
+	"github.com/btcsuite/btcd/wire/v2"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/local"
+)
+
+const (
+	btcPayee   chain.Address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"
+	btcRegtest               = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
+)
+
+// chest is a signer with wallets of Bitcoin of two organizations.
+type chest struct {
+	t                        *testing.T
+	s                        *local.Signer
+	conf                     local.Config
+	seed                     keys.Seed
+	treasury, deposit, other signer.Issued
+}
+
+func newChest(t *testing.T) *chest {
+	t.Helper()
+	seed, err := keys.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &chest{t: t, seed: seed.On(chain.Local), conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
+		WhitelistCoolingOff: "0s",
+		Chains:              map[chain.Name]local.ChainPolicy{chain.Bitcoin: {SignerID: btcRegtest, FeeMax: money.Units(50_000), Unlimited: true}},
+	}}}
+	if err := local.Create(c.conf, c.seed); err != nil {
+		t.Fatal(err)
+	}
+	c.open()
+	c.treasury = c.issue("org_1", "TREASURY", "")
+	c.deposit = c.issue("org_1", "CUSTOMER_DEPOSIT", "ann")
+	c.other = c.issue("org_2", "CUSTOMER_DEPOSIT", "ann")
+	t.Cleanup(func() { _ = c.s.Close() })
+	return c
+}
+
+func (c *chest) open() {
+	c.t.Helper()
+	var err error
+	if c.s, err = local.Open(c.conf, c.seed); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *chest) issue(org, purpose, subject string) signer.Issued {
+	c.t.Helper()
+	w, err := c.s.Issue(c.t.Context(), signer.WalletRef{OrgID: org, Family: chain.BitcoinFamily, Purpose: purpose, Subject: subject})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return w
+}
+
+func (c *chest) payment(id string) signer.Intent {
+	return signer.Intent{
+		ID: id, Purpose: signer.Payment, Chain: chain.Bitcoin, From: c.treasury.WalletRef, To: btcPayee,
+		Amount: money.Units(60_000), CustomerID: "ann", MintID: 1,
+	}
+}
+
+// admit admits an intent and issues its wallet for change.
+func (c *chest) admit(i signer.Intent) chain.Address {
+	c.t.Helper()
+	if _, err := c.s.Admit(c.t.Context(), i); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.issue("org_1", "CHANGE", i.ID).Address
+}
+
+func bitcoin(n int, amount uint64, holder chain.Address) chain.Coin {
+	return chain.Coin{Outpoint: bitcointx.OutpointOf(chain.TxHash(strings.Repeat("ab", 32)), uint32(n)), Holder: holder, Amount: money.Units(amount)}
+}
+
+// request is what asks for a signature that spends coins. A nil to is a cancel.
+func (c *chest) request(id string, n uint64, rate uint64, change chain.Address, to *chain.Payment, coins ...chain.Coin) signer.SignRequest {
+	c.t.Helper()
+	lease, err := bitcointx.NewLease(chain.Local, coins, change)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r := signer.SignRequest{IntentID: id, Act: signer.Cancel, Slot: signer.Slot{Nonce: n, Lease: lease.String()}}
+	var ps []chain.Payment
+	if to != nil {
+		ps, r.Act = []chain.Payment{*to}, signer.Pay
+	}
+	tx, err := bitcointx.Build(chain.Local, lease, ps, chain.Fees{TipCap: money.Units(rate), Beside: money.Units(1e9)})
+	if err == nil {
+		r.Payload, err = tx.Payload()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return r
+}
+
+func (c *chest) signs(r signer.SignRequest) signer.Signed {
+	c.t.Helper()
+	out, err := c.s.Sign(c.t.Context(), r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out
+}
+
+func (c *chest) refuses(what string, r signer.SignRequest, want string) {
+	c.t.Helper()
+	before, err := c.s.Head(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if out, err := c.s.Sign(c.t.Context(), r); refusal(err) != want {
+		c.t.Errorf("%s: got %+v, %v, want it refused with %s", what, out, err, want)
+	}
+	if after, err := c.s.Head(c.t.Context()); err != nil || after != before {
+		c.t.Errorf("%s: got journal %+v, %v, want it as before, %+v", what, after, err, before)
+	}
+}
+
+func pays(to chain.Address, amount uint64) *chain.Payment {
+	return &chain.Payment{To: to, Amount: money.Units(amount)}
+}
+
+// Any coin of an organization pays anything of it, whichever address it came to; a coin
+// is of one intent for ever, with all that was said of it.
+func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
+	t.Parallel()
+	c := newChest(t)
+	first, second := c.payment("wd_1"), c.payment("wd_2")
+	change, change2 := c.admit(first), c.admit(second)
+	a, b, d := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address), bitcoin(2, 90_000, c.deposit.Address)
+	pay := c.request("wd_1", 0, 2000, change, pays(btcPayee, 60_000), a, b)
+	signed := c.signs(pay)
+	verify(t, signed, pay.Payload)
+
+	changed := b
+	changed.Amount = money.Units(70_001)
+	held := b
+	held.Holder = c.treasury.Address
+	taken := d
+	taken.Holder = c.other.Address
+	stranger := d
+	stranger.Holder = btcPayee
+	for name, r := range map[string]struct {
+		request signer.SignRequest
+		want    string
+	}{
+		"another amount":                     {c.request("wd_1", 0, 2000, change, pays(btcPayee, 60_001), a, b), signer.RefusedPayload},
+		"another payee":                      {c.request("wd_1", 0, 2000, change, pays(c.other.Address, 60_000), a, b), signer.RefusedPayload},
+		"a dearer fee than the policy's":     {c.request("wd_1", 0, 240_000, change, pays(btcPayee, 60_000), a, b), signer.RefusedFee},
+		"other coins":                        {c.request("wd_1", 0, 3000, change, pays(btcPayee, 60_000), a, d), signer.RefusedSlot},
+		"a coin less":                        {c.request("wd_1", 0, 3000, change, pays(btcPayee, 60_000), b), signer.RefusedSlot},
+		"a coin more":                        {c.request("wd_1", 0, 3000, change, pays(btcPayee, 60_000), a, b, d), signer.RefusedSlot},
+		"a coin that holds another amount":   {c.request("wd_1", 0, 3000, change, pays(btcPayee, 60_000), a, changed), signer.RefusedSlot},
+		"a coin of another holder":           {c.request("wd_1", 0, 3000, change, pays(btcPayee, 60_000), a, held), signer.RefusedSlot},
+		"change to another":                  {c.request("wd_1", 0, 3000, change2, pays(btcPayee, 60_000), a, b), signer.RefusedSlot},
+		"a coin of another intent":           {c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), b), signer.RefusedSlot},
+		"that coin beside another":           {c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d, a), signer.RefusedSlot},
+		"that coin of another amount":        {c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), changed), signer.RefusedSlot},
+		"the number of another intent":       {c.request("wd_2", 0, 2000, change2, pays(btcPayee, 60_000), d), signer.RefusedSlot},
+		"a coin of another organization":     {c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), taken), signer.RefusedWallet},
+		"a coin of nobody's":                 {c.request("wd_2", 1, 2000, change2, pays(c.treasury.Address, 60_000), stranger), signer.RefusedWallet},
+		"change of another intent":           {c.request("wd_2", 1, 2000, change, pays(btcPayee, 60_000), d), signer.RefusedDestination},
+		"change to the treasury":             {c.request("wd_2", 1, 2000, c.treasury.Address, pays(btcPayee, 60_000), d), signer.RefusedDestination},
+		"change to a customer":               {c.request("wd_2", 1, 2000, c.other.Address, pays(btcPayee, 60_000), d), signer.RefusedDestination},
+		"change to a stranger":               {c.request("wd_2", 1, 2000, btcPayee, nil, d), signer.RefusedDestination},
+		"a cancel to another":                {c.request("wd_2", 1, 2000, change, nil, d), signer.RefusedDestination},
+		"a payment as a cancel":              {asCancel(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d)), signer.RefusedPayload},
+		"a cancel as a payment":              {asPay(c.request("wd_2", 1, 2000, change2, nil, d)), signer.RefusedPayload},
+		"a lease that is not in the payload": {withLease(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d), pay.Slot.Lease[:10]), signer.RefusedPayload},
+		"a payload without a lease":          {withLease(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d), ""), signer.RefusedPayload},
+	} {
+		c.refuses(name, r.request, r.want)
+	}
+
+	// A dearer one in the same slot takes its fee out of the change, and a cancel gives back
+	// what it spends.
+	dearer := c.request("wd_1", 0, 5000, change, pays(btcPayee, 60_000), a, b)
+	verify(t, c.signs(dearer), dearer.Payload)
+	cancel := c.request("wd_1", 0, 9000, change, nil, a, b)
+	verify(t, c.signs(cancel), cancel.Payload)
+	before := c.s.Index()
+
+	if err := c.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.open()
+	if again := c.signs(pay); !bytes.Equal(again.Raw, signed.Raw) || again.Hash != signed.Hash {
+		t.Error("after a restart: got other bytes, want the same")
+	}
+	if after := c.s.Index(); !reflect.DeepEqual(after, before) {
+		t.Error("after a restart: got other rules, want the same")
+	}
+	c.refuses("after a restart, a coin of another intent", c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d, a), signer.RefusedSlot)
+	verify(t, c.signs(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d)), nil)
+
+	// A journal that continues this one knows the same.
+	entries, err := c.s.Entries(t.Context(), 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := c.s
+	next := c.conf
+	next.Journal = filepath.Join(t.TempDir(), "next")
+	nonces := []local.ChainNonce{{From: c.treasury.WalletRef, Chain: chain.Bitcoin}}
+	if err := local.Adopt(next, c.seed, entries, nonces); err != nil {
+		t.Fatal(err)
+	}
+	if err := lost.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.conf = next
+	c.open()
+	if again := c.signs(pay); !bytes.Equal(again.Raw, signed.Raw) {
+		t.Error("after an adoption: got other bytes, want the same")
+	}
+	third := c.payment("wd_3")
+	change3 := c.admit(third)
+	c.refuses("after an adoption, a coin of another intent", c.request("wd_3", 2, 2000, change3, pays(btcPayee, 60_000), d), signer.RefusedSlot)
+
+	// A copy that somebody changed is not adopted.
+	for n, e := range entries {
+		if !bytes.Contains(e.Body, []byte(`"SIGN"`)) {
+			continue
+		}
+		forged := append([]signer.Entry{}, entries[:n+1]...)
+		forged[n].Body = bytes.Replace(e.Body, []byte(":70000:"), []byte(":70001:"), 1)
+		forged[n].Hash = forged[n].Sum()
+		next.Journal = filepath.Join(t.TempDir(), fmt.Sprint("forged", n))
+		if err := local.Adopt(next, c.seed, forged, nonces); err == nil && !bytes.Equal(forged[n].Body, e.Body) {
+			t.Errorf("entry %d with another amount: got it adopted", e.Seq)
+		}
+	}
+}
+
+func asCancel(r signer.SignRequest) signer.SignRequest { r.Act = signer.Cancel; return r }
+func asPay(r signer.SignRequest) signer.SignRequest    { r.Act = signer.Pay; return r }
+
+func withLease(r signer.SignRequest, lease string) signer.SignRequest { r.Slot.Lease = lease; return r }
+
+// verify has the network's own engine look at what was signed.
+func verify(t *testing.T, s signer.Signed, payload []byte) {
+	t.Helper()
+	tx := new(wire.MsgTx)
+	if err := tx.Deserialize(bytes.NewReader(s.Raw)); err != nil || chain.TxHash(tx.TxHash().String()) != s.Hash {
+		t.Fatalf("got %s, %v, want the transaction %s", tx.TxHash(), err, s.Hash)
+	}
+	if payload == nil {
+		return
+	}
+	ours, err := bitcointx.Decode(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, spent, err := ours.Unsigned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := txscript.NewMultiPrevOutFetcher(nil)
+	for i, in := range tx.TxIn {
+		before.AddPrevOut(in.PreviousOutPoint, &spent[i])
+	}
+	for i, out := range spent {
+		e, err := txscript.NewEngine(out.PkScript, tx, i, txscript.StandardVerifyFlags, nil, txscript.NewTxSigHashes(tx, before), out.Value, before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Execute(); err != nil {
+			t.Errorf("input %d: got %v, want it to be spent", i, err)
+		}
+	}
+}
+
+func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
+	t.Parallel()
+	c := newChest(t)
+	for _, f := range []chain.Family{chain.EVM, chain.SolanaFamily} {
+		if w, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: f, Purpose: "CHANGE", Subject: "wd_1"}); refusal(err) != signer.RefusedMalformed {
+			t.Errorf("%s: got %+v, %v, want it refused", f, w, err)
+		}
+	}
+	if w, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE"}); refusal(err) != signer.RefusedMalformed {
+		t.Errorf("of no intent: got %+v, %v, want it refused", w, err)
+	}
+	change := c.issue("org_1", "CHANGE", "wd_1")
+	for name, of := range map[string]func(*signer.Intent){
+		"a payment from it":      func(i *signer.Intent) { i.From = change.WalletRef },
+		"a payment to it":        func(i *signer.Intent) { i.To = change.Address },
+		"a return from it":       func(i *signer.Intent) { i.Purpose, i.From = signer.Return, change.WalletRef },
+		"a payment in a token":   func(i *signer.Intent) { i.Contract = btcPayee },
+		"a payment to no one":    func(i *signer.Intent) { i.To = "bcrt1" },
+		"one that somebody pays": func(i *signer.Intent) { i.Payer = &c.deposit.WalletRef },
+	} {
+		i := c.payment("wd_2")
+		of(&i)
+		var no *signer.Refusal
+		if _, err := c.s.Admit(t.Context(), i); !errors.As(err, &no) {
+			t.Errorf("%s: got %v, want it refused", name, err)
+		}
+	}
+	policy := c.conf.Policy
+	for _, id := range []string{"", "regtest", btcRegtest[1:], strings.ToUpper(btcRegtest)} {
+		policy.Chains = map[chain.Name]local.ChainPolicy{chain.Bitcoin: {SignerID: id, FeeMax: money.Units(1), Unlimited: true}}
+		if err := policy.Check(); err == nil {
+			t.Errorf("a policy for network %q: got no error", id)
+		}
+	}
+}
+
+// The largest transaction of ours passes, with every coin named in its slot.
+func TestTheLargestBitcoinTransactionIsSigned(t *testing.T) {
+	t.Parallel()
+	c := newChest(t)
+	i := c.payment("wd_1")
+	change := c.admit(i)
+	var coins []chain.Coin
+	for n := range bitcointx.InputsMax {
+		coins = append(coins, bitcoin(n, 1000, c.deposit.Address))
+	}
+	r := c.request("wd_1", 0, 1000, change, pays(btcPayee, 60_000), coins...)
+	verify(t, c.signs(r), nil)
+}
