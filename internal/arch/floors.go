@@ -136,6 +136,7 @@ var places = []place{
 	{"internal/chain/bitcoin", adapters, 0},
 	{"internal/chain/sim", adapters, mayRand},
 	{"internal/chain/solana", adapters, 0},
+	{"internal/chain/tron", adapters, 0},
 	{"internal/signer/local", adapters, mayKeys},
 	{"internal/signer/remote", adapters, 0},
 	{"internal/trace/otlp", adapters, mayFloat},

@@ -155,6 +155,9 @@ var (
 	ErrStateGone = errors.New("the state of the block is no longer kept")
 	// ErrNotYet says that the block asked for is beyond what enough providers have.
 	ErrNotYet = errors.New("not there yet")
+	// ErrExpires says that a chain has no cancel: of a slot there one transaction may be
+	// signed, which nothing replaces, and what is not mined until it expires never is.
+	ErrExpires = errors.New("a transaction of this chain cannot be cancelled or replaced: it ends when it expires")
 )
 
 // Heads are the tips of a chain. Final is past the configured number of

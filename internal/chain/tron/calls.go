@@ -1,0 +1,207 @@
+package tron
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holiman/uint256"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/tron/trontx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// An account is one as nodes write it; one that is not there has no address.
+type account struct {
+	Address string `json:"address"`
+	Balance int64  `json:"balance"`
+	Type    string `json:"type"`
+}
+
+const contractAccount = "Contract"
+
+func (p *provider) account(ctx context.Context, of view, a chain.Address) (account, error) {
+	digits, err := trontx.Hex(a)
+	if err != nil {
+		return account{}, err
+	}
+	var got account
+	if err := p.ask(ctx, &got, of, "getaccount", args{"address": digits}); err != nil {
+		return account{}, err
+	}
+	if got.Address != "" && got.Address != digits || got.Balance < 0 {
+		return account{}, &saidError{p.name, "getaccount", errors.New("another account than was asked for, or one below zero")}
+	}
+	return got, nil
+}
+
+// contract tells whether there is a contract at an address.
+func (p *provider) contract(ctx context.Context, a chain.Address) (bool, error) {
+	digits, err := trontx.Hex(a)
+	if err != nil {
+		return false, err
+	}
+	var got struct {
+		At string `json:"contract_address"`
+	}
+	if err := p.ask(ctx, &got, newest, "getcontract", args{"value": digits}); err != nil {
+		return false, err
+	}
+	if got.At != "" {
+		return true, nil
+	}
+	acct, err := p.account(ctx, newest, a)
+	return acct.Type == contractAccount, err
+}
+
+// A tried call is one that a node tried out, on the state of a view.
+type triedCall struct {
+	Result struct {
+		OK      bool   `json:"result"`
+		Code    string `json:"code"`
+		Message string `json:"message"` // in hexadecimal
+	} `json:"result"`
+	Energy uint64   `json:"energy_used"`
+	Data   []string `json:"constant_result"`
+	Tx     struct {
+		Ret []struct {
+			Ret string `json:"ret"`
+		} `json:"ret"`
+	} `json:"transaction"`
+}
+
+// failed is why a call fails on the chain itself, or "". Error: the node could not try it.
+func (t triedCall) failed() (string, error) {
+	said := t.Result.Message
+	if b, err := hex.DecodeString(said); err == nil {
+		said = string(b)
+	}
+	said = short(said)
+	if t.Result.OK {
+		for _, r := range t.Tx.Ret {
+			if r.Ret == "FAILED" {
+				return orElse(said, "the contract refuses it"), nil
+			}
+		}
+		return "", nil
+	}
+	// What the machine throws is the contract's own failure, unless it is for lack of time
+	// or of room at the node.
+	thrown := strings.Contains(said, "vm.program.Program$") && !strings.Contains(said, "OutOfTime") && !strings.Contains(said, "StackOverFlow")
+	if thrown || strings.Contains(said, "Smart contract is not exist") {
+		return said, nil
+	}
+	return "", fmt.Errorf("a call could not be tried out: %.40s: %s", t.Result.Code, said)
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// try has a node try a call of a contract out.
+func (p *provider) try(ctx context.Context, of view, from, contract chain.Address, selector string, words ...[32]byte) (triedCall, error) {
+	const method = "triggerconstantcontract"
+	owner, err := trontx.Hex(from)
+	if err != nil {
+		return triedCall{}, err
+	}
+	at, err := trontx.Hex(contract)
+	if err != nil {
+		return triedCall{}, err
+	}
+	var parameter []byte
+	for _, w := range words {
+		parameter = append(parameter, w[:]...)
+	}
+	var got triedCall
+	err = p.ask(ctx, &got, of, method, args{
+		"owner_address": owner, "contract_address": at, "function_selector": selector, "parameter": hex.EncodeToString(parameter),
+	})
+	return got, err
+}
+
+// tokens is what an address has of a token. silent is why the token says nothing.
+func (p *provider) tokens(ctx context.Context, of view, h chain.Holding) (amount money.Amount, silent string, err error) {
+	who, err := trontx.Word(h.Address)
+	if err != nil {
+		return money.Zero, "", err
+	}
+	got, err := p.try(ctx, of, h.Address, h.Contract, "balanceOf(address)", who)
+	if err != nil {
+		return money.Zero, "", err
+	}
+	if silent, err = got.failed(); err != nil {
+		return money.Zero, "", &saidError{p.name, "balanceOf", err}
+	}
+	if silent != "" {
+		return money.Zero, silent, nil
+	}
+	if len(got.Data) != 1 {
+		return money.Zero, "", &saidError{p.name, "balanceOf", fmt.Errorf("%d answers of a contract, want one", len(got.Data))}
+	}
+	word, err := hex.DecodeString(got.Data[0])
+	if err != nil {
+		return money.Zero, "", &saidError{p.name, "balanceOf", err}
+	}
+	if len(word) != idBytes {
+		return money.Zero, fmt.Sprintf("it gives %d bytes for a balance", len(word)), nil
+	}
+	return money.FromUint256(new(uint256.Int).SetBytes(word)), "", nil
+}
+
+// Senders answers from the movements: each has one account that sent it.
+func (c *Client) Senders(_ context.Context, _ chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
+	return chain.Senders(of), nil
+}
+
+// Kind asks one provider after the other until as many as have to agree say Keyed; the
+// first that says Programmed decides. An account is looked at as it is now, by a provider
+// that has the block: what became a contract since is Programmed, which is what it is.
+func (c *Client) Kind(ctx context.Context, at chain.Block, of chain.Address) (chain.AccountKind, error) {
+	votes := 0
+	var errs []error
+	for _, p := range c.providers {
+		_, err := p.onChain(ctx, at)
+		programmed := false
+		if err == nil {
+			programmed, err = p.contract(ctx, of)
+		}
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case programmed:
+			return chain.Programmed, nil
+		default:
+			if votes++; votes >= c.Agree {
+				return chain.Keyed, nil
+			}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", fmt.Errorf("kind of %s in block %d of %s: %d of the %d providers that have to agree said: %w",
+		of, at.Height, chain.Tron, votes, c.Agree, errors.Join(errs...))
+}
+
+// onChain sees that a provider has a block, and tells whether it calls it final.
+func (p *provider) onChain(ctx context.Context, at chain.Block) (final bool, err error) {
+	head, err := p.header(ctx, solid, "")
+	if err != nil {
+		return false, err
+	}
+	h, err := p.header(ctx, newest, heightText(at.Height))
+	if errors.Is(err, errNoBlock) {
+		err = fmt.Errorf("%w: %w", chain.ErrNotYet, err)
+	}
+	if err == nil && h.hash() != at.Hash {
+		err = fmt.Errorf("%s: has block %s at height %d, not %s", p.name, h.hash(), at.Height, at.Hash)
+	}
+	return head.height >= at.Height, err
+}

@@ -1,0 +1,243 @@
+package tron
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/holiman/uint256"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/tron/trontx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// transferTopic begins the log of a token's Transfer(address,address,uint256).
+const transferTopic = "ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+
+const (
+	transferTopics = 3 // of a token; one with four is of something that has no amounts
+	accountDigits  = 40
+)
+
+// A result is what came of a transaction, as nodes write it.
+type result struct {
+	ID      string `json:"id"`
+	Fee     int64  `json:"fee"`
+	Height  uint64 `json:"blockNumber"`
+	Time    int64  `json:"blockTimeStamp"`
+	Result  string `json:"result"`
+	Receipt struct {
+		Result string `json:"result"`
+	} `json:"receipt"`
+	Logs     []log      `json:"log"`
+	Internal []internal `json:"internal_transactions"`
+}
+
+type log struct {
+	Address string   `json:"address"` // 20 bytes, without the prefix
+	Topics  []string `json:"topics"`
+	Data    string   `json:"data"`
+}
+
+type internal struct {
+	From   string `json:"caller_address"`
+	To     string `json:"transferTo_address"`
+	Values []struct {
+		Sun   int64  `json:"callValue"`
+		Token string `json:"tokenId"`
+	} `json:"callValueInfo"`
+	Rejected bool `json:"rejected"`
+}
+
+// Effects are what a transaction of a block did.
+type effects struct {
+	tx
+	fee       money.Amount
+	transfers []chain.Transfer
+}
+
+var errNoResults = errors.New("does not give the results of all its transactions")
+
+// effects asks for what the transactions of a block did.
+func (p *provider) effects(ctx context.Context, of view, h header, txs []tx, internals bool) ([]effects, error) {
+	if len(txs) == 0 {
+		return nil, nil
+	}
+	var results []result
+	if err := p.ask(ctx, &results, of, "gettransactioninfobyblocknum", args{"num": h.height}); err != nil {
+		return nil, err
+	}
+	fail := func(err error) ([]effects, error) { return nil, fmt.Errorf("%s: block %d: %w", p.name, h.height, err) }
+	byID := map[string]*result{}
+	for i := range results {
+		r := &results[i]
+		if byID[r.ID] != nil {
+			return fail(fmt.Errorf("the result of %.70q is there twice", r.ID))
+		}
+		byID[r.ID] = r
+	}
+	out := make([]effects, len(txs))
+	logs := uint64(0)
+	for i, t := range txs {
+		r := byID[string(t.Hash)]
+		if r == nil {
+			return fail(fmt.Errorf("it %w: %s", errNoResults, t.Hash))
+		}
+		e, err := r.of(t, h, logs, internals)
+		if err != nil {
+			return fail(fmt.Errorf("%s: %w", t.Hash, err))
+		}
+		out[i] = e
+		logs += uint64(len(r.Logs))
+	}
+	if len(results) != len(txs) {
+		return fail(fmt.Errorf("it has %d transactions, and there are %d results", len(txs), len(results)))
+	}
+	return out, nil
+}
+
+// of reads what a transaction did. Whether it failed is in the block; a result that says
+// otherwise is of another transaction, or a lie.
+func (r *result) of(t tx, h header, logs uint64, internals bool) (effects, error) {
+	e := effects{tx: t}
+	switch {
+	case r.Height != h.height || r.Time != h.at:
+		return e, errors.New("its result is of another block")
+	case r.Fee < 0:
+		return e, errors.New("its fee is below zero")
+	case t.succeeded && (r.Result == "FAILED" || r.Receipt.Result != "" && r.Receipt.Result != success):
+		return e, errors.New("its result says that it failed, and its block that it did not")
+	case !t.succeeded && r.Receipt.Result == success:
+		return e, errors.New("its result says that it did not fail, and its block that it did")
+	}
+	e.fee = money.Units(uint64(r.Fee))
+	if !t.succeeded {
+		return e, nil
+	}
+	if t.Coin > 0 {
+		e.transfers = append(e.transfers, chain.Transfer{Tx: t.Hash, Kind: chain.Native, From: t.Owner, To: t.To, Amount: money.Units(t.Coin)})
+	}
+	for i, l := range r.Logs {
+		moved, err := l.transfer()
+		if err != nil {
+			return e, fmt.Errorf("log %d: %w", i, err)
+		}
+		if moved.Amount.IsZero() {
+			continue
+		}
+		moved.Tx, moved.Position, moved.LogIndex = t.Hash, strconv.Itoa(i), logs+uint64(i)
+		e.transfers = append(e.transfers, moved)
+	}
+	if !internals {
+		return e, nil
+	}
+	for i, in := range r.Internal {
+		moved, err := in.transfers(strconv.Itoa(i))
+		if err != nil {
+			return e, fmt.Errorf("internal transaction %d: %w", i, err)
+		}
+		for _, m := range moved {
+			m.Tx = t.Hash
+			e.transfers = append(e.transfers, m)
+		}
+	}
+	return e, nil
+}
+
+// transfer is the movement that a log tells of: of nothing, when it tells of none. What
+// only looks like one (another event, an amount among the topics, more than an address
+// in a word) is none.
+func (l log) transfer() (chain.Transfer, error) {
+	contract, err := hex.DecodeString(l.Address)
+	if err != nil || len(l.Address) != accountDigits {
+		return chain.Transfer{}, errors.New("it is of no contract")
+	}
+	if len(l.Topics) != transferTopics || l.Topics[0] != transferTopic {
+		return chain.Transfer{}, nil
+	}
+	var words [transferTopics][]byte
+	for i, s := range []string{l.Topics[1], l.Topics[2], l.Data} {
+		if words[i], err = hex.DecodeString(s); err != nil {
+			return chain.Transfer{}, errors.New("it is not in hexadecimal")
+		}
+	}
+	from, errFrom := trontx.FromWord(words[0])
+	to, errTo := trontx.FromWord(words[1])
+	if errFrom != nil || errTo != nil || len(words[2]) != idBytes {
+		return chain.Transfer{}, nil
+	}
+	return chain.Transfer{
+		Kind: chain.Token, Contract: trontx.Account([accountDigits / 2]byte(contract)), From: from, To: to,
+		Amount: money.FromUint256(new(uint256.Int).SetBytes(words[2])),
+	}, nil
+}
+
+// transfers are the TRX that a contract sent.
+func (in internal) transfers(position string) ([]chain.Transfer, error) {
+	if in.Rejected {
+		return nil, nil
+	}
+	var out []chain.Transfer
+	for n, v := range in.Values {
+		switch {
+		case v.Sun < 0:
+			return nil, errors.New("it moves less than nothing")
+		case v.Sun == 0 || v.Token != "": // nothing, or TRC-10
+			continue
+		}
+		from, err := trontx.FromHex(in.From)
+		if err != nil {
+			return nil, err
+		}
+		to, err := trontx.FromHex(in.To)
+		if err != nil {
+			return nil, err
+		}
+		at := position
+		if n > 0 {
+			at += "." + strconv.Itoa(n)
+		}
+		out = append(out, chain.Transfer{Kind: chain.Internal, Position: at, From: from, To: to, Amount: money.Units(uint64(v.Sun))})
+	}
+	return out, nil
+}
+
+// contents are all that moved in a block. Fees are those of transfers and calls, which
+// are all that we make.
+func contents(h header, all []effects, internals bool) (chain.Contents, error) {
+	c := chain.Contents{Block: h.block(), Traced: internals, Providers: 1, Verified: verified}
+	place := map[chain.Address]int{}
+	for _, e := range all {
+		c.Transfers = append(c.Transfers, e.transfers...)
+		if e.Owner == "" || e.fee.IsZero() {
+			continue
+		}
+		i, known := place[e.Owner]
+		if !known {
+			i, place[e.Owner] = len(c.Fees), len(c.Fees)
+			c.Fees = append(c.Fees, chain.Fee{Payer: e.Owner})
+		}
+		sum, err := c.Fees[i].Amount.Add(e.fee)
+		if err != nil {
+			return c, err
+		}
+		c.Fees[i].Amount = sum
+	}
+	return c, nil
+}
+
+// contents asks a provider for a block with all that moved in it.
+func (p *provider) contents(ctx context.Context, of view, which string, internals bool) (chain.Contents, error) {
+	h, txs, err := p.block(ctx, of, which)
+	if err != nil {
+		return chain.Contents{}, err
+	}
+	all, err := p.effects(ctx, of, h, txs, internals)
+	if err != nil {
+		return chain.Contents{}, err
+	}
+	return contents(h, all, internals)
+}
