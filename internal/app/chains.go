@@ -177,6 +177,9 @@ func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 		if ch.Depth > bitcoinDepthLimit {
 			errs.bad(at+".depth", "is %d; set how many blocks make a payment final, its own among them, at most %d", ch.Depth, bitcoinDepthLimit)
 		}
+		if ch.StartHeight == 1 {
+			errs.bad(at+".start_height", "is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
+		}
 	default:
 		errs.bad(at, "is not a chain that this version runs")
 	}

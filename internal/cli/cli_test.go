@@ -33,6 +33,13 @@ func TestAMisusedCommandSaysWhereItsHelpIs(t *testing.T) {
 	}
 }
 
+func TestOnlyChainsThatAreThereAreAskedFor(t *testing.T) {
+	t.Parallel()
+	if code, _, err := run(t, "local", "--chains", "TRON"); code == 0 || !strings.Contains(err, "no local chain of it") {
+		t.Errorf("got %d %q, want it refused", code, err)
+	}
+}
+
 func TestNoCommandIsAnsweredWithTheHelp(t *testing.T) {
 	t.Parallel()
 	if code, out, _ := run(t); code != 0 || !strings.Contains(out, "withdrawals approve") {

@@ -1,20 +1,21 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/tour"
 	"github.com/cofferpay/coffer/internal/money"
@@ -31,13 +32,14 @@ type local struct {
 }
 
 type localRun struct {
-	Keep         string `type:"path" placeholder:"DIR" help:"Keep the world in this folder over restarts; else every start is a fresh one."`
-	Port         int    `help:"Port of the API; a free one when 0."`
-	OperatorPort int    `help:"Port of the operator's interface; a free one when 0."`
-	OpsPort      int    `help:"Port of health and metrics; a free one when 0."`
-	ChainPort    int    `help:"Port of the local Ethereum; a free one when 0."`
-	DatabasePort int    `help:"Port of PostgreSQL; a free one when 0."`
-	Verbose      bool   `short:"v" help:"Print the service's whole log."`
+	Keep         string   `type:"path" placeholder:"DIR" help:"Keep the world in this folder over restarts; else every start is a fresh one."`
+	Port         int      `help:"Port of the API; a free one when 0."`
+	OperatorPort int      `help:"Port of the operator's interface; a free one when 0."`
+	OpsPort      int      `help:"Port of health and metrics; a free one when 0."`
+	ChainPort    int      `help:"Port of the local Ethereum; a free one when 0."`
+	DatabasePort int      `help:"Port of PostgreSQL; a free one when 0."`
+	Chains       []string `placeholder:"CHAIN,…" help:"The chains that run: SOLANA and BITCOIN beside ETHEREUM, which always does; all when none is named."`
+	Verbose      bool     `short:"v" help:"Print the service's whole log."`
 }
 
 func (c localRun) Run(ctx context.Context, std streams) error {
@@ -45,9 +47,13 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 	if c.Verbose {
 		level = slog.LevelDebug
 	}
+	chains, err := localChains(c.Chains)
+	if err != nil {
+		return err
+	}
 	started := time.Now()
 	w, err := localworld.Start(ctx, localworld.Options{
-		Keep: c.Keep, Port: c.Port, OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
+		Chains: chains, Keep: c.Keep, Port: c.Port, OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
 		Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level})),
 		Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 	})
@@ -60,6 +66,22 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 	return errors.Join(err, w.Stop())
 }
 
+// localChains reads the names of chains that a local world can have.
+func localChains(names []string) ([]chain.Name, error) {
+	if len(names) == 0 {
+		return localworld.AllChains, nil
+	}
+	var all []chain.Name
+	for _, text := range names {
+		name := chain.Name(strings.ToUpper(strings.TrimSpace(text)))
+		if !slices.Contains(localworld.AllChains, name) {
+			return nil, fmt.Errorf("--chains %s: there is no local chain of it; name some of %v", text, localworld.AllChains)
+		}
+		all = append(all, name)
+	}
+	return all, nil
+}
+
 // show prints what a person needs to begin.
 func show(std streams, info localworld.Info, took time.Duration) {
 	fmt.Fprintf(std.out, "\nCoffer's local world is up after %s.\n\n", took.Round(10*time.Millisecond))
@@ -68,15 +90,26 @@ func show(std streams, info localworld.Info, took time.Duration) {
 		info.BaseURL, info.APIKey, info.OpenAPIURL, strings.TrimSuffix(info.OpenAPIURL, "openapi.json")+"docs")
 	fmt.Fprintf(t, "  organization\t%s\n  owner\t%s\n", info.OrganizationID, info.Users[0].Email)
 	fmt.Fprintf(t, "  operator\t%s/v1\n  operator key\t%s\n", info.OperatorURL, info.Operator.APIKey)
-	for name, c := range info.Chains {
-		fmt.Fprintf(t, "  %s\t%s (chain id %d)\n", strings.ToLower(name), c.RPCURL, c.ChainID)
+	for _, name := range localworld.AllChains {
+		c, ok := info.Chains[string(name)]
+		if !ok {
+			continue
+		}
+		also := ""
+		switch {
+		case c.ChainID != 0:
+			also = fmt.Sprintf(" (chain id %d)", c.ChainID)
+		case c.User != "":
+			also = fmt.Sprintf(" (user %s, password %s)", c.User, c.Password)
+		}
+		fmt.Fprintf(t, "  %s\t%s%s\n", strings.ToLower(string(name)), c.RPCURL, also)
 	}
 	for _, m := range info.Mints {
 		contract := "native coin"
 		if m.ContractAddress != nil {
 			contract = *m.ContractAddress
 		}
-		fmt.Fprintf(t, "  mint %d\t%s  %s\n", m.ID, m.Symbol, contract)
+		fmt.Fprintf(t, "  mint %d\t%s on %s  %s\n", m.ID, m.Symbol, strings.ToLower(m.Chain), contract)
 	}
 	t.Flush()
 	fmt.Fprintf(std.out, `
@@ -103,7 +136,7 @@ func (localTour) Run(ctx context.Context, std streams) error {
 		}
 		defer os.RemoveAll(dir)
 		w, err := localworld.Start(ctx, localworld.Options{
-			Dir: dir, Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Dir: dir, Chains: localworld.AllChains, Log: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 			Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 		})
 		if err != nil {
@@ -144,6 +177,22 @@ func Tour(ctx context.Context, out io.Writer, info localworld.Info) error {
 			}
 			return err
 		},
+		Holds: func(ctx context.Context, m localworld.Mint, address string) (money.Amount, error) {
+			ch := a.Chains()[chain.Name(m.Chain)]
+			h := chain.Holding{Address: chain.Address(address)}
+			if m.ContractAddress != nil {
+				h.Contract = chain.Address(*m.ContractAddress)
+			}
+			heads, err := ch.Reader.Heads(ctx)
+			if err != nil {
+				return money.Zero, err
+			}
+			has, err := ch.Reader.Balances(ctx, heads.Final, []chain.Holding{h})
+			if err != nil {
+				return money.Zero, err
+			}
+			return has[0], nil
+		},
 		Check: func(ctx context.Context) ([]string, error) {
 			books, err := verify.Run(ctx, a.DB(), verify.WithGrants(a.Grants()))
 			if err != nil {
@@ -163,7 +212,7 @@ func Tour(ctx context.Context, out io.Writer, info localworld.Info) error {
 }
 
 type localFaucet struct {
-	Chain  string `default:"ETHEREUM" help:"The chain."`
+	Chain  string `help:"The chain; that of the mint unless it is named."`
 	Mint   int    `required:"" help:"The mint's id."`
 	To     string `required:"" help:"Address to pay."`
 	Amount string `required:"" help:"Whole tokens, such as 250 or 0.5."`
@@ -176,24 +225,21 @@ func (c localFaucet) Run(ctx context.Context, std streams) error {
 	}
 	var m *localworld.Mint
 	for i := range info.Mints {
-		if info.Mints[i].ID == c.Mint && info.Mints[i].Chain == strings.ToUpper(c.Chain) {
+		if info.Mints[i].ID == c.Mint && (c.Chain == "" || info.Mints[i].Chain == strings.ToUpper(c.Chain)) {
 			m = &info.Mints[i]
 		}
 	}
 	if m == nil {
-		return fmt.Errorf("there is no mint %d on %s; %s lists the mints. Nothing was sent", c.Mint, c.Chain, localworld.File)
+		return fmt.Errorf("there is no mint %d on %s; %s lists the mints. Nothing was sent", c.Mint, cmp.Or(c.Chain, "any chain"), localworld.File)
 	}
 	units, err := money.ParseDecimal(c.Amount, m.Decimals)
 	if err != nil {
 		return fmt.Errorf("--amount %s: %w; give whole tokens such as 250 or 0.5. Nothing was sent", c.Amount, err)
 	}
-	if !common.IsHexAddress(c.To) {
-		return fmt.Errorf("--to %s: not an Ethereum address; give 0x and 40 hexadecimal digits. Nothing was sent", c.To)
-	}
-	hash, err := info.Faucet(ctx, *m, common.HexToAddress(c.To), units.Big())
+	hash, err := info.Pay(ctx, *m, c.To, units.Big())
 	if err != nil {
-		return err
+		return fmt.Errorf("--to %s: %w", c.To, err)
 	}
-	fmt.Fprintf(std.out, "Sent %s %s to %s: %s\n", c.Amount, m.Symbol, c.To, hash.Hex())
+	fmt.Fprintf(std.out, "Sent %s %s on %s to %s: %s\n", c.Amount, m.Symbol, strings.ToLower(m.Chain), c.To, hash)
 	return nil
 }

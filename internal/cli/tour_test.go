@@ -2,18 +2,29 @@ package cli_test
 
 import (
 	"log/slog"
+	"math/big"
+	"slices"
 	"testing"
 	"time"
 
+	bitcoin58 "github.com/btcsuite/btcd/address/v2/base58"
+	"github.com/btcsuite/btcd/chaincfg/v2"
+	"github.com/mr-tron/base58"
+
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/cli"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/networks"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
-// The whole story, from the first address to the last check, on a real chain
-// with a block a second.
+// The whole story, from the first address to the last check, on the three real chains
+// of make run: the one world of the tests that has them all.
 func TestTheTourHolds(t *testing.T) {
 	t.Parallel()
-	w, err := localworld.Start(t.Context(), localworld.Options{Dir: t.TempDir(), BlockTime: time.Second, Log: slog.New(slog.DiscardHandler)})
+	w, err := localworld.Start(t.Context(), localworld.Options{
+		Furnish: pgtest.Furnish, Dir: t.TempDir(), Chains: localworld.AllChains, BlockTime: time.Second, Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,5 +35,36 @@ func TestTheTourHolds(t *testing.T) {
 	})
 	if err := cli.Tour(t.Context(), t.Output(), w.Info); err != nil {
 		t.Error(err)
+	}
+	t.Run("what programs outside need stands in the description", func(t *testing.T) { described(t, w.Info) })
+	t.Run("what a person mistyped is not sent", func(t *testing.T) {
+		for id, to := range map[int]string{
+			1: w.Info.OrganizationID, 7: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1", 5: "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", 8: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+		} {
+			i := slices.IndexFunc(w.Info.Mints, func(m localworld.Mint) bool { return m.ID == id })
+			if hash, err := w.Info.Pay(t.Context(), w.Info.Mints[i], to, big.NewInt(1000)); err == nil {
+				t.Errorf("mint %d to %s: got %s, want an error", id, to, hash)
+			}
+		}
+	})
+}
+
+// described looks at what a test outside this repository plays the customer with.
+func described(t *testing.T, info localworld.Info) {
+	solana, bitcoin := info.Chains["SOLANA"], info.Chains["BITCOIN"]
+	if key, err := base58.Decode(solana.FaucetKey); err != nil || len(key) != 64 || solana.RPCURL == "" || solana.WSURL == "" || solana.ChainID != 0 {
+		t.Errorf("SOLANA: got %+v (%v), want its RPC and a secret of 64 bytes", solana, err)
+	}
+	if key, version, err := bitcoin58.CheckDecode(bitcoin.FaucetKey); err != nil || version != chaincfg.RegressionNetParams.PrivateKeyID || len(key) != 33 || bitcoin.RPCURL == "" || bitcoin.User == "" || bitcoin.Password == "" {
+		t.Errorf("BITCOIN: got %+v (%v), want its RPC with user and password, and a key in WIF", bitcoin, err)
+	}
+	// What the local chains have at real addresses is what the catalogue has there.
+	solanas, _ := networks.Of(chain.Mainnet, chain.Solana)
+	for _, m := range solanas.Mints {
+		if m.Contract != "" && !slices.ContainsFunc(info.Mints, func(l localworld.Mint) bool {
+			return l.Chain == "SOLANA" && l.Symbol == m.Symbol && l.ContractAddress != nil && *l.ContractAddress == string(m.Contract) && l.Decimals == m.Decimals
+		}) {
+			t.Errorf("%s of the catalogue: got none at %s in the local world", m.Symbol, m.Contract)
+		}
 	}
 }

@@ -13,7 +13,13 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/localworld/btcd"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 )
 
 // Faucet sends an amount of a mint, in atomic units, from the local chain's
@@ -25,6 +31,58 @@ func (i Info) Faucet(ctx context.Context, m Mint, to common.Address, amount *big
 		return common.Hash{}, fmt.Errorf("read the faucet's key: %w", err)
 	}
 	return i.pay(ctx, key, m, to, amount)
+}
+
+// Pay is Faucet on any chain of the world, to an address as people write it. What a
+// person would have mistyped is refused before anything is sent.
+func (i Info) Pay(ctx context.Context, m Mint, to string, amount *big.Int) (hash string, err error) {
+	endpoint, ok := i.Chains[m.Chain]
+	if !ok {
+		return "", fmt.Errorf("this world has no chain %s", m.Chain)
+	}
+	switch name := chain.Name(m.Chain); name.Family() {
+	case chain.EVM:
+		a, err := evmtx.Parse(to)
+		if err != nil {
+			return "", err
+		}
+		h, err := i.Faucet(ctx, m, common.HexToAddress(string(a)), amount)
+		return h.Hex(), err
+	case chain.SolanaFamily:
+		a, err := solanatx.Parse(to)
+		if err != nil {
+			return "", err
+		}
+		if !amount.IsUint64() {
+			return "", fmt.Errorf("nothing on %s is more than 64 bits", name)
+		}
+		node, err := surfpool.Dial(ctx, endpoint.RPCURL)
+		if err != nil {
+			return "", err
+		}
+		defer node.Hangup()
+		var sent chain.TxHash
+		if m.ContractAddress == nil {
+			sent, err = node.Pay(ctx, a, amount.Uint64())
+		} else {
+			sent, err = node.PayToken(ctx, chain.Address(*m.ContractAddress), a, amount.Uint64())
+		}
+		return string(sent), err
+	case chain.BitcoinFamily:
+		a, err := bitcointx.Parse(chain.Local, to)
+		if err != nil {
+			return "", err
+		}
+		if !amount.IsInt64() {
+			return "", fmt.Errorf("nothing on %s is more than 63 bits", name)
+		}
+		tx, err := btcd.Dial(endpoint.RPCURL, endpoint.Password).Pay(ctx, a, amount.Int64())
+		if err != nil {
+			return "", err
+		}
+		return tx.TxID(), nil
+	}
+	return "", fmt.Errorf("the faucet does not know %s", m.Chain)
 }
 
 // Stranger is an account on a local chain that this installation knows nothing of.

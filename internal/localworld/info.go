@@ -44,9 +44,11 @@ type User struct {
 // Endpoint is a chain's own RPC, and an account with plenty of everything.
 type Endpoint struct {
 	RPCURL    string `json:"rpcUrl"`
-	WSURL     string `json:"wsUrl"`
-	ChainID   uint64 `json:"chainId"`
-	FaucetKey string `json:"faucetKey"`
+	WSURL     string `json:"wsUrl,omitempty"`
+	ChainID   uint64 `json:"chainId,omitempty"`
+	User      string `json:"user,omitempty"` // of HTTP Basic, with Password
+	Password  string `json:"password,omitempty"`
+	FaucetKey string `json:"faucetKey"` // as wallets of the chain import it
 }
 
 // Mint is a line of the catalogue.

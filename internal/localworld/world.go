@@ -1,6 +1,7 @@
 // Package localworld runs the whole service against real chains on this
-// machine: a private PostgreSQL, anvil with tokens of our own, an organization
-// with a key and a person, and the same wiring that coffer serve has.
+// machine: a private PostgreSQL, anvil with tokens of our own, surfpool with USDC
+// and USDT at their real addresses, btcd, an organization with a key and a person,
+// and the same wiring that coffer serve has.
 //
 // What never happens here: a connection beyond this machine. What a crash
 // leaves: the children end with their parent; the world's folder and
@@ -58,7 +59,9 @@ type Options struct {
 	// AsItWas starts a kept, Bare world without touching its database: an earlier
 	// program made it, and the caller upgrades it.
 	AsItWas bool
-	Manual  bool // blocks are made by the caller alone; BlockTime says nothing then
+	// Chains are those that run; none named is Ethereum alone, which is there always.
+	Chains []chain.Name
+	Manual bool // blocks are made by the caller alone; BlockTime says nothing then
 	// Furnish fills the folder of a new world's database before PostgreSQL starts in it:
 	// who starts many worlds copies a cluster that was made and migrated once. nil: it is
 	// made there, and migrated.
@@ -79,13 +82,6 @@ const (
 	operatorName  = "local operator"
 )
 
-// policy is the signer's: no limits, since nothing here is worth anything, but
-// a cap on what one transaction and one top-up may cost.
-const policy = `{"whitelistCoolingOff": "0s", "chains": {"ETHEREUM": {
-  "signerId": "31337", "feeMax": "1000000000000000000", "gasMax": "1000000000000000000", "unlimited": true
-}}}
-`
-
 // World is a running local world.
 type World struct {
 	Info Info
@@ -94,6 +90,7 @@ type World struct {
 	dir      string
 	place    *os.File // the lock on .coffer: this folder's world is this one
 	chain    *anvil.Node
+	others   others
 	database *local.Cluster
 	app      *app.App
 	stop     context.CancelFunc
@@ -202,10 +199,12 @@ func (w *World) serve(ctx context.Context) error {
 	return w.app.WaitReady(ctx)
 }
 
-// startNeighbours starts PostgreSQL and the chain side by side.
+// startNeighbours starts PostgreSQL and the chains side by side.
 func (w *World) startNeighbours(ctx context.Context) (tokens anvil.Tokens, err error) {
-	w.opts.Progress("starting PostgreSQL and a local Ethereum chain")
+	w.choose()
+	w.opts.Progress("starting PostgreSQL and a local chain for %s", w.named())
 	g, gctx := errgroup.WithContext(ctx)
+	w.startOthers(ctx, g)
 	g.Go(func() (err error) {
 		dir := filepath.Join(w.dir, "postgres")
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && w.opts.Furnish != nil {
@@ -272,11 +271,12 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 	if err := app.CreateKeys(conf.Keys, conf.Signer); err != nil {
 		return conf, err
 	}
-	if err := os.WriteFile(conf.Signer.Policy, []byte(policy), 0o600); err != nil {
-		return conf, fmt.Errorf("write the signer's policy: %w", err)
+	if err := w.writePolicy(conf.Signer.Policy); err != nil {
+		return conf, err
 	}
 	if w.opts.SignerProcess {
 		own := app.Defaults()
+		own.Network = conf.Network
 		own.Keys.Attest, own.Keys.Approvals, own.Signer = conf.Keys.Attest, conf.Keys.Approvals, conf.Signer
 		if err := app.WriteConfig(w.signerFile(), own); err != nil {
 			return conf, err
@@ -288,6 +288,7 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 	}}
 	conf.Mints = catalogue(tokens)
 	conf.Prices.Fixed = map[string]string{"1": "1.00", "2": "1.00", "3": "1.00", "4": "3000.00"}
+	w.configureOthers(&conf)
 	conf.Risk.Providers = []string{"local"}
 	conf.Webhooks.Development = true
 	second := app.Duration(time.Second)
@@ -394,6 +395,9 @@ func (w *World) remember() error {
 // fund does what an operator does first: it sends gas to the treasury. The
 // coins go the ordinary way, through a block that becomes final.
 func (w *World) fund(ctx context.Context) error {
+	if err := w.fundOthers(ctx); err != nil {
+		return err
+	}
 	to, err := w.app.Treasury(ctx, w.Info.OrganizationID, chain.Ethereum)
 	if err != nil {
 		return err
@@ -422,6 +426,7 @@ func (w *World) describe(conf app.Config, tokens anvil.Tokens) {
 	w.Info.Chains = map[string]Endpoint{string(chain.Ethereum): {
 		RPCURL: w.chain.URL, WSURL: w.chain.WSURL, ChainID: anvil.DefaultChainID, FaucetKey: "0x" + anvil.FaucetKey,
 	}}
+	w.describeOthers()
 	for _, m := range conf.Mints {
 		line := Mint{ID: m.ID, Symbol: m.Symbol, Chain: string(m.Chain), Decimals: m.Decimals}
 		if m.Contract != "" {
@@ -455,6 +460,11 @@ func (w *World) Wait(ctx context.Context) error {
 			return nil
 		}
 		return errors.New("anvil ended")
+	case name := <-w.others.ended(ctx):
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("%s ended", name)
 	case <-w.database.Done():
 		if ctx.Err() != nil {
 			return nil
@@ -493,6 +503,7 @@ func (w *World) Stop() error {
 		errs = append(errs, w.chain.Stop())
 		w.chain = nil
 	}
+	errs = append(errs, w.others.stop())
 	if w.database != nil {
 		errs = append(errs, w.database.Stop())
 		w.database = nil

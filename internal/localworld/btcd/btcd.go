@@ -57,6 +57,11 @@ type Config struct {
 	// written to by Stop. Empty: a fresh chain that is thrown away. The node itself
 	// begins every local chain anew.
 	State string
+	// BlockTime makes a block on a clock while there is reason to: a transaction waits,
+	// or one is in a block that is not yet deep. A chain where nothing happens stands
+	// still, since each 150 blocks halve what a block pays. Zero: blocks are made by Mine
+	// alone.
+	BlockTime time.Duration
 }
 
 // A Node is a running node. Its methods may be called at the same time from several
@@ -74,6 +79,8 @@ type Node struct {
 	err     error // why it ended; valid once ended is closed
 
 	whole    atomic.Bool // the chain is loaded: what is there may be saved
+	clock    sync.WaitGroup
+	still    context.CancelFunc // stops the clock
 	stopping sync.Once
 	unsaved  error // why the chain could not be saved; valid after stopping
 }
@@ -92,7 +99,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the folder of btcd: %w", err)
 	}
-	n := &Node{Password: rand.Text(), state: cfg.State, ended: make(chan struct{}), client: http.Client{Timeout: callTimeout}}
+	n := &Node{Password: rand.Text(), state: cfg.State, ended: make(chan struct{}), client: http.Client{Timeout: callTimeout}, still: func() {}}
 	settings := filepath.Join(home, "btcd.conf")
 	if err := os.WriteFile(settings, []byte("rpcuser="+User+"\nrpcpass="+n.Password+"\n"), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the settings of btcd: %w", err), os.RemoveAll(home))
@@ -156,7 +163,18 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, fmt.Errorf("start btcd: %w", err)
 	}
 	n.whole.Store(true)
+	if cfg.BlockTime > 0 {
+		ticking, still := context.WithCancel(run)
+		n.still = still
+		n.clock.Go(func() { n.tick(ticking, cfg.BlockTime) })
+	}
 	return n, nil
+}
+
+// Dial is a node that another process of this program runs, for paying from its faucet.
+// It is neither saved nor ended here.
+func Dial(url, password string) *Node {
+	return &Node{URL: url, Password: password, client: http.Client{Timeout: callTimeout}}
 }
 
 // begin loads the blocks that were saved and makes those that are missing.
@@ -176,6 +194,8 @@ func (n *Node) begin(ctx context.Context) error {
 // be called more than once.
 func (n *Node) Stop() error {
 	n.stopping.Do(func() {
+		n.still()
+		n.clock.Wait()
 		select {
 		case <-n.ended:
 		default:

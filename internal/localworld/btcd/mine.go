@@ -34,6 +34,37 @@ func (n *Node) Mine(ctx context.Context, blocks int) ([]chainhash.Hash, error) {
 	return hashes, nil
 }
 
+// restsAfter is how many blocks without transactions the clock makes after one that has
+// some, so that it is deep.
+const restsAfter = 8
+
+// tick makes blocks as Config.BlockTime says, until ctx ends.
+func (n *Node) tick(ctx context.Context, every time.Duration) {
+	clock := time.NewTicker(every)
+	defer clock.Stop()
+	for owed := restsAfter; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-clock.C:
+		}
+		// What does not answer now is asked at the next tick, or its own end tells why.
+		var waiting []string
+		if err := n.Call(ctx, &waiting, "getrawmempool"); err != nil {
+			continue
+		}
+		if len(waiting) > 0 {
+			owed = restsAfter + 1
+		}
+		if owed == 0 {
+			continue
+		}
+		if _, err := n.Mine(ctx, 1); err == nil {
+			owed--
+		}
+	}
+}
+
 // MineOnly makes one block with these transactions, in this order, and no others.
 func (n *Node) MineOnly(ctx context.Context, txs ...*wire.MsgTx) (chainhash.Hash, error) {
 	height, err := n.Height(ctx)

@@ -76,6 +76,8 @@ type Node struct {
 	URL, WSURL string
 	// RPC is a client of the chain, closed by Stop.
 	RPC *rpc.Client
+	// Genesis is the hash of the chain's first block.
+	Genesis string
 
 	faucet  ed25519.PrivateKey
 	sent    atomic.Uint64
@@ -175,6 +177,9 @@ func (n *Node) furnish(ctx context.Context) error {
 	if err := n.placeTokens(ctx); err != nil {
 		return err
 	}
+	if err := n.call(ctx, &n.Genesis, "getGenesisHash"); err != nil {
+		return err
+	}
 	// What was placed is in no block. It is final with this one.
 	return n.Mine(ctx, Finality+1)
 }
@@ -188,6 +193,21 @@ func (n *Node) Stop() error {
 	n.RPC.Close()
 	return n.err
 }
+
+// Dial is a chain that another process of this program runs, for paying from its faucet
+// until Hangup. It is not ended here.
+func Dial(ctx context.Context, url string) (*Node, error) {
+	c, err := rpc.DialContext(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("reach surfpool: %w", err)
+	}
+	n := &Node{URL: url, RPC: c, faucet: mustKey(FaucetKey)}
+	n.sent.Store(uint64(time.Now().UnixMicro())) // another transaction than that of any process before
+	return n, nil
+}
+
+// Hangup ends what Dial began.
+func (n *Node) Hangup() { n.RPC.Close() }
 
 // Done is closed when the chain has ended, for whatever reason.
 func (n *Node) Done() <-chan struct{} { return n.ended }

@@ -99,15 +99,25 @@ func (a *api) do(ctx context.Context, method, path string, body []byte, into any
 }
 
 func (s *story) address(ctx context.Context, m localworld.Mint) (string, error) {
+	address, _, err := s.addressAndURI(ctx, m)
+	if err == nil && !common.IsHexAddress(address) {
+		err = fmt.Errorf("POST /deposit answered %q on %q", address, m.Chain)
+	}
+	return address, err
+}
+
+// addressAndURI is a customer's deposit address and the link that a wallet opens.
+func (s *story) addressAndURI(ctx context.Context, m localworld.Mint) (address, uri string, err error) {
 	var answer struct {
-		Address string `json:"address"`
-		Chain   string `json:"chain"`
+		Address    string `json:"address"`
+		Chain      string `json:"chain"`
+		PaymentURI string `json:"paymentUri"`
 	}
-	err := s.api.post(ctx, "/deposit", map[string]any{"mintId": m.ID, "customerId": s.customer}, &answer)
-	if err == nil && (answer.Chain != m.Chain || !common.IsHexAddress(answer.Address)) {
-		err = fmt.Errorf("POST /deposit answered %q on %q", answer.Address, answer.Chain)
+	err = s.api.post(ctx, "/deposit", map[string]any{"mintId": m.ID, "customerId": s.customer}, &answer)
+	if err == nil && (answer.Chain != m.Chain || answer.Address == "" || !strings.Contains(answer.PaymentURI, answer.Address)) {
+		err = fmt.Errorf("POST /deposit answered %q on %q with %q", answer.Address, answer.Chain, answer.PaymentURI)
 	}
-	return answer.Address, err
+	return answer.Address, answer.PaymentURI, err
 }
 
 // balance is one line of a customer's balances.

@@ -20,6 +20,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -32,6 +33,9 @@ type Options struct {
 	Decide func(ctx context.Context, withdrawalID string, approve bool) error
 	// Check runs the verifier and returns what it found to be broken.
 	Check func(ctx context.Context) ([]string, error)
+	// Holds tells what an address has of a mint in the final block, on chains beside
+	// Ethereum, which the tour asks itself.
+	Holds func(ctx context.Context, m localworld.Mint, address string) (money.Amount, error)
 	// Interrupt, when set, is called between the withdrawal's request and its
 	// end, to show that nothing depends on a process that stays up.
 	Interrupt func(ctx context.Context) error
@@ -63,7 +67,7 @@ func Play(ctx context.Context, o Options) error {
 	}
 	defer s.eth.Close()
 	defer s.receiver.close()
-	for _, chapter := range []func(context.Context) error{s.listen, s.deposit, s.native, s.withdraw, s.approve, s.remove, s.refuse, s.screened, s.order, s.check} {
+	for _, chapter := range []func(context.Context) error{s.listen, s.deposit, s.native, s.withdraw, s.approve, s.remove, s.refuse, s.screened, s.abroad, s.order, s.check} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Out, "\n  x  %v\n", err)
 			return err
@@ -412,6 +416,7 @@ func (s *story) check(ctx context.Context) error {
 		Data []struct {
 			MintID      int    `json:"mintId"`
 			Symbol      string `json:"symbol"`
+			Chain       string `json:"chain"`
 			Difference  string `json:"difference"`
 			Holdings    struct{ Total string }
 			Liabilities struct{ Total string }
@@ -425,9 +430,9 @@ func (s *story) check(ctx context.Context) error {
 	for _, r := range reserves.Data {
 		seen = seen || r.MintID == s.usdc.ID
 		if r.Difference != "0" || r.Holdings.Total != r.Liabilities.Total {
-			return fmt.Errorf("the reserves of %s differ by %s: %s held, %s owed", r.Symbol, r.Difference, r.Holdings.Total, r.Liabilities.Total)
+			return fmt.Errorf("the reserves of %s on %s differ by %s: %s held, %s owed", r.Symbol, r.Chain, r.Difference, r.Holdings.Total, r.Liabilities.Total)
 		}
-		s.step("the operator's GET /reserves: %s of %s held at block %d, all of it owed to somebody, difference 0", r.Holdings.Total, r.Symbol, r.Block.Height)
+		s.step("the operator's GET /reserves: %s of %s on %s held at block %d, all of it owed to somebody, difference 0", r.Holdings.Total, r.Symbol, r.Chain, r.Block.Height)
 	}
 	if !seen {
 		return errors.New("the reserves say nothing of USDC")

@@ -1,0 +1,253 @@
+package localworld
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/btcsuite/btcd/chaincfg/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/localworld/anvil"
+	"github.com/cofferpay/coffer/internal/localworld/btcd"
+	"github.com/cofferpay/coffer/internal/localworld/surfpool"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// AllChains are those that a local world can have, Ethereum first.
+var AllChains = []chain.Name{chain.Ethereum, chain.Solana, chain.Bitcoin}
+
+const (
+	// slotTime makes a block final on Solana, which is 31 slots behind, after eight
+	// seconds: a person watches, and a deposit is seen before it is final.
+	slotTime = 250 * time.Millisecond
+	// bitcoinBlockTime makes three confirmations six seconds.
+	bitcoinBlockTime = 2 * time.Second
+
+	// What the operator of this world puts into the treasuries, in whole coins.
+	treasurySOL = 100
+	treasuryBTC = 1
+
+	satoshi = 100_000_000 // in a bitcoin
+)
+
+// others are the chains of a world beside Ethereum; what it does not have is nil.
+type others struct {
+	solana  *surfpool.Node
+	bitcoin *btcd.Node
+}
+
+// has tells whether the world is to have a chain.
+func (w *World) has(name chain.Name) bool { return slices.Contains(w.opts.Chains, name) }
+
+// named are the chains for a person.
+func (w *World) named() string {
+	names := []string{"Ethereum"}
+	if w.has(chain.Solana) {
+		names = append(names, "Solana")
+	}
+	if w.has(chain.Bitcoin) {
+		names = append(names, "Bitcoin")
+	}
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return names[0]
+}
+
+// choose leaves out what cannot be there, and says so.
+func (w *World) choose() {
+	if !w.has(chain.Solana) {
+		return
+	}
+	without := func(why string) {
+		w.opts.Progress("Solana is left out: %s", why)
+		w.opts.Chains = slices.DeleteFunc(slices.Clone(w.opts.Chains), func(n chain.Name) bool { return n == chain.Solana })
+	}
+	if w.opts.Keep != "" {
+		without("surfpool, its local chain, forgets everything when it ends, so it is in no world that is kept")
+	} else if _, err := surfpool.Find(); err != nil && runtime.GOOS+"/"+runtime.GOARCH != "linux/amd64" {
+		without("surfpool, its local chain, is there for Linux with glibc on x86_64 alone")
+	}
+}
+
+// startOthers starts the chains beside Ethereum.
+func (w *World) startOthers(ctx context.Context, g *errgroup.Group) {
+	lasting := context.WithoutCancel(ctx)
+	if w.has(chain.Solana) {
+		g.Go(func() (err error) {
+			w.others.solana, err = surfpool.Start(lasting, surfpool.Config{SlotTime: slotTime})
+			return err
+		})
+	}
+	if w.has(chain.Bitcoin) {
+		g.Go(func() error {
+			slow := time.AfterFunc(3*time.Second, func() { w.opts.Progress("building btcd, the local Bitcoin node: half a minute, once") })
+			program, err := btcd.Find(ctx)
+			slow.Stop()
+			if err != nil {
+				return err
+			}
+			conf := btcd.Config{Program: program, BlockTime: bitcoinBlockTime}
+			if w.opts.Keep != "" {
+				conf.State = filepath.Join(w.dir, "bitcoin.blocks")
+			}
+			w.others.bitcoin, err = btcd.Start(lasting, conf)
+			return err
+		})
+	}
+}
+
+// writePolicy writes the signer's: no limits, since nothing here is worth anything, but
+// a cap on what one transaction and one top-up may cost.
+func (w *World) writePolicy(path string) error {
+	line := func(name chain.Name, id, most string) string {
+		return fmt.Sprintf("%q: {\n  \"signerId\": %q, \"feeMax\": %q, \"gasMax\": %q, \"unlimited\": true\n}", name, id, most, most)
+	}
+	chains := []string{line(chain.Ethereum, fmt.Sprint(anvil.DefaultChainID), "1000000000000000000")}
+	if n := w.others.solana; n != nil {
+		chains = append(chains, line(chain.Solana, n.Genesis, "1000000000"))
+	}
+	if w.others.bitcoin != nil {
+		chains = append(chains, line(chain.Bitcoin, chaincfg.RegressionNetParams.GenesisHash.String(), "10000000"))
+	}
+	text := `{"whitelistCoolingOff": "0s", "chains": {` + strings.Join(chains, ", ") + "}}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write the signer's policy: %w", err)
+	}
+	return nil
+}
+
+// configureOthers adds the chains beside Ethereum with their mints. The ids are for
+// ever.
+func (w *World) configureOthers(conf *app.Config) {
+	if n := w.others.solana; n != nil {
+		conf.Chains[chain.Solana] = app.Chain{Genesis: n.Genesis, Endpoints: []string{n.URL}, Agree: 1, StartHeight: n.Slot() - 1}
+		of := app.Mint{
+			Chain: chain.Solana, DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: surfpool.Finality, Finality: "FINALIZED",
+			Decimals: 6, MinDeposit: "10000", MinWithdraw: "10000", // a cent
+		}
+		usdc, usdt, sol := of, of, of
+		usdc.ID, usdc.Contract, usdc.Symbol, usdc.Name = 5, string(surfpool.USDC), "USDC", "USD Coin"
+		usdt.ID, usdt.Contract, usdt.Symbol, usdt.Name = 6, string(surfpool.USDT), "USDT", "Tether USD"
+		sol.ID, sol.Symbol, sol.Name, sol.Decimals = 7, "SOL", "Solana", 9
+		sol.MinDeposit, sol.MinWithdraw = "1000000", "1000000" // 0.001
+		conf.Mints = append(conf.Mints, usdc, usdt, sol)
+		conf.Prices.Fixed["5"], conf.Prices.Fixed["6"], conf.Prices.Fixed["7"] = "1.00", "1.00", "150.00"
+	}
+	if n := w.others.bitcoin; n != nil {
+		conf.Chains[chain.Bitcoin] = app.Chain{Endpoints: []string{withUser(n.URL, n.Password)}, Agree: 1, StartHeight: btcd.Maturity}
+		conf.Mints = append(conf.Mints, app.Mint{
+			ID: 8, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, DepositEnabled: true, WithdrawEnabled: true,
+			MinDeposit: "10000", MinWithdraw: "10000", ConfirmationsRequired: 3, Finality: "DEPTH", // 0.0001
+		})
+		conf.Prices.Fixed["8"] = "60000.00"
+	}
+}
+
+// withUser puts who calls btcd into its URL.
+func withUser(at, password string) string {
+	u, err := url.Parse(at)
+	if err != nil {
+		panic("localworld: btcd answers at " + at)
+	}
+	u.User = url.UserPassword(btcd.User, password)
+	return u.String()
+}
+
+// fundOthers sends the coin that fees are paid with, where anything is paid. Both clocks
+// make the blocks with it.
+func (w *World) fundOthers(ctx context.Context) error {
+	if n := w.others.solana; n != nil && w.app.Pays(chain.Solana) {
+		to, err := w.empty(ctx, chain.Solana)
+		if err == nil && to != "" {
+			w.opts.Progress("the operator sends %d SOL of gas to the treasury %s", treasurySOL, to)
+			_, err = n.Pay(ctx, to, treasurySOL*surfpool.LamportsPerSOL)
+		}
+		if err != nil {
+			return fmt.Errorf("fund the treasury on Solana: %w", err)
+		}
+	}
+	if n := w.others.bitcoin; n != nil && w.app.Pays(chain.Bitcoin) {
+		to, err := w.empty(ctx, chain.Bitcoin)
+		if err == nil && to != "" {
+			w.opts.Progress("the operator sends %d BTC for fees to the treasury %s", treasuryBTC, to)
+			_, err = n.Pay(ctx, to, treasuryBTC*satoshi)
+		}
+		if err != nil {
+			return fmt.Errorf("fund the treasury on Bitcoin: %w", err)
+		}
+	}
+	return nil
+}
+
+// empty is the address of a treasury that nothing was sent to yet, or "".
+func (w *World) empty(ctx context.Context, name chain.Name) (chain.Address, error) {
+	var to wallet.Wallet
+	to, err := w.app.Treasury(ctx, w.Info.OrganizationID, name)
+	if err != nil || w.opts.Keep == "" {
+		return to.Address, err
+	}
+	ch := w.app.Chains()[name]
+	heads, err := ch.Reader.Heads(ctx)
+	if err != nil {
+		return "", err
+	}
+	has, err := ch.Reader.Balances(ctx, heads.Final, []chain.Holding{{Address: to.Address}})
+	if err != nil || !has[0].IsZero() {
+		return "", err
+	}
+	return to.Address, nil
+}
+
+func (w *World) describeOthers() {
+	if n := w.others.solana; n != nil {
+		w.Info.Chains[string(chain.Solana)] = Endpoint{RPCURL: n.URL, WSURL: n.WSURL, FaucetKey: surfpool.FaucetKey}
+	}
+	if n := w.others.bitcoin; n != nil {
+		w.Info.Chains[string(chain.Bitcoin)] = Endpoint{RPCURL: n.URL, User: btcd.User, Password: n.Password, FaucetKey: btcd.FaucetWIF()}
+	}
+}
+
+// ended tells the name of a node that ended, until ctx does.
+func (o others) ended(ctx context.Context) <-chan string {
+	told := make(chan string, 2)
+	watch := func(name string, done <-chan struct{}) {
+		go func() {
+			select {
+			case <-done:
+				told <- name
+			case <-ctx.Done():
+			}
+		}()
+	}
+	if o.solana != nil {
+		watch("surfpool", o.solana.Done())
+	}
+	if o.bitcoin != nil {
+		watch("btcd", o.bitcoin.Done())
+	}
+	return told
+}
+
+func (o *others) stop() error {
+	var errs []error
+	if o.solana != nil {
+		errs = append(errs, o.solana.Stop())
+		o.solana = nil
+	}
+	if o.bitcoin != nil {
+		errs = append(errs, o.bitcoin.Stop())
+		o.bitcoin = nil
+	}
+	return errors.Join(errs...)
+}
