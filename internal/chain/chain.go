@@ -288,6 +288,9 @@ type Payment struct {
 	Payer    Address // who pays the fee and has the slot, where that is not From
 	Contract Address
 	Amount   money.Amount
+	// Place says that it makes a place of From's at To, where Amount stays as long as
+	// there is the place: see Places.
+	Place bool
 }
 
 // Slot is the place on a chain that a transaction of ours takes. Of two transactions in
@@ -297,8 +300,9 @@ type Slot struct {
 	// chain where it numbers them, else by us alone.
 	Nonce uint64 `json:"nonce"`
 	// Lease names the place where the chain numbers nothing. Solana: the nonce account
-	// and the value that it has, in base58 with a space between. Bitcoin: the coins that
-	// are spent and where their change goes, see Pool.
+	// and the value that it has, in base58 with a space between; of what makes that
+	// account, its address alone. Bitcoin: the coins that are spent and where their change
+	// goes, see Pool.
 	Lease string `json:"lease,omitempty"`
 }
 
@@ -321,6 +325,11 @@ type Fees struct {
 	// unit for each of GasLimit; on Bitcoin TipCap is units for a thousand virtual bytes
 	// and GasLimit the virtual bytes.
 	Beside money.Amount
+	// Recent is the block that a transaction without a place has to name, where its chain
+	// knows such, and Until the number of the last block that it can be in; see Places.
+	// "" and 0 for every other.
+	Recent string
+	Until  uint64
 }
 
 // Max is the most that a transaction with these fees can cost. Error: money.ErrRange.
@@ -351,6 +360,8 @@ type Account struct {
 	// are all the places that it has, and the two above mean nothing.
 	Leased bool
 	Leases []Lease
+	// Sites are the places that can be made, each under the Slot.Lease of what makes it.
+	Sites []Lease
 }
 
 // Lease is a place that an account has: the Slot.Lease under which a transaction can
@@ -364,7 +375,7 @@ func (a Account) Used(s Slot) (latest, final bool) {
 		return s.Nonce < a.Latest, s.Nonce < a.Final
 	}
 	latest, final = true, true
-	for _, l := range a.Leases {
+	for _, l := range append(slices.Clip(a.Leases), a.Sites...) {
 		latest, final = latest && l.Latest != s.Lease, final && l.Final != s.Lease
 	}
 	return latest, latest && final
@@ -483,6 +494,21 @@ type ShortError struct{ By money.Amount }
 // Error says how much is missing.
 func (e *ShortError) Error() string { return fmt.Sprintf("the coins that can be spent lack %v", e.By) }
 
+// Places is how the places of an account are made on a chain that does not number its
+// transactions. What makes one has no place to be sent in: it names a recent block and is
+// good for some minutes. Its slot is where it makes the place. That is there once, so of
+// all transactions that were made for it one pays; another one is made when Lapsed says
+// that none before it is on the chain or ever will be.
+type Places interface {
+	// Place is the payment that makes the nth place of an account. It is pure. Error: there
+	// is no such place.
+	Place(account Address, n int) (Payment, error)
+	// Lapsed tells whether none of these transactions is in a block or ever can be, by the
+	// word of as many providers as have to agree on a final block. until is the latest
+	// Fees.Until of theirs.
+	Lapsed(ctx context.Context, txs []TxHash, until uint64) (bool, error)
+}
+
 // Grammar reads addresses. It is pure.
 type Grammar interface {
 	// Parse reads an address as a person or program gives it and returns its
@@ -529,6 +555,8 @@ type Chain struct {
 	// Keeps is the least of the native coin that an account has unless it has nothing: the
 	// chain refuses what would leave less. Zero where it allows any.
 	Keeps money.Amount
+	// Places is there where the chain leases places, else nil.
+	Places Places
 }
 
 // Stays is what a payment out of an account has to leave there beside what stays anyway,

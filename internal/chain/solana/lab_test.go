@@ -302,11 +302,11 @@ func (l *lab) Payer(t testing.TB) chain.Address {
 // nonce makes a nonce account, which is there with the next block.
 func (l *lab) nonce(t testing.TB, treasury chain.Address, n uint32) {
 	t.Helper()
-	c, err := l.chain.Sender.(*solana.Client).NonceCreation(t.Context(), treasury, n)
+	p, err := l.chain.Places.Place(treasury, int(n))
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := c.Payload()
+	payload, err := l.chain.Sender.Build(treasury, chain.Slot{Lease: string(p.To)}, l.quote(t, p), p)
 	if err != nil {
 		t.Fatal(err)
 	}

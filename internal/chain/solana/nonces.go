@@ -15,7 +15,7 @@ import (
 
 const (
 	// NonceAccountsMax is how many nonce accounts of a treasury are looked for.
-	NonceAccountsMax = 64
+	NonceAccountsMax = solanatx.NonceAccountsMax
 
 	behindMaxDefault = 2 * time.Minute
 	clockSysvar      = "SysvarC1ock11111111111111111111111111111111"
@@ -35,7 +35,7 @@ func nonceAccounts(treasury chain.Address) ([]chain.Address, error) {
 	return all, nil
 }
 
-// Account reads a treasury's nonce accounts, up to the first that does not exist.
+// Account reads a treasury's nonce accounts, and which of them could be made.
 //
 // A place is free where as many providers as have to agree show the same value in the
 // newest and in the final block, and nobody shows it final and taken since. A value that
@@ -51,9 +51,9 @@ func (c *Client) Account(ctx context.Context, treasury chain.Address, _ ...chain
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("account on %s: %w", chain.Solana, err)
 	}
-	var views [][]chain.Lease
+	var views []view
 	var errs []error
-	for _, v := range several.Ask(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) ([]chain.Lease, error) {
+	for _, v := range several.Ask(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) (view, error) {
 		return c.leases(ctx, p, treasury, of)
 	}) {
 		if v.Err != nil {
@@ -67,13 +67,12 @@ func (c *Client) Account(ctx context.Context, treasury chain.Address, _ ...chain
 	}
 	acct := chain.Account{Leased: true}
 	for n := range of {
-		said := make([]chain.Lease, len(views))
+		leases, sites := make([]chain.Lease, len(views)), make([]chain.Lease, len(views))
 		for i, v := range views {
-			if n < len(v) {
-				said[i] = v[n]
-			}
+			leases[i], sites[i] = v.leases[n], v.sites[n]
 		}
-		acct.Leases = append(acct.Leases, weigh(said, c.Agree)...)
+		acct.Leases = append(acct.Leases, weigh(leases, c.Agree)...)
+		acct.Sites = append(acct.Sites, weigh(sites, c.Agree)...)
 	}
 	return acct, nil
 }
@@ -117,36 +116,37 @@ func weigh(said []chain.Lease, agree int) []chain.Lease {
 	return out
 }
 
-// leases are the places as one provider has them, by the number of their accounts. A
-// place without an account of ours is empty.
-func (c *Client) leases(ctx context.Context, p *provider, treasury chain.Address, of []chain.Address) ([]chain.Lease, error) {
+// A view is how one provider has the nonce accounts, by their numbers: the place of each
+// that is there and ours, and the site of each that is not there at all.
+type view struct{ leases, sites []chain.Lease }
+
+func (c *Client) leases(ctx context.Context, p *provider, treasury chain.Address, of []chain.Address) (view, error) {
 	// In this order, so that nothing that comes meanwhile is final and not there.
 	final, at, err := p.nonces(ctx, treasury, of, finalized)
 	if err != nil {
-		return nil, err
+		return view{}, err
 	}
 	if behind := time.Since(at); c.BehindMax > 0 && behind > c.BehindMax {
-		return nil, fmt.Errorf("%s: its final state is %v old", p.name, behind.Round(time.Second))
+		return view{}, fmt.Errorf("%s: its final state is %v old", p.name, behind.Round(time.Second))
 	}
 	latest, _, err := p.nonces(ctx, treasury, of, confirmed)
 	if err != nil {
-		return nil, err
+		return view{}, err
 	}
-	all := make([]chain.Lease, max(len(final), len(latest)))
-	for n := range all {
-		if n < len(latest) {
-			all[n].Latest = latest[n]
-		}
-		if n < len(final) {
-			all[n].Final = final[n]
-		}
+	v := view{make([]chain.Lease, len(of)), make([]chain.Lease, len(of))}
+	for n := range of {
+		v.leases[n] = chain.Lease{Latest: latest[n].lease, Final: final[n].lease}
+		v.sites[n] = chain.Lease{Latest: latest[n].site, Final: final[n].site}
 	}
-	return all, nil
+	return v, nil
 }
 
-// nonces are the leases of a treasury's nonce accounts up to the first that does not
-// exist, and the chain's time then.
-func (p *provider) nonces(ctx context.Context, treasury chain.Address, of []chain.Address, commitment string) ([]string, time.Time, error) {
+// A found is what is where a nonce account can be: the lease of one of ours, its site when
+// nothing is there, or something else.
+type found struct{ lease, site string }
+
+// nonces are the treasury's nonce accounts, and the chain's time then.
+func (p *provider) nonces(ctx context.Context, treasury chain.Address, of []chain.Address, commitment string) ([]found, time.Time, error) {
 	accounts, err := p.accounts(ctx, append(slices.Clone(of), clockSysvar), commitment)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -161,18 +161,17 @@ func (p *provider) nonces(ctx context.Context, treasury chain.Address, of []chai
 		return nil, time.Time{}, fmt.Errorf("%s: gives no clock of the chain", p.name)
 	}
 	at := time.Unix(int64(min(binary.LittleEndian.Uint64(clock[clockTimeByte:]), timeMax)), 0)
-	var leases []string
+	all := make([]found, len(of))
 	for n, a := range accounts[:len(of)] {
 		if a == nil {
-			break
+			all[n].site = string(of[n])
+			continue
 		}
-		lease, err := leaseOf(a, treasury, of[n])
-		if err != nil {
+		if all[n].lease, err = leaseOf(a, treasury, of[n]); err != nil {
 			return nil, time.Time{}, fmt.Errorf("%s: nonce account %d of %s, %s: %w", p.name, n, treasury, of[n], err)
 		}
-		leases = append(leases, lease)
 	}
-	return leases, at, nil
+	return all, at, nil
 }
 
 // leaseOf reads a nonce account. Anybody can send lamports to the address of one that is
@@ -219,28 +218,4 @@ func (p *provider) accounts(ctx context.Context, of []chain.Address, commitment 
 		}
 	}
 	return got.Value, nil
-}
-
-// NonceCreation is the transaction that makes a treasury's nth nonce account, with the
-// hash of a block of this moment: it is good for about a minute. It fails on the chain
-// when the account exists, also when a stranger has sent lamports there; then the next
-// number is to be taken.
-func (c *Client) NonceCreation(ctx context.Context, treasury chain.Address, n uint32) (solanatx.NonceCreation, error) {
-	if n >= NonceAccountsMax {
-		return solanatx.NonceCreation{}, fmt.Errorf("nonce account %d of %s: only %d are looked for", n, treasury, NonceAccountsMax)
-	}
-	hash, err := several.First(ctx, c.showing(), func(ctx context.Context, p *provider) (string, error) {
-		var got weighed[struct {
-			Blockhash string `json:"blockhash"`
-		}]
-		err := p.call(ctx, &got, "getLatestBlockhash", sure(confirmed))
-		if err == nil && got.Value.Blockhash == "" {
-			err = fmt.Errorf("%s: gives no hash of its newest block", p.name)
-		}
-		return got.Value.Blockhash, err
-	})
-	if err != nil {
-		return solanatx.NonceCreation{}, fmt.Errorf("nonce account %d of %s on %s: %w", n, treasury, chain.Solana, err)
-	}
-	return solanatx.NonceCreation{Treasury: treasury, N: n, Blockhash: hash}, nil
 }

@@ -83,17 +83,13 @@ type status struct {
 }
 
 func (p *provider) outcome(ctx context.Context, txs []chain.TxHash, pay []chain.Payment) (*chain.Outcome, error) {
-	const method = "getSignatureStatuses"
 	for part := range slices.Chunk(txs, statusesAtOnce) {
-		var got weighed[[]*status]
-		if err := p.call(ctx, &got, method, part, options{"searchTransactionHistory": true}); err != nil {
+		got, err := p.statuses(ctx, part)
+		if err != nil {
 			return nil, err
 		}
-		if len(got.Value) != len(part) {
-			return nil, &saidError{p.name, method, fmt.Errorf("%d answers, want %d", len(got.Value), len(part))}
-		}
 		var early error
-		for i, s := range got.Value {
+		for i, s := range got {
 			if s == nil {
 				continue
 			}
@@ -108,6 +104,19 @@ func (p *provider) outcome(ctx context.Context, txs []chain.TxHash, pay []chain.
 		}
 	}
 	return nil, nil
+}
+
+// statuses are where a provider has transactions, nil for those that it has not.
+func (p *provider) statuses(ctx context.Context, of []chain.TxHash) ([]*status, error) {
+	const method = "getSignatureStatuses"
+	var got weighed[[]*status]
+	if err := p.call(ctx, &got, method, of, options{"searchTransactionHistory": true}); err != nil {
+		return nil, err
+	}
+	if len(got.Value) != len(of) {
+		return nil, &saidError{p.name, method, fmt.Errorf("%d answers, want %d", len(got.Value), len(of))}
+	}
+	return got.Value, nil
 }
 
 // effects are what a transaction in a block came to.
@@ -136,7 +145,10 @@ func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, 
 			out.Fee = f.Amount
 		}
 		out.Paid = out.Succeeded && chain.Makes(m.transfers, pay, pays)
-		return nil
+		if len(pay) == 1 && pay[0].Place && out.Paid { // what it leaves there is gone for who paid it, as the rent of a token account is
+			out.Fee, err = out.Fee.Add(pay[0].Amount)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: block %d: %w", p.name, slot, err)

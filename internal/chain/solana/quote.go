@@ -81,6 +81,9 @@ func (c *Client) mint(at chain.Address) (Mint, error) {
 
 func (c *Client) quote(ctx context.Context, from *provider, p chain.Payment) (chain.Fees, error) {
 	payer := payerOf(p)
+	if p.Place {
+		return c.quotePlace(ctx, from, p)
+	}
 	if p.Contract == "" && p.Amount.IsZero() && p.From == p.To {
 		price, err := c.market(ctx, from, payer)
 		if err != nil {
@@ -102,11 +105,11 @@ func (c *Client) quote(ctx context.Context, from *provider, p chain.Payment) (ch
 	}
 	var t solanatx.Tx
 	why := fmt.Errorf("%s: %s has no nonce account", from.name, payer)
-	for _, lease := range leases {
-		if lease == "" {
+	for _, has := range leases {
+		if has.lease == "" {
 			continue
 		}
-		if t, err = c.draft(payer, &p, lease); err != nil {
+		if t, err = c.draft(payer, &p, has.lease); err != nil {
 			return chain.Fees{}, err
 		}
 		if seen.creates {

@@ -81,6 +81,9 @@ func (c *Client) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps 
 }
 
 func (c *Client) build(account chain.Address, p *chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
+	if p != nil && p.Place {
+		return c.buildPlace(account, *p, s, fees)
+	}
 	t, err := c.draft(account, p, s.Lease)
 	if err != nil {
 		return nil, err

@@ -668,3 +668,115 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 		t.Errorf("in another block: got %+v, want an error", o)
 	}
 }
+
+// What makes a place is good for some blocks, and nobody alone says that it is over.
+func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	one, two := newProxy(t, l.node.URL, l.settled(t)), newProxy(t, l.node.URL, l.settled(t))
+	c := open(t, config(one.URL, two.URL))
+	treasury := l.Account(t)
+	l.Give(t, treasury, "", money.Units(1_000_000_000))
+	p, err := c.Places.Place(treasury, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := chain.Slot{Lease: string(p.To)}
+	if a, err := c.Sender.Account(t.Context(), treasury); err != nil || len(a.Sites) != solana.NonceAccountsMax || !a.Next(site) {
+		t.Errorf("before: got %+v, %v, want every number free", a, err)
+	}
+	one.On("getBlockHeight", func(e *exchange) { e.Say("9000000000000000000") })
+	f, err := c.Sender.Quote(t.Context(), p)
+	if at := l.node.Slot() - 1 + 150; err != nil || f.Until != at || f.Beside != money.Units(solanatx.NonceRent+solanatx.SignatureFee) {
+		t.Fatalf("with a height that one makes up: got %+v, %v, want it good until %d", f, err, at)
+	}
+	one.On("getBlockHeight", nil)
+	payload, err := c.Sender.Build(treasury, site, f, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, hash := l.Sign(t, treasury, payload)
+	txs := []chain.TxHash{hash}
+	lapsed := func(what string, want bool) {
+		t.Helper()
+		if got, err := c.Places.Lapsed(t.Context(), txs, f.Until); err != nil || got != want {
+			t.Errorf("%s: got %v, %v, want %v", what, got, err, want)
+		}
+	}
+	lapsed("at once", false)
+	l.Mine(t, 200)
+	lapsed("when it is too old", true)
+	two.On("getBlockHeight", func(e *exchange) { e.Say("100") })
+	lapsed("one is behind", false)
+	two.On("getBlockHeight", func(e *exchange) { e.drop = true })
+	if got, err := c.Places.Lapsed(t.Context(), txs, f.Until); err == nil {
+		t.Errorf("one does not answer: got %v, want an error", got)
+	}
+	two.On("getBlockHeight", nil)
+	two.On("getSignatureStatuses", func(e *exchange) {
+		e.Say(`{"context":{"slot":1},"value":[{"slot":1,"confirmationStatus":"processed","err":null}]}`)
+	})
+	lapsed("one has it", false)
+	two.On("getSignatureStatuses", nil)
+	l.take(t, raw) // and nobody mines it
+	l.Mine(t, 1)
+	if o, err := c.Sender.Outcome(t.Context(), txs, p); err != nil || o != nil {
+		t.Errorf("too old and sent: got %+v, %v, want it nowhere", o, err)
+	}
+	for n := range 2 { // the second fails, and costs its fee all the same
+		fees, err := c.Sender.Quote(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if payload, err = c.Sender.Build(treasury, site, fees, p); err != nil {
+			t.Fatal(err)
+		}
+		raw, hash := l.Sign(t, treasury, payload)
+		l.take(t, raw)
+		l.Mine(t, 1)
+		want := fees.Beside
+		if n == 1 {
+			want = money.Units(solanatx.SignatureFee)
+		}
+		if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{hash}, p); err != nil || o == nil || o.Paid != (n == 0) || o.Fee != want {
+			t.Errorf("creation %d: got %+v, %v, want it to cost %v", n, o, err, want)
+		}
+	}
+	if a, err := c.Sender.Account(t.Context(), treasury); err != nil || len(a.Leases) != 1 || a.Next(site) {
+		t.Errorf("after: got %+v, %v, want one place, and its site used", a.Leases, err)
+	}
+	for what, try := range map[string]func() error{
+		"another slot": func() error { _, err := c.Sender.Build(treasury, chain.Slot{Lease: "other"}, f, p); return err },
+		"no block": func() error {
+			g := f
+			g.Recent = ""
+			_, err := c.Sender.Build(treasury, site, g, p)
+			return err
+		},
+		"more in it": func() error {
+			q := p
+			q.Amount = money.Units(solanatx.NonceRent + 1)
+			_, err := c.Sender.Quote(t.Context(), q)
+			return err
+		},
+		"too little allowed": func() error {
+			g := f
+			g.Beside = money.Units(solanatx.NonceRent)
+			_, err := c.Sender.Build(treasury, site, g, p)
+			return err
+		},
+		"beyond the last": func() error { _, err := c.Places.Place(treasury, solana.NonceAccountsMax); return err },
+		"without coin": func() error {
+			q, err := c.Places.Place(l.Account(t), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = c.Sender.Quote(t.Context(), q)
+			return err
+		},
+	} {
+		if try() == nil {
+			t.Errorf("%s: got no error, want one", what)
+		}
+	}
+}

@@ -41,11 +41,15 @@ const (
 )
 
 const (
+	// NonceAccountsMax is how many nonce accounts a treasury has at most: those with the
+	// numbers below it are looked for, and no others.
+	NonceAccountsMax = 64
 	// LimitMax is the most compute units that a transaction may have.
 	LimitMax = 1_400_000
 	// wireBytesMax is a packet of the network, signatures included.
 	wireBytesMax = 1232
-	nonceBytes   = 80
+	// NonceBytes is what a nonce account has of data.
+	NonceBytes = 80
 )
 
 // The instructions that we know, as their data begins.
@@ -117,6 +121,8 @@ func (m Move) Pays(p chain.Payment) error {
 		}
 	}
 	switch {
+	case p.Place:
+		return errors.New("it makes no nonce account")
 	case m.From != p.From:
 		return fmt.Errorf("%s pays, not %s", m.From, p.From)
 	case m.Mint != p.Contract:
@@ -432,6 +438,33 @@ type NonceCreation struct {
 	Blockhash string        // base58
 }
 
+// Lease names the slot that the creation takes: the account, which is made once.
+func (c NonceCreation) Lease() string {
+	at, err := NonceAccount(c.Treasury, c.N)
+	if err != nil {
+		return ""
+	}
+	return string(at)
+}
+
+// Pays tells whether a creation makes exactly one place, or what differs.
+func (c NonceCreation) Pays(p chain.Payment) error {
+	at, err := NonceAccount(c.Treasury, c.N)
+	switch {
+	case err != nil:
+		return err
+	case !p.Place || p.Contract != "":
+		return errors.New("it makes a nonce account and is no other payment")
+	case p.From != c.Treasury || p.Payer != "" && p.Payer != c.Treasury:
+		return fmt.Errorf("%s pays for it, not %s", c.Treasury, p.From)
+	case p.To != at:
+		return fmt.Errorf("it makes %s, not %s", at, p.To)
+	case p.Amount != money.Units(NonceRent):
+		return fmt.Errorf("it leaves %d there, not %v", NonceRent, p.Amount)
+	}
+	return nil
+}
+
 // MaxCost is the fee and the rent, in lamports.
 func (NonceCreation) MaxCost() money.Amount { return money.Units(SignatureFee + NonceRent) }
 
@@ -449,7 +482,7 @@ func (c NonceCreation) Payload() ([]byte, error) {
 	data := append(slices.Clone(createWithSeed), treasury[:]...)
 	data = append(binary.LittleEndian.AppendUint64(data, uint64(len(seed))), seed...)
 	data = binary.LittleEndian.AppendUint64(data, NonceRent)
-	data = append(binary.LittleEndian.AppendUint64(data, nonceBytes), system[:]...)
+	data = append(binary.LittleEndian.AppendUint64(data, NonceBytes), system[:]...)
 	return compile(treasury, recent, []instruction{
 		{system, data, []meta{writes(treasury).signing(), writes(account), reads(treasury).signing()}},
 		{system, append(slices.Clone(initializeNonce), treasury[:]...), []meta{writes(account), reads(blockhashes), reads(rent)}},
@@ -488,8 +521,8 @@ func DecodeNonceCreation(payload []byte) (NonceCreation, error) {
 func ParseNonce(data []byte) (authority chain.Address, value string, lamportsPerSignature uint64, err error) {
 	const current, initialized = 1, 1
 	switch {
-	case len(data) != nonceBytes:
-		return "", "", 0, fmt.Errorf("nonce account has %d bytes, not %d", len(data), nonceBytes)
+	case len(data) != NonceBytes:
+		return "", "", 0, fmt.Errorf("nonce account has %d bytes, not %d", len(data), NonceBytes)
 	case binary.LittleEndian.Uint32(data) != current:
 		return "", "", 0, fmt.Errorf("nonce account has version %d, not %d", binary.LittleEndian.Uint32(data), current)
 	case binary.LittleEndian.Uint32(data[4:]) != initialized:
