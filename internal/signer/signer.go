@@ -48,6 +48,7 @@ const (
 	Sweep   Purpose = "SWEEP"   // only to the organization's own treasury
 	Gas     Purpose = "GAS"     // native coin, only to a wallet of the same organization
 	Return  Purpose = "RETURN"  // a flagged deposit, from the address that it reached to anyone, under the limits of payments
+	Place   Purpose = "PLACE"   // a place that a treasury has its transactions in, where a chain leases those
 )
 
 // Intent is a payment as the caller wants it, before it has a slot.

@@ -74,6 +74,20 @@ func (i *intent) pays() bool {
 	return false
 }
 
+// adds is what another transaction of the intent's may cost beside those that were signed.
+// One transaction of a slot is mined, so a dearer one adds what it is dearer by. What
+// makes a place is mined and paid for in vain too when there is one already, so each adds
+// its fee.
+func (i *intent) adds(costs money.Amount) money.Amount {
+	switch {
+	case i.Purpose == signer.Place && len(i.signs) > 0:
+		return less(costs, i.Amount)
+	case i.fee.Less(costs):
+		return less(costs, i.fee)
+	}
+	return money.Zero
+}
+
 // slot is one of an account's own, by its number, and place what a lease takes on the
 // chain, by its name.
 type slot struct {
@@ -161,8 +175,10 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		if err != nil {
 			return fmt.Errorf("what was signed for intent %s: %w", i.ID, err)
 		}
+		if more := i.adds(does.costs); !more.IsZero() {
+			x.fees.take(account{payer, i.Chain}, more, at)
+		}
 		if i.fee.Less(does.costs) {
-			x.fees.take(account{payer, i.Chain}, less(does.costs, i.fee), at)
 			i.fee = does.costs
 		}
 		s := r.Sign.Slot

@@ -396,6 +396,8 @@ func (s *Signer) destination(i signer.Intent, policy ChainPolicy) (*signer.Refus
 			return refuse(signer.RefusedDestination, "return %s goes to %s, which is an address of this installation", i.ID, i.To), nil
 		}
 		return nil, nil
+	case signer.Place:
+		return s.place(i, policy), nil
 	case signer.Sweep:
 		if i.From.Purpose == treasury || i.ToWallet == nil || i.ToWallet.Purpose != treasury {
 			return refuse(signer.RefusedDestination, "sweep %s does not go from another wallet into the treasury", i.ID), nil
@@ -423,6 +425,28 @@ func (s *Signer) destination(i signer.Intent, policy ChainPolicy) (*signer.Refus
 		return refuse(signer.RefusedDestination, "%s goes to %s, and the wallet that it names has another address", i.ID, i.To), nil
 	}
 	return nil, nil
+}
+
+// place is the rule of places: one of the treasury's own, with what has to stay there and
+// no more. It is the only purpose that moves money to where no wallet is, so there is
+// nothing in it to choose.
+func (s *Signer) place(i signer.Intent, policy ChainPolicy) *signer.Refusal {
+	var stays, costs money.Amount
+	family, ok := families[i.From.Family].(leasing)
+	if ok {
+		stays, costs, ok = family.place(s.index.wallets[i.From].address, i.To)
+	}
+	switch {
+	case i.From.Purpose != treasury:
+		return refuse(signer.RefusedWallet, "places are the treasury's, intent %s is from a wallet for %s", i.ID, i.From.Purpose)
+	case i.ToWallet != nil || i.Contract != "" || !ok:
+		return refuse(signer.RefusedDestination, "%s is no place of the treasury that intent %s names", i.To, i.ID)
+	case i.Amount != stays:
+		return refuse(signer.RefusedDestination, "a place on %s holds %v, and intent %s gives it %v", i.Chain, stays, i.ID, i.Amount)
+	case policy.FeeMax.Less(costs): // before it has a slot that nothing could be signed in
+		return refuse(signer.PolicyLimit, "a place on %s costs %v, and the policy's feeMax is %v", i.Chain, costs, policy.FeeMax)
+	}
+	return nil
 }
 
 // Sign signs a payload after taking it apart.
@@ -519,9 +543,8 @@ func (s *Signer) check(i *intent, r signer.SignRequest) error {
 	if r.Act == signer.Pay && !i.FeeMax.IsZero() && i.FeeMax.Less(fee) {
 		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and it was admitted for a fee of at most %v", i.ID, fee, i.FeeMax)
 	}
-	if i.fee.Less(fee) {
-		// One transaction of a slot is mined: a dearer one adds what it is dearer by.
-		if no := s.index.fees.allow(policy, account{s.index.wallets[i.Account()].address, i.Chain}, less(fee, i.fee), s.journal.now(s.conf.now())); no != nil {
+	if more := i.adds(fee); !more.IsZero() {
+		if no := s.index.fees.allow(policy, account{s.index.wallets[i.Account()].address, i.Chain}, more, s.journal.now(s.conf.now())); no != nil {
 			return no
 		}
 	}
@@ -557,7 +580,7 @@ func (s *Signer) matches(i *intent, r signer.SignRequest, policy ChainPolicy) (d
 		if err := does.cancels(payer); err != nil {
 			return does, refuse(signer.RefusedPayload, "the cancel of intent %s: %v", i.ID, err)
 		}
-	} else if err := does.pays(chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount}); err != nil {
+	} else if err := does.pays(chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount, Place: i.Purpose == signer.Place}); err != nil {
 		return does, refuse(signer.RefusedPayload, "the payload of intent %s is another payment than %v of %q to %s, which was admitted: %v",
 			i.ID, i.Amount, i.Contract, i.To, err)
 	}
@@ -649,8 +672,8 @@ func checkIntent(i signer.Intent) *signer.Refusal {
 	switch {
 	case !word(i.ID):
 		return refuse(signer.RefusedMalformed, "id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
-	case i.Purpose != signer.Payment && i.Purpose != signer.Return && i.Purpose != signer.Sweep && i.Purpose != signer.Gas:
-		return refuse(signer.RefusedMalformed, "purpose: got %q, want %s, %s, %s or %s", i.Purpose, signer.Payment, signer.Return, signer.Sweep, signer.Gas)
+	case i.Purpose != signer.Payment && i.Purpose != signer.Return && i.Purpose != signer.Sweep && i.Purpose != signer.Gas && i.Purpose != signer.Place:
+		return refuse(signer.RefusedMalformed, "purpose: got %q, want %s, %s, %s, %s or %s", i.Purpose, signer.Payment, signer.Return, signer.Sweep, signer.Gas, signer.Place)
 	case i.Holds != nil && i.Purpose != signer.Sweep:
 		return refuse(signer.RefusedMalformed, "holds: a %s has none", i.Purpose)
 	case i.Chain.Family() != i.From.Family:

@@ -294,7 +294,7 @@ func (c ChainPolicy) within(i signer.Intent) *signer.Refusal {
 		if c.GasMax.Less(i.Amount) {
 			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now, this is %v", i.Chain, c.GasMax, i.Amount)
 		}
-	case signer.Sweep:
+	case signer.Sweep, signer.Place: // what a place costs is a fee
 	}
 	return nil
 }

@@ -282,3 +282,124 @@ func payloadOf(t *testing.T, raw []byte) []byte {
 	}
 	return payload
 }
+
+// place is an intent that makes the treasury's nth nonce account, and made asks for the
+// signature of what does it.
+func (v *vault) place(id string, n uint32) signer.Intent {
+	v.t.Helper()
+	at, err := solanatx.NonceAccount(v.treasury.Address, n)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return signer.Intent{
+		ID: id, Purpose: signer.Place, Chain: chain.Solana, From: v.treasury.WalletRef, To: at, Amount: money.Units(solanatx.NonceRent), MintID: 2,
+	}
+}
+
+func (v *vault) made(i signer.Intent, slot uint64, c solanatx.NonceCreation) signer.SignRequest {
+	v.t.Helper()
+	payload, err := c.Payload()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload, Slot: signer.Slot{Nonce: slot, Lease: string(i.To)}}
+}
+
+// A place is the one thing that is paid for at an address without a wallet: there is
+// nothing in it to choose.
+func TestAPlaceIsTheTreasurysOwnWithItsRentAndNoMore(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	far, err := solanatx.NonceAccount(v.treasury.Address, solanatx.NonceAccountsMax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := solanatx.NonceAccount(v.deposit.Address, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*signer.Intent)
+		want   string
+	}{
+		"somebody's address":       {func(i *signer.Intent) { i.To = solPayee }, signer.RefusedDestination},
+		"a number beyond the last": {func(i *signer.Intent) { i.To = far }, signer.RefusedDestination},
+		"another wallet's":         {func(i *signer.Intent) { i.To = of }, signer.RefusedDestination},
+		"one lamport more":         {func(i *signer.Intent) { i.Amount = money.Units(solanatx.NonceRent + 1) }, signer.RefusedDestination},
+		"one lamport less":         {func(i *signer.Intent) { i.Amount = money.Units(solanatx.NonceRent - 1) }, signer.RefusedDestination},
+		"a token":                  {func(i *signer.Intent) { i.Contract = solUSDC }, signer.RefusedDestination},
+		"a wallet of ours":         {func(i *signer.Intent) { i.ToWallet = &v.deposit.WalletRef }, signer.RefusedDestination},
+		"a deposit address pays":   {func(i *signer.Intent) { i.From, i.To, i.Payer = v.deposit.WalletRef, of, &v.treasury.WalletRef }, signer.RefusedWallet},
+		"its fee paid by another":  {func(i *signer.Intent) { i.Payer = &v.treasury.WalletRef }, signer.RefusedWallet},
+	} {
+		i := v.place("place_"+name, 0)
+		c.change(&i)
+		if _, err := v.s.Admit(t.Context(), i); refusal(err) != c.want {
+			t.Errorf("%s: got %v, want it refused with %s", name, err, c.want)
+		}
+	}
+	first, second, pays := v.place("place_0", 0), v.place("place_1", 1), v.payment("wd_1", "")
+	pays.To, pays.Amount = first.To, first.Amount
+	for _, i := range []signer.Intent{first, second, pays} {
+		v.admit(i)
+	}
+	creation := func(n uint32, recent string) solanatx.NonceCreation {
+		return solanatx.NonceCreation{Treasury: v.treasury.Address, N: n, Blockhash: recent}
+	}
+	v.refuses("another place", v.made(first, 0, creation(1, nonceA)), signer.RefusedPayload)
+	v.refuses("a payment of the same", v.request(second, 1, nonceA, nil), signer.RefusedPayload)
+	asPayment := v.made(first, 0, creation(0, nonceA))
+	asPayment.IntentID = pays.ID
+	v.refuses("as a customer's payment", asPayment, signer.RefusedPayload)
+	cancel := v.made(first, 0, creation(0, nonceA))
+	cancel.Act = signer.Cancel
+	v.refuses("as a cancel", cancel, signer.RefusedPayload)
+	signed := v.signs(v.made(first, 0, creation(0, nonceA)))
+	v.signs(v.made(first, 0, creation(0, nonceB))) // when the first has lapsed
+	v.refuses("in a second slot", v.made(first, 1, creation(0, nonceA)), signer.RefusedPayload)
+	again := v.place("place_again", 0)
+	v.admit(again)
+	v.refuses("the same place for another", v.made(again, 1, creation(0, nonceB)), signer.RefusedSlot)
+	if err := v.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	v.open()
+	if got := v.signs(v.made(first, 0, creation(0, nonceA))); string(got.Raw) != string(signed.Raw) {
+		t.Error("after a restart: got other bytes, want the same")
+	}
+	v.signs(v.made(second, 1, creation(1, nonceA)))
+}
+
+// Each of them may be mined, all but one in vain.
+func TestEveryTransactionOfAPlaceCountsToTheFeesOfTheDay(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	p := v.conf.Policy.Chains[chain.Solana]
+	const whole = solanatx.NonceRent + solanatx.SignatureFee
+	p.Unlimited, p.FeeMax, p.FeeDayMax = false, money.Units(whole), money.Units(whole+solanatx.SignatureFee)
+	v.conf.Policy.Chains[chain.Solana] = p
+	restart := func() {
+		t.Helper()
+		if err := v.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		v.open()
+	}
+	restart()
+	i := v.place("place_0", 0)
+	v.admit(i)
+	request := func(recent string) signer.SignRequest {
+		return v.made(i, 0, solanatx.NonceCreation{Treasury: v.treasury.Address, Blockhash: recent})
+	}
+	v.signs(request(nonceA))
+	v.signs(request(nonceB))
+	restart()
+	v.refuses("a third", request(solUSDCValue), signer.FeeLimit)
+	v.signs(request(nonceB))
+	p.FeeMax = money.Units(whole - 1)
+	v.conf.Policy.Chains[chain.Solana] = p
+	restart()
+	if _, err := v.s.Admit(t.Context(), v.place("place_1", 1)); refusal(err) != signer.PolicyLimit {
+		t.Errorf("dearer than the policy's feeMax: got %v, want it refused before it has a slot", err)
+	}
+}

@@ -44,6 +44,13 @@ var families = map[chain.Family]words{
 	chain.TronFamily:    tronWords{},
 }
 
+// leasing are the words of a family that leases places.
+type leasing interface {
+	// place tells what a place at this address costs a treasury: what has to stay there,
+	// and all of it. ok is false where it is none of that treasury's.
+	place(treasury, at chain.Address) (stays, costs money.Amount, ok bool)
+}
+
 // A deed is what the bytes of a payload do: all that the rules compare.
 type deed struct {
 	network string        // the signerId of the network inside; "" where a slot is of one network alone
@@ -132,7 +139,14 @@ type solanaWords struct{}
 func (solanaWords) read(payload []byte) (deed, error) {
 	tx, err := solanatx.Decode(payload)
 	if err != nil {
-		return deed{}, err
+		made, no := solanatx.DecodeNonceCreation(payload)
+		if no != nil {
+			return deed{}, fmt.Errorf("%w; and it makes no nonce account: %w", err, no)
+		}
+		return deed{
+			slot: signer.Slot{Lease: made.Lease()}, payer: made.Treasury, costs: made.MaxCost(), pays: made.Pays,
+			cancels: func(chain.Address) error { return errors.New("it makes a nonce account") },
+		}, nil
 	}
 	return deed{
 		slot: signer.Slot{Lease: tx.Lease()}, payer: tx.Payer, costs: tx.MaxCost(), pays: tx.Pays,
@@ -171,6 +185,18 @@ func (solanaWords) canonical(a chain.Address) bool {
 func (solanaWords) othersPay() bool { return true }
 
 func (solanaWords) places(lease string) []string { return []string{lease} }
+
+// place knows as many nonce accounts as anybody looks for: one that nobody finds again
+// would be money lost.
+func (solanaWords) place(treasury, at chain.Address) (stays, costs money.Amount, ok bool) {
+	for n := range uint32(solanatx.NonceAccountsMax) {
+		c := solanatx.NonceCreation{Treasury: treasury, N: n}
+		if c.Lease() == string(at) {
+			return money.Units(solanatx.NonceRent), c.MaxCost(), true
+		}
+	}
+	return money.Zero, money.Zero, false
+}
 
 // network is the hash of the first block. No payload has it: a nonce's value is of one
 // network alone.
