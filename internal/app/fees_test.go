@@ -26,6 +26,11 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	creation := solanatx.NonceCreation{Treasury: treasury, N: 3, Blockhash: string(payee)}
+	place, err := creation.Payload()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ether, err := evmtx.Tx{ChainID: 1, Nonce: 7, To: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", Value: money.Units(5), Gas: 21_000, TipCap: money.Units(1), FeeCap: money.Units(9)}.Payload()
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +43,7 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 	}{
 		{chain.Ethereum, ether, chain.Fees{GasLimit: 21_000, TipCap: money.Units(1), FeeCap: money.Units(9)}, money.Units(189_000)},
 		{chain.Solana, lamports, chain.Fees{GasLimit: 30_000, TipCap: money.Units(20_000), Beside: coin.MaxCost()}, money.Units(5_600)},
+		{chain.Solana, place, chain.Fees{Beside: creation.MaxCost()}, money.Units(solanatx.NonceRent + solanatx.SignatureFee)},
 	} {
 		got, err := feesOf(c.on, c.payload)
 		if err != nil || got != c.want {

@@ -66,7 +66,7 @@ func Restorer(pay *withdrawal.Service, by audit.Actor) mirror.Restorer { return 
 
 func restorer(pay *withdrawal.Service, by audit.Actor) restoring {
 	return restoring{dispatch.Journal{
-		Features: map[signer.Purpose]dispatch.Restorer{signer.Payment: pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Return: &deposit.Resolutions{}},
+		Features: map[signer.Purpose]dispatch.Restorer{signer.Payment: pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Return: &deposit.Resolutions{}},
 		FeesOf:   feesOf,
 	}, by}
 }
@@ -78,6 +78,9 @@ func feesOf(name chain.Name, payload []byte) (chain.Fees, error) {
 		tx, err := evmtx.Decode(payload)
 		return chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}, err
 	case chain.SolanaFamily:
+		if made, err := solanatx.DecodeNonceCreation(payload); err == nil {
+			return chain.Fees{Beside: made.MaxCost()}, nil
+		}
 		tx, err := solanatx.Decode(payload)
 		if err != nil {
 			return chain.Fees{}, err

@@ -75,7 +75,7 @@ func (c dispatchList) Run(ctx context.Context, std streams) error {
 // order is what the verbs on one order take.
 type order struct {
 	installation
-	ID string `arg:"" help:"The order, which has the id of its withdrawal, sweep or top-up: wd_…, sw_…, gas_…"`
+	ID string `arg:"" help:"The order, which has the id of its withdrawal, sweep, top-up or place: wd_…, sw_…, gas_…, place_…"`
 }
 
 // desk opens the tools and finds the desk of the order's chain.

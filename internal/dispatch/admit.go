@@ -116,7 +116,16 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Acco
 	if reason != "" {
 		return false, d.wait(ctx, o, WantFreeze, money.Zero, reason)
 	}
-	if acct.Leased {
+	if o.Purpose == signer.Place {
+		switch free, taken, err := d.site(ctx, acct, o); {
+		case err != nil:
+			return false, err
+		case taken:
+			return false, d.refuse(ctx, o, &signer.Refusal{Code: PlaceTaken, Message: fmt.Sprintf("there is something at %s already, so no place can be made there", o.To)})
+		case !free:
+			return false, d.wait(ctx, o, WantSlot, money.Zero, "it is not final yet whether there is something where it would make a place")
+		}
+	} else if acct.Leased {
 		if free, err := d.free(ctx, acct); err != nil {
 			return false, err
 		} else if len(free) == 0 {
@@ -215,8 +224,11 @@ func (d *Desk) usualCost(ctx context.Context, o Order) (money.Amount, error) {
 		return money.Zero, err
 	}
 	cost, err := fees.Max()
-	if err == nil && o.Purpose == signer.Gas {
+	if err == nil && (o.Purpose == signer.Gas || o.Purpose == signer.Place) {
 		cost, err = cost.Add(o.Amount)
+	}
+	if err == nil && o.Purpose == signer.Place { // it is the first that is asked of a treasury
+		cost, err = cost.Add(d.chain.Keeps)
 	}
 	return cost, err
 }
@@ -310,7 +322,7 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account,
 		if err := become(ctx, tx, o.ID, Queued, Slotted, ""); err != nil {
 			return err
 		}
-		at, err := take(ctx, tx, from, o.Chain, acct)
+		at, err := take(ctx, tx, from, o, acct)
 		if err != nil {
 			return err
 		}
@@ -364,12 +376,17 @@ func slotted(at chain.Slot) map[string]any {
 var errNoLease = errors.New("every place that its wallet has on the chain was taken meanwhile")
 
 // take is the wallet's next slot, under the row that counts them. Where the chain
-// leases places it is one that nothing has taken, finally, and no order of ours has.
-func take(ctx context.Context, tx pg.Tx, from wallet.Wallet, name chain.Name, acct chain.Account) (at chain.Slot, err error) {
-	if at.Nonce, err = takeNonce(ctx, tx, from, name); err != nil || !acct.Leased {
+// leases places it is one that nothing has taken, finally, and no order of ours has; for
+// what makes a place it is where that will be.
+func take(ctx context.Context, tx pg.Tx, from wallet.Wallet, o Order, acct chain.Account) (at chain.Slot, err error) {
+	if at.Nonce, err = takeNonce(ctx, tx, from, o.Chain); err != nil || !acct.Leased {
 		return at, err
 	}
-	free, err := unleased(ctx, tx, name, acct)
+	if o.Purpose == signer.Place {
+		at.Lease = string(o.To)
+		return at, nil
+	}
+	free, err := unleased(ctx, tx, o.Chain, acct)
 	if err == nil && len(free) == 0 {
 		err = errNoLease
 	}
@@ -378,6 +395,25 @@ func take(ctx context.Context, tx pg.Tx, from wallet.Wallet, name chain.Name, ac
 	}
 	at.Lease = free[0]
 	return at, nil
+}
+
+// site tells whether an order can make its place: nothing is there, in the latest block
+// and finally; or that something is, for good.
+func (d *Desk) site(ctx context.Context, acct chain.Account, o Order) (free, taken bool, err error) {
+	if d.chain.Places == nil {
+		return false, false, fmt.Errorf("there are no places to be made on %s", d.chain.Name)
+	}
+	at := chain.Slot{Lease: string(o.To)}
+	if latest, final := acct.Used(at); latest || final {
+		return false, final, nil
+	}
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND lease = $2)`, o.Chain, at.Lease).Scan(&taken)
+	})
+	if err != nil {
+		return false, false, fmt.Errorf("which places on %s are made: %w", o.Chain, err)
+	}
+	return !taken, taken, nil
 }
 
 // free are the places of an account that an order could be given now.
@@ -511,6 +547,8 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 		d.log.Warn("the signer's policy refuses an order", "order", o.ID, "why", r.Message)
 	case FeeRefused:
 		d.log.Info("an order goes back because of its fee", "order", o.ID, "why", r.Message)
+	case PlaceTaken:
+		d.log.Warn("a place cannot be made: something is there already, and its number is left out for good", "order", o.ID, "at", string(o.To))
 	case PayeeRefused:
 		d.log.Warn("the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To), "why", r.Message)
 	default:

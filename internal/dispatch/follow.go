@@ -80,7 +80,7 @@ func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot
 			continue
 		}
 		var moved bool
-		if used, _ := acct.Used(s.At); used {
+		if used, _ := acct.Used(s.At); used || s.Purpose == signer.Place {
 			moved, err = d.settle(ctx, from, s, acct)
 		} else {
 			// A fork may have taken back what had used its slot.
@@ -188,6 +188,7 @@ func (d *Desk) declined(ctx context.Context, from wallet.Wallet, s slot, r *sign
 		if err := d.freezeAll(ctx, r.Message+"; the database is older than the signer's journal: stop the service, restore the backup again and run `coffer signer import`"); err != nil {
 			return false, err
 		}
+	case s.Purpose == signer.Place: // nothing fills such a slot, and it holds up nothing
 	case r.Code == signer.PolicyLimit || r.Code == signer.RefusedFee:
 		if filled, err = d.fill(ctx, from, s, r); filled || err != nil {
 			return filled, err
@@ -467,6 +468,9 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	}
 	if err != nil {
 		return false, fmt.Errorf("look for its transaction: %w", err)
+	}
+	if out == nil && s.Purpose == signer.Place {
+		return d.renew(ctx, from, s)
 	}
 	if out == nil {
 		return false, d.absent(ctx, from, s, acct)

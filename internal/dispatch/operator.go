@@ -74,6 +74,17 @@ func (s slot) ended() error {
 	return nil
 }
 
+// replaceable is the refusal of whoever wants another transaction where only time makes
+// one, or nil.
+func (s slot) replaceable() error {
+	if s.Purpose != signer.Place {
+		return nil
+	}
+	return fault.New(fault.Conflict, fault.InvalidState,
+		"Order %s makes a place of its wallet on the chain: it has no fee to raise, and nothing can take its slot instead. Nothing was done. "+
+			"What is out is good for some minutes; when it was not mined by then the service makes another by itself.", s.ID)
+}
+
 // refusal says why a transaction could not be added to a slot.
 func (s slot) refusal(err error) error {
 	switch {
@@ -101,6 +112,9 @@ func (d *Desk) Bump(ctx context.Context, orderID string, by audit.Actor) (chain.
 		return chain.Fees{}, err
 	}
 	if err := s.ended(); err != nil {
+		return chain.Fees{}, err
+	}
+	if err := s.replaceable(); err != nil {
 		return chain.Fees{}, err
 	}
 	if s.newest().Raw == nil {
@@ -135,6 +149,9 @@ func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool
 		return true, nil
 	}
 	if err := s.ended(); err != nil {
+		return false, err
+	}
+	if err := s.replaceable(); err != nil {
 		return false, err
 	}
 	because := reason{made: forOperator, by: by}

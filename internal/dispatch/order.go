@@ -91,6 +91,10 @@ const PayeeRefused = "PAYEE"
 // FeeRefused is the code of another one: the chain asks for more than the order's FeeMax.
 const FeeRefused = "FEE_MAX"
 
+// PlaceTaken is the code of a third: where the order would make a place there is
+// something else, for good.
+const PlaceTaken = "PLACE_TAKEN"
+
 // A Block is what cannot be moved as things stand.
 type Block struct {
 	OrgID, WalletID string
@@ -151,8 +155,8 @@ type Listener interface {
 	// posts it together with the fee and moves what the wallets hold.
 	Ended(ctx context.Context, tx pg.Tx, o Order, e End) ([]ledger.Posting, error)
 	// Refused tells that the signer's policy said no, or with PayeeRefused that the
-	// chain would, or with FeeRefused that it asks for too much, before anything was
-	// journaled. Placing the order again asks again.
+	// chain would, or with FeeRefused that it asks for too much, or with PlaceTaken that
+	// there is something already, before anything was journaled. Placing the order again asks again.
 	Refused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
 }
 
@@ -281,7 +285,7 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 func (o Order) dear(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
 
 func (o Order) payment(account chain.Address) chain.Payment {
-	p := chain.Payment{From: account, To: o.To, Contract: o.Contract, Amount: o.Amount}
+	p := chain.Payment{From: account, To: o.To, Contract: o.Contract, Amount: o.Amount, Place: o.Purpose == signer.Place}
 	if o.FromID != "" {
 		p.From, p.Payer = o.from, account
 	}

@@ -104,6 +104,9 @@ func (d *Desk) answerOne(ctx context.Context, from wallet.Wallet, q question, ac
 	}
 	used, _ := acct.Used(q.At)
 	switch {
+	case out == nil && q.Purpose == signer.Place:
+		// It names a block that is too old, and the books have it made.
+		return false, false, d.dispute(ctx, from, q, fmt.Sprintf("nothing has %v, and what made it cannot be sent again", q.At))
 	case out == nil && !used:
 		if err := d.absence(ctx, q.slot, nil); err != nil {
 			return false, false, err

@@ -52,6 +52,7 @@ const (
 	forFee      madeFor = "FEE"      // what was there waited too long at its fee
 	forOperator madeFor = "OPERATOR" // a person asked for it
 	forRefusal  madeFor = "REFUSAL"  // the signer's policy does not let the order pay any more
+	forLapse    madeFor = "LAPSE"    // what was there named a block that is too old now, and was not mined
 )
 
 // leads tells whether what stands behind the slot cannot be mined before it.
@@ -151,14 +152,14 @@ func slotsBy(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, 
 
 func attemptsOf(ctx context.Context, tx pg.Tx, orderID string) ([]attempt, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT order_id, version, act, coalesce(made_for, ''), gas_limit, tip_cap, fee_cap, beside, payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
+		SELECT order_id, version, act, coalesce(made_for, ''), gas_limit, tip_cap, fee_cap, beside, coalesce(good_until, 0), payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
 		FROM dispatch_attempts WHERE order_id = $1 ORDER BY version`, orderID)
 	if err != nil {
 		return nil, fmt.Errorf("attempts of order %s: %w", orderID, err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (attempt, error) {
 		var a attempt
-		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.MadeFor, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap, &a.Fees.Beside,
+		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.MadeFor, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap, &a.Fees.Beside, &a.Fees.Until,
 			&a.Payload, &a.Raw, &a.Hash, &a.CreatedAt, &a.SentAt, &a.LastSentAt)
 	})
 	if err != nil {
@@ -170,9 +171,9 @@ func attemptsOf(ctx context.Context, tx pg.Tx, orderID string) ([]attempt, error
 // insertAttempt commits a complete unsigned transaction to its slot.
 func insertAttempt(ctx context.Context, tx pg.Tx, o Order, version int, act signer.Act, made madeFor, fees chain.Fees, payload []byte) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO dispatch_attempts (order_id, version, org_id, act, made_for, gas_limit, tip_cap, fee_cap, beside, payload, created_at)
-		VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, $10, $11)`,
-		o.ID, version, o.OrgID, act, made, fees.GasLimit, fees.TipCap, fees.FeeCap, fees.Beside, payload, tx.Now)
+		INSERT INTO dispatch_attempts (order_id, version, org_id, act, made_for, gas_limit, tip_cap, fee_cap, beside, good_until, payload, created_at)
+		VALUES ($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, nullif($10::bigint, 0), $11, $12)`,
+		o.ID, version, o.OrgID, act, made, fees.GasLimit, fees.TipCap, fees.FeeCap, fees.Beside, fees.Until, payload, tx.Now)
 	if pg.Violates(err, "dispatch_attempts_pkey") {
 		return fmt.Errorf("attempt %d of order %s: %w", version, o.ID, errLost)
 	}

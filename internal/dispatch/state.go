@@ -35,7 +35,7 @@ type transition struct {
 // the database refuses the ones that would give a slot back.
 var transitions = []transition{
 	{Queued, Slotted, "admitted by the signer, funds and gas reserved"},
-	{Queued, Refused, "the signer's policy says no, or the chain would because of the payee"},
+	{Queued, Refused, "the signer's policy says no, or the chain would because of the payee, or has something where it would make a place"},
 	{Queued, Withdrawn, "taken back by its feature"},
 	{Refused, Queued, "placed again"},
 	{Refused, Withdrawn, "taken back by its feature"},

@@ -15,6 +15,7 @@ const ByRestore Trigger = "RESTORED"
 var (
 	_ dispatch.Restorer = Sweeps{}
 	_ dispatch.Restorer = TopUps{}
+	_ dispatch.Restorer = Places{}
 )
 
 // Restored implements dispatch.Restorer. A sweep that was never signed has moved
@@ -55,6 +56,28 @@ func (TopUps) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored
 			o.ID, o.OrgID, o.Chain, o.ToWalletID, o.Amount, status, o.CreatedAt, tx.Now)
 		if err != nil {
 			return nil, fmt.Errorf("restore top-up %s: %w", o.ID, err)
+		}
+	}
+	return nil, nil
+}
+
+// Restored implements dispatch.Restorer, likewise: what was never signed is no place, and
+// the next plan makes one there.
+func (Places) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored) ([]ledger.Posting, error) {
+	for _, o := range orders {
+		if !o.New {
+			continue
+		}
+		status := "OPEN"
+		if !o.Signed {
+			status = "REFUSED"
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO places (place_id, org_id, chain, wallet_id, address, amount, status, created_at, ended_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $7 = 'REFUSED' THEN $9::timestamptz END)`,
+			o.ID, o.OrgID, o.Chain, o.WalletID, o.To, o.Amount, status, o.CreatedAt, tx.Now)
+		if err != nil {
+			return nil, fmt.Errorf("restore place %s: %w", o.ID, err)
 		}
 	}
 	return nil, nil

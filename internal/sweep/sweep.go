@@ -1,5 +1,6 @@
 // Package sweep moves what arrived at deposit addresses to the organization's
-// treasury, from where withdrawals are paid, and brings the gas that this needs.
+// treasury, from where withdrawals are paid, brings the gas that this needs, and keeps
+// the places on a chain that a treasury's transactions are sent in.
 //
 // It takes its amounts from address_funds alone: what was credited, less what
 // is held, promised or gone. The chain's own balance never decides how much is
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -48,6 +50,10 @@ type Config struct {
 	PriceAgeMax   time.Duration // the oldest price that decides what is worth its fee; 1 h
 	PlanMax       int           // sweeps planned in one round; 100
 	GasMarginBps  uint64        // added to a top-up, since fees move until it arrives; 5000
+	// Places is how many places every treasury has, where a chain leases those: so many
+	// transactions of an organization can be under way at once. Each costs coin that stays
+	// there. 8; more than PlacesMax is PlacesMax.
+	Places int
 }
 
 func (c Config) withDefaults() Config {
@@ -69,6 +75,10 @@ func (c Config) withDefaults() Config {
 	if c.GasMarginBps == 0 {
 		c.GasMarginBps = 5000
 	}
+	if c.Places <= 0 {
+		c.Places = 8
+	}
+	c.Places = min(c.Places, PlacesMax)
 	return c
 }
 
@@ -80,11 +90,14 @@ type Sweeper struct {
 	prices price.Source
 	conf   Config
 	log    *slog.Logger
+
+	mu    sync.Mutex
+	rests map[string]time.Time // treasury -> when its places are looked at again; may be lost
 }
 
 // New makes the sweeper of a chain.
 func New(db *pg.DB, ch chain.Chain, book *wallet.Book, prices price.Source, conf Config, log *slog.Logger) *Sweeper {
-	return &Sweeper{db: db, chain: ch, book: book, prices: prices, conf: conf.withDefaults(), log: log.With("chain", string(ch.Name))}
+	return &Sweeper{db: db, chain: ch, book: book, prices: prices, conf: conf.withDefaults(), log: log.With("chain", string(ch.Name)), rests: map[string]time.Time{}}
 }
 
 // Run plans until ctx ends.
@@ -104,10 +117,10 @@ func (s *Sweeper) Run(ctx context.Context) error {
 }
 
 // Plan gives up the sweeps that the chain would revert, then makes the ones that withdrawals wait for, then those that are worth
-// their fee, then the top-ups that open sweeps wait for. It says how many rows
-// it made.
+// their fee, then the top-ups that open sweeps wait for, then the places that treasuries
+// lack. It says how many rows it made.
 func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
-	for _, step := range []func(context.Context) (int, error){s.giveUp, s.onDemand, s.byValue, s.topUps} {
+	for _, step := range []func(context.Context) (int, error){s.giveUp, s.onDemand, s.byValue, s.topUps, s.places} {
 		n, e := step(ctx)
 		made += n
 		err = errors.Join(err, e)

@@ -50,7 +50,7 @@ var checks = []Check{
 			('dispatch_orders', 'dispatch_orders_keep'), ('dispatch_attempts', 'dispatch_attempts_keep'),
 			('deposits', 'deposits_final_keep'), ('dispatch_orders', 'dispatch_orders_end_keep'),
 			('dispatch_slots', 'dispatch_slots_keep'), ('dispatch_accounts', 'dispatch_accounts_forward'),
-			('sweeps', 'sweeps_keep'), ('gas_top_ups', 'gas_top_ups_keep'),
+			('sweeps', 'sweeps_keep'), ('gas_top_ups', 'gas_top_ups_keep'), ('places', 'places_keep'),
 			('transfers', 'transfers_append_only'), ('transfers', 'transfers_parties'), ('ledger_transfers', 'ledger_transfers_accounts'),
 			('events', 'events_organization'), ('audit_log', 'audit_log_organization'),
 			('organizations', 'organizations_stay'), ('customers', 'customers_stay'), ('customers', 'customers_keep'), ('mints', 'mints_stay'),
@@ -63,7 +63,7 @@ var checks = []Check{
 			('ledger_transfers', 'ledger_transfers_of_cause'), ('ledger_transfers', 'ledger_transfers_of_fee_change'), ('deposits', 'deposits_posted'),
 			('withdrawals', 'withdrawals_begin'), ('withdrawals', 'withdrawals_move'),
 			('dispatch_orders', 'dispatch_orders_begin'), ('dispatch_orders', 'dispatch_orders_move'),
-			('sweeps', 'sweeps_as_ordered'), ('gas_top_ups', 'gas_top_ups_as_ordered'),
+			('sweeps', 'sweeps_as_ordered'), ('gas_top_ups', 'gas_top_ups_as_ordered'), ('places', 'places_as_ordered'),
 			('dispatch_slots', 'dispatch_slots_counted'), ('dispatch_accounts', 'dispatch_accounts_slotted'),
 			('freezes', 'freezes_keep'), ('freezes', 'freezes_lift_told'), ('api_keys', 'api_keys_keep'), ('operator_keys', 'operator_keys_keep'),
 			('signer_identity', 'signer_identity_imported'),
@@ -501,6 +501,18 @@ var checks = []Check{
 				IS DISTINCT FROM (o.purpose, o.org_id, o.chain, coalesce(o.from_wallet_id, o.wallet_id), o.to_wallet_id, o.mint_id, o.amount)
 			OR (s.status = 'DONE') <> (o.status = 'PAID')
 			OR (s.status = 'FAILED') <> (o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN'))`},
+
+	{ID: "I-16-place", Promise: "every place is its order, and ended with it", sql: `
+		SELECT coalesce(p.org_id, o.org_id), 'place ' || coalesce(p.place_id, o.order_id),
+			CASE WHEN p.place_id IS NULL THEN 'is made by nobody who planned it'
+				WHEN o.order_id IS NULL THEN format('is %s and has no order', p.status)
+				ELSE format('%s at %s is %s, its order of %s to %s is %s', p.amount, p.address, p.status, o.amount, o.to_address, o.status) END
+		FROM places p
+		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'PLACE') o ON o.order_id = p.place_id
+		WHERE p.place_id IS NULL OR o.order_id IS NULL
+			OR (p.org_id, p.chain, p.wallet_id, p.address, p.amount) IS DISTINCT FROM (o.org_id, o.chain, o.wallet_id, o.to_address, o.amount)
+			OR (p.status = 'DONE') <> (o.status = 'PAID')
+			OR (p.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
 	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", sql: `
 		WITH posted AS (

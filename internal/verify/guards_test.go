@@ -52,6 +52,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"an open sweep of less":             {`UPDATE sweeps SET amount = 1 WHERE sweep_id = 'sw_open'`, "sweeps_fixed"},
 		"a sweep that is open again":        {`UPDATE sweeps SET status = 'FAILED' WHERE sweep_id = 'sw_done'`, "sweeps_terminal"},
 		"a top-up that is open again":       {`UPDATE gas_top_ups SET status = 'FAILED' WHERE top_up_id = 'gas_done'`, "gas_top_ups_fixed"},
+		"a place somewhere else":            {`UPDATE places SET address = '0xmallory' WHERE place_id = 'pl_open'`, "places_fixed"},
+		"a second place at one address":     {`INSERT INTO places SELECT 'pl_two', org_id, chain, wallet_id, address, amount, status, created_at FROM places WHERE place_id = 'pl_open'`, "places_address_once"},
 		"a top-up of more than was ordered": {`UPDATE gas_top_ups SET amount = amount + 1 WHERE top_up_id = 'gas_open'`, "gas_top_ups_fixed"},
 
 		"a hold for nobody's withdrawal":        {moved("WITHDRAWAL_HOLD", "wd_none", "1", "CUSTOMER", "WITHDRAWING", "1", "0"), "ledger_transfers_of_cause"},
@@ -117,6 +119,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"an end that nobody is charged for": {`UPDATE dispatch_orders SET status = 'PAID', fee = 4, proof_id = (SELECT max(proof_id) FROM finality_live), tx_hash = 'x' WHERE order_id = 'gas_open';
 			UPDATE gas_top_ups SET status = 'DONE' WHERE top_up_id = 'gas_open'`, "dispatch_orders_charged"},
 		"a sweep that says it is done":  {`UPDATE sweeps SET status = 'DONE' WHERE sweep_id = 'sw_open'`, "sweeps_as_ordered"},
+		"a place that says it is made":  {`UPDATE places SET status = 'DONE', ended_at = now() WHERE place_id = 'pl_open'`, "places_as_ordered"},
+		"a place that nobody planned":   {ordered("pl_lie", "purpose", `'PLACE', 'customer_id', NULL, 'mint_id', 2, 'contract', ''`), "dispatch_orders_caused"},
 		"a top-up that says it is done": {`UPDATE gas_top_ups SET status = 'DONE' WHERE top_up_id = 'gas_open'`, "gas_top_ups_as_ordered"},
 		"a slot of an order in the queue": {`INSERT INTO dispatch_slots SELECT wallet_id, chain, (SELECT max(next_nonce) FROM dispatch_accounts), org_id, order_id, 0, created_at
 			FROM dispatch_orders WHERE order_id = 'wd_queued'`, "dispatch_slots_counted"},

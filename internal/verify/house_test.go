@@ -223,6 +223,8 @@ func build(t testing.TB) *house {
 		('sw_done', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 600, 'VALUE', 'DONE', now()), ('sw_open', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 100, 'VALUE', 'OPEN', now())`, h.org)
 	ordered("sw_done", "SWEEP", dep, &tre, 1, 600, "PAID", 5, 9)
 	ordered("sw_open", "SWEEP", dep, &tre, 1, 100, "QUEUED", 0, 0)
+	h.exec(`INSERT INTO places (place_id, org_id, chain, wallet_id, address, amount, status, created_at) VALUES ('pl_open', $1, 'ETHEREUM', 'we_tre', '0xsomebody', 7, 'OPEN', now())`, h.org)
+	ordered("pl_open", "PLACE", tre, nil, 2, 7, "QUEUED", 0, 0)
 
 	withdrawnOf := func(mintID int, id string, amount int, status string, held bool, events ...string) {
 		t.Helper()

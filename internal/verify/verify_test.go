@@ -23,6 +23,7 @@ import (
 var unaudited = map[string]string{
 	"sweeps.status":                 "its order, by I-16",
 	"gas_top_ups.status":            "its order, by I-16",
+	"places.status":                 "its order, by I-16",
 	"deliveries.status":             "what was tried is a row of its own; no money and no right hangs on it",
 	"webhook_jobs.status":           "asked for by one row of the audit log, then counted by its deliveries",
 	"deposit_resolutions.status":    "its deposit moves with it, and that is looked for",
@@ -261,6 +262,10 @@ var tamperings = []struct {
 	{"I-16-sweep", "a top-up that nobody planned", []string{`DELETE FROM gas_top_ups WHERE top_up_id = 'gas_open'`}},
 	{"I-16-sweep", "a sweep that did not end with its order", []string{`UPDATE sweeps SET status = 'FAILED' WHERE sweep_id = 'sw_done'`}},
 	{"I-16-sweep", "a sweep to another wallet", []string{`UPDATE sweeps SET to_wallet_id = 'we_dep' WHERE sweep_id = 'sw_open'`}},
+	{"I-16-place", "a place that nobody planned", []string{`DELETE FROM places WHERE place_id = 'pl_open'`}},
+	{"I-16-place", "a place without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'pl_open'`}},
+	{"I-16-place", "a place of another treasury's", []string{`UPDATE places SET wallet_id = 'we_dep' WHERE place_id = 'pl_open'`}},
+	{"I-16-place", "a place that is there before it was made", []string{`UPDATE places SET status = 'DONE', ended_at = now() WHERE place_id = 'pl_open'`}},
 	{"I-17", "a fee not posted", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid'`}},
 	{"I-17", "a fee not billed", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid' AND leg = 1`}},
 	{"I-17", "another fee than was paid", []string{`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'wd_paid'`}},
