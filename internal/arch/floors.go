@@ -166,6 +166,7 @@ var places = []place{
 	{"internal/trial/forks", watch, testOnly | mayKeys | mayRand},
 	{"internal/trial/flags", watch, testOnly | mayKeys},
 	{"internal/trial/race", world, testOnly},
+	{"internal/trial/leases", watch, testOnly | mayKeys},
 	{"internal/trial/tokens", world, testOnly},
 	{"internal/trial/soak", world, testOnly | mayKeys},
 	{"internal/trial/bench", watch, testOnly | mayHTTP | mayFloat | mayRand},
