@@ -201,7 +201,7 @@ var notes = map[string]note{
 	"memo":                   {text: "A memo that belongs to the address; null where the chain has none."},
 	"WithdrawRequest.memo":   {text: "Leave it out: no chain of this installation has memos.", bounds: map[string]any{"maxLength": 128}},
 	"paymentUri":             {text: "A link that wallets open, for a QR code.", example: "ethereum:0xA0b8…@1/transfer?address=0x71C7…"},
-	"fromAddresses":          {text: "Who sent it, as far as the chain tells."},
+	"fromAddresses":          {text: "Who sent it: several where several did, and none where one of them cannot be named or they are more than 20."},
 	"txHash":                 {text: "The transaction; null until there is one."},
 	"Deposit.txHash":         {text: "The transaction."},
 	"logIndex":               {text: "Index of the token's log in its block; null for a transfer of the native coin. An attribute: a reorganization may change it."},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -108,9 +109,10 @@ func returned(gone []row, f scan.Found) *row {
 	if f.Mint == nil || f.Doubt != "" {
 		return nil
 	}
+	from, several := senders(f)
 	for i, r := range gone {
 		if counted[r.status] && r.lostAt == nil && r.address == f.To && r.contract == f.Contract && r.amount == f.Amount && *r.mintID == f.Mint.ID && r.walletID == f.Wallet.ID &&
-			(r.flag == nil || r.from == f.From) { // a flag is of its sender
+			(r.flag == nil || r.from == from && slices.Equal(r.senders, several)) { // a flag is of its sender
 			return &gone[i]
 		}
 	}

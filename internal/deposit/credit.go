@@ -471,7 +471,7 @@ func (c credits) write(ctx context.Context, tx pg.Tx, dust []wallet.Movement, en
 
 // same tells whether a deposit is still the one that was checked.
 func same(a, b row) bool {
-	return a.amount == b.amount && a.from == b.from && a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID && a.product == b.product &&
+	return a.amount == b.amount && a.from == b.from && slices.Equal(a.senders, b.senders) && a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID && a.product == b.product &&
 		a.blockHash == b.blockHash && *a.proofID == *b.proofID && *a.mintID == *b.mintID
 }
 

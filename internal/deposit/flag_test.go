@@ -28,6 +28,7 @@ type opinions struct {
 	mu   sync.Mutex
 	says map[chain.Address]risk.Severity // nothing: not available
 	owns map[chain.Address]string        // the category of who has an address
+	list map[chain.Address]bool          // who is on a list of sanctions
 	n    int
 }
 
@@ -52,7 +53,11 @@ func (o *opinions) Screen(_ context.Context, s risk.Subject) (risk.Verdict, erro
 	if c := o.owns[s.Address]; c != "" {
 		owner = []string{c}
 	}
-	return risk.Verdict{Owner: owner, Provider: "OPINIONS", Severity: severity, Known: true, Score: &score, Entity: "a mixer", Categories: []string{"EXCHANGE", "MIXING"}, At: time.Now()}, nil
+	v := risk.Verdict{Owner: owner, Provider: "OPINIONS", Severity: severity, Known: severity != risk.Unknown, Score: &score, Entity: "a mixer", Categories: []string{"EXCHANGE", "MIXING"}, At: time.Now()}
+	if o.list[s.Address] {
+		v.Direct, v.Categories = true, []string{"SANCTIONS"}
+	}
+	return v, nil
 }
 
 // thresholds is a world in which deposits above two dollars are asked about, and held

@@ -25,8 +25,8 @@ const sourceExternal = "EXTERNAL"
 
 // objects selects deposits of customers and of the organization with what their
 // objects show beside the row: the customer's e-mail, how far the chain is, the
-// sweep that took the credited money away. What reached a treasury is the
-// operator's.
+// sweep that took the credited money away, and the worst of what is known of its senders
+// since. What reached a treasury is the operator's.
 const objects = `
 	SELECT ` + columns + `, email, latest, sweep_hash, resolution, attempts, fresh
 	FROM (
@@ -40,13 +40,18 @@ const objects = `
 			CASE WHEN d.is_flagged THEN (SELECT ` + told + ` FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED') END AS resolution,
 			CASE WHEN d.is_flagged THEN (SELECT jsonb_agg(` + told + ` ORDER BY r.ended_at, r.resolution_id)
 				FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status = 'FAILED') END AS attempts,
-			CASE WHEN d.is_flagged THEN (SELECT ` + toldFresh + ` FROM sender_verdicts v
-				WHERE v.org_id = d.org_id AND v.chain = d.chain AND v.address = d.from_address AND v.at > d.flagged_at
+			CASE WHEN d.is_flagged THEN (SELECT ` + toldFresh + ` FROM unnest(` + sendersOf + `) AS s (address) CROSS JOIN LATERAL (
+				SELECT * FROM sender_verdicts v
+				WHERE v.org_id = d.org_id AND v.chain = d.chain AND v.address = s.address AND v.at > d.flagged_at
 				  AND v.at <= coalesce((SELECT r.decided_at FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED'), 'infinity')
-				ORDER BY v.verdict_id DESC LIMIT 1) END AS fresh
+				ORDER BY v.verdict_id DESC LIMIT 1) v
+				ORDER BY array_position(ARRAY['SEVERE', 'HIGH', 'UNKNOWN', 'MEDIUM', 'LOW', 'NONE'], v.severity), v.verdict_id DESC LIMIT 1) END AS fresh
 		FROM deposits d LEFT JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
 	) shown
 	WHERE purpose <> 'TREASURY'`
+
+// sendersOf selects all senders of a row d of deposits.
+const sendersOf = `coalesce(d.senders, ARRAY[d.from_address])`
 
 // shown is a deposit with what its object shows beside the row.
 type shown struct {
@@ -335,6 +340,9 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 	}
 	if s.from != "" {
 		o.FromAddresses = append(o.FromAddresses, string(s.from))
+	}
+	for _, a := range s.senders {
+		o.FromAddresses = append(o.FromAddresses, string(a))
 	}
 	if s.kind == chain.Token {
 		logIndex := int64(s.logIndex)

@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -182,7 +183,8 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 		if again != nil && !lives {
 			// The same money, proven anew: nothing is posted and nothing told.
 			is, now := *again, tx.Now
-			is.from, is.logIndex, is.height, is.blockHash = f.From, f.LogIndex, b.Height, b.Hash
+			is.from, is.senders = senders(f)
+			is.logIndex, is.height, is.blockHash = f.LogIndex, b.Height, b.Hash
 			is.proofID, is.chainStatus, is.confirmedAt = proof, finalized, &now
 			changes = append(changes, change{*again, is})
 			e := changed(is)
@@ -385,7 +387,8 @@ func next(was row, f scan.Found, ch chain.Name, b chain.Block, proof *int64) (is
 		mintID := f.Mint.ID
 		is.mintID = &mintID
 	}
-	is.from, is.amount, is.logIndex = f.From, f.Amount, f.LogIndex
+	is.from, is.senders = senders(f)
+	is.amount, is.logIndex = f.Amount, f.LogIndex
 	is.height, is.blockHash, is.proofID = b.Height, b.Hash, proof
 	is.status, is.chainStatus, is.reason = Confirming, included, ""
 	if proof != nil {
@@ -396,6 +399,15 @@ func next(was row, f scan.Found, ch chain.Name, b chain.Block, proof *int64) (is
 		}
 	}
 	return is, true, nil
+}
+
+// senders are what a deposit keeps of who sent it: the only one, or all of several. Of
+// more than are asked about, which somebody may make at will, it keeps none.
+func senders(f scan.Found) (only chain.Address, several []chain.Address) {
+	if n := len(f.Senders); n > 1 && n <= risk.SendersMax {
+		return "", f.Senders
+	}
+	return f.From, nil
 }
 
 // verdict is what becomes of a final movement before screening. It is pure. A

@@ -218,10 +218,10 @@ func (r *Rescreener) enroll(ctx context.Context, round time.Time) error {
 func enrolling(which string) string {
 	return `
 		INSERT INTO sender_watch AS w (org_id, chain, address, credited, lists_only, flagged, enrolled_at, next_at)
-		SELECT d.org_id, d.chain, d.from_address, bool_or(d.status = 'CREDITED'), bool_and(d.status = 'CREDITED' AND d.screening ->> 'status' = 'SKIPPED'),
+		SELECT d.org_id, d.chain, s.address, bool_or(d.status = 'CREDITED'), bool_and(d.status = 'CREDITED' AND d.screening ->> 'status' = 'SKIPPED'),
 			bool_or(d.status = 'FLAGGED'), $2, greatest($2, max(coalesce(d.flagged_at, d.credited_at, d.created_at)) + $3::interval)
-		FROM deposits d
-		WHERE d.org_id = $1 AND d.purpose <> 'TREASURY' AND d.from_address <> '' AND ` + which + `
+		FROM deposits d CROSS JOIN LATERAL unnest(` + sendersOf + `) AS s (address)
+		WHERE d.org_id = $1 AND d.purpose <> 'TREASURY' AND s.address <> '' AND ` + which + `
 		GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 		ON CONFLICT (org_id, chain, address) DO UPDATE SET
 			credited = excluded.credited OR w.enrolled_at = excluded.enrolled_at AND w.credited,
@@ -338,9 +338,10 @@ func (r *Rescreener) write(ctx context.Context, tx pg.Tx, s watched, a *risk.Ans
 	})
 }
 
-// Now asks about the sender of a deposit that waits for a decision, and shows the
-// deposit with what was said. It decides nothing and holds nobody up. Errors: faults
-// NOT_FOUND, DEPOSIT_NOT_FLAGGED, UNAVAILABLE.
+// Now asks about the sender of a deposit that waits for a decision, or about all of them,
+// and shows the deposit with what was said. It decides nothing and holds nobody up.
+// Errors: faults NOT_FOUND, DEPOSIT_NOT_FLAGGED, UNAVAILABLE where one of them is of
+// nobody who answers; what was said of the others is kept.
 func (r *Rescreener) Now(ctx context.Context, depositID string, by Decider) (shown webhook.Deposit, err error) {
 	d, err := (&Resolutions{db: r.db}).find(ctx, depositID, by, "")
 	if err != nil {
@@ -349,25 +350,18 @@ func (r *Rescreener) Now(ctx context.Context, depositID string, by Decider) (sho
 	if d.status != Flagged {
 		return shown, notThere(d.status, fault.DepositNotFlagged, "This deposit is %s and waits for no decision, so nobody is asked about its sender. Nothing was changed.", d.status)
 	}
-	s := watched{orgID: d.orgID, chain: d.chain, address: d.from, flagged: true}
-	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT credited FROM sender_watch WHERE org_id = $1 AND chain = $2 AND address = $3`, s.orgID, s.chain, s.address).Scan(&s.credited)
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return err
+	of := d.senders
+	if len(of) == 0 {
+		of = []chain.Address{d.from}
+	}
+	var silent error
+	for _, a := range of {
+		if err := r.now(ctx, d, a); err != nil {
+			silent = err
 		}
-		return s.read(ctx, tx)
-	})
-	if err != nil {
-		return shown, fmt.Errorf("read what the sender of deposit %s is compared with: %w", depositID, err)
 	}
-	a := r.ask(ctx, s)
-	says, err := r.heard(ctx, s, a)
-	if err != nil {
-		return shown, err
-	}
-	if !says {
-		return shown, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Nobody says at the moment what is known of the sender: %s. Nothing was changed, and the deposit is still flagged. It can be decided without; ask again in a while.", risk.Text(a.Unavailable))
+	if silent != nil {
+		return shown, silent
 	}
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		objects, err := byID(ctx, tx, []row{d})
@@ -375,6 +369,31 @@ func (r *Rescreener) Now(ctx context.Context, depositID string, by Decider) (sho
 		return err
 	})
 	return shown, err
+}
+
+// now asks about one sender of a flagged deposit and writes down what is said.
+func (r *Rescreener) now(ctx context.Context, d row, sender chain.Address) error {
+	s := watched{orgID: d.orgID, chain: d.chain, address: sender, flagged: true}
+	err := r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT credited FROM sender_watch WHERE org_id = $1 AND chain = $2 AND address = $3`, s.orgID, s.chain, s.address).Scan(&s.credited)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		return s.read(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("read what the sender of deposit %s is compared with: %w", d.id, err)
+	}
+	a := r.ask(ctx, s)
+	says, err := r.heard(ctx, s, a)
+	if err != nil {
+		return err
+	}
+	if !says {
+		return fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"Nobody says at the moment what is known of the sender: %s. Nothing was changed, and the deposit is still flagged. It can be decided without; ask again in a while.", risk.Text(a.Unavailable))
+	}
+	return nil
 }
 
 // FoundSender is a sender that was found to be above the threshold after its deposits
@@ -398,13 +417,13 @@ func FoundSenders(ctx context.Context, tx pg.Tx, after time.Time) ([]FoundSender
 			SELECT org_id, chain, address, at, verdict_id, severity, threshold, provider FROM sender_verdicts
 			WHERE alert AND at > $1 ORDER BY at DESC, verdict_id DESC LIMIT $2
 		), sent AS (
-			SELECT d.org_id, d.chain, d.from_address, count(*) AS n
+			SELECT d.org_id, d.chain, f.address, count(*) AS n
 			FROM (SELECT DISTINCT org_id, chain, address FROM found) f
-			JOIN deposits d ON d.org_id = f.org_id AND d.chain = f.chain AND d.from_address = f.address AND d.status = 'CREDITED'
+			JOIN deposits d ON d.org_id = f.org_id AND d.chain = f.chain AND (d.from_address = f.address OR d.senders @> ARRAY[f.address]) AND d.status = 'CREDITED'
 			GROUP BY 1, 2, 3
 		)
 		SELECT v.org_id, v.chain, v.address, v.at, v.severity, v.threshold, v.provider, coalesce(s.n, 0)
-		FROM found v LEFT JOIN sent s ON s.org_id = v.org_id AND s.chain = v.chain AND s.from_address = v.address
+		FROM found v LEFT JOIN sent s ON s.org_id = v.org_id AND s.chain = v.chain AND s.address = v.address
 		ORDER BY v.at DESC, v.verdict_id DESC`, after, foundMax)
 	if err != nil {
 		return nil, fmt.Errorf("list senders that were found: %w", err)

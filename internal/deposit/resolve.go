@@ -440,7 +440,7 @@ func (d row) bound() (signer.Flag, error) {
 	}
 	return signer.Flag{
 		OrgID: d.orgID, DepositID: d.id, Chain: d.chain, WalletID: d.walletID, MintID: *d.mintID, Amount: d.amount,
-		ReturnTo: d.flag.returnTo, ReturnRisk: d.flag.returnRisk, Sanctioned: reason.Sanctioned,
+		Senders: d.senders, ReturnTo: d.flag.returnTo, ReturnRisk: d.flag.returnRisk, Sanctioned: reason.Sanctioned,
 	}, nil
 }
 

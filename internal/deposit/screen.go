@@ -83,7 +83,7 @@ func (d *Desk) caseOf(r row, symbol string, decimals int, s org.Settings, p pric
 		Subject: risk.Subject{
 			Chain: r.chain, Address: r.from, MintID: *r.mintID, Symbol: symbol, Amount: r.amount, Tx: r.tx, Direction: risk.Incoming,
 		},
-		Decimals: decimals, Flagged: r.flag != nil, USDThreshold: s.ScreeningUSDThreshold,
+		Senders: r.senders, Decimals: decimals, Flagged: r.flag != nil, USDThreshold: s.ScreeningUSDThreshold,
 		UnknownAs: d.screens.UnknownAs, SanctionsFloor: d.screens.SanctionsFloor, Grace: d.screens.Grace,
 		Price: p.quote, PriceMissing: p.missing, Now: now.UTC(), Since: now.UTC(),
 	}
@@ -152,7 +152,7 @@ func exchange(v risk.Verdict) bool {
 }
 
 // sanctioned tells whether an address itself is on a list of sanctions, by the word of
-// any of those who were asked.
+// any of those who were asked; of several senders, whether any of them is.
 func sanctioned(v risk.Verdict) bool {
 	if slices.ContainsFunc(v.Of, sanctioned) {
 		return true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/price"
 )
@@ -118,8 +119,10 @@ func (q *Quote) value(a money.Amount, decimals int, now time.Time) (v money.USD,
 // DepositCase is all that is known when it is decided about a final deposit. It is
 // kept with the decision, and decides the same whenever it is read again.
 type DepositCase struct {
-	Subject  Subject `json:"subject"`
-	Decimals int     `json:"decimals"` // of the mint
+	Subject Subject `json:"subject"`
+	// Senders are all of several who sent it; the subject's address is "" then.
+	Senders  []chain.Address `json:"senders,omitempty"`
+	Decimals int             `json:"decimals"` // of the mint
 	// Flagged says that it was flagged before: it is never decided again.
 	Flagged bool `json:"flagged"`
 
@@ -242,7 +245,7 @@ func (c DepositCase) by(a *Answer, d DepositDecision, passed Status, why string)
 		return d.is(Credit, passed, why)
 	}
 	// Nobody will ever say more about a sender whom the chain does not name.
-	if c.Now.Sub(c.Since) < c.Grace && c.Subject.Address != "" {
+	if c.Now.Sub(c.Since) < c.Grace && (c.Subject.Address != "" || len(c.Senders) > 0) {
 		return d.is(Wait, StatusUnavailable, ReasonUnavailable)
 	}
 	d.RiskOfFunds = Unknown

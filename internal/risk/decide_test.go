@@ -77,6 +77,10 @@ func TestADepositIsDecidedByTheTable(t *testing.T) {
 			c.Subject.Address = ""
 			c.Answer = &Answer{Unavailable: "there is no one sender to ask about"}
 		}, Flag, StatusUnavailable, ReasonUnavailable, Unknown},
+		"silence about one of several": {func(c *DepositCase) {
+			c.Subject.Address, c.Senders = "", []chain.Address{"a", "b"}
+			c.Answer = worstOf(c.Senders, []*Answer{verdict(None), {Unavailable: "down"}})
+		}, Wait, StatusUnavailable, ReasonUnavailable, ""},
 		"outage to the end": {func(c *DepositCase) {
 			c.Answer = &Answer{Unavailable: "down"}
 			c.Now = noon.Add(15 * time.Minute)

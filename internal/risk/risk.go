@@ -93,8 +93,11 @@ type Verdict struct {
 	Cached    bool          `json:"cached"`  // it was given before, at At
 	// AnswerID names the sealed row of risk_answers, when there is one.
 	AnswerID string `json:"answerId,omitempty"`
-	// Of are the verdicts of all who answered, when several were asked.
+	// Of are the verdicts of all who answered, when several were asked; about several
+	// senders, of each of them.
 	Of []Verdict `json:"of,omitempty"`
+	// Address is whom it is about, where several were asked about.
+	Address chain.Address `json:"address,omitempty"`
 	// Missing are those who were asked and did not answer, with why.
 	Missing []Missing `json:"missing,omitempty"`
 	// Raw is the provider's own answer. It is kept sealed and nowhere else.

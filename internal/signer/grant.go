@@ -159,15 +159,22 @@ type Flag struct {
 	WalletID   string // that it reached
 	MintID     int
 	Amount     money.Amount
-	ReturnTo   string // "" when there is no single sender
+	Senders    []chain.Address // all of them where there are several
+	ReturnTo   string          // "" when there is no single sender
 	ReturnRisk string
-	Sanctioned bool // the sender itself is on a list
+	Sanctioned bool // a sender itself is on a list
 }
 
 // Flag binds a row to the words that it was flagged with.
 func (k *GrantKey) Flag(f Flag) []byte {
-	return k.mac(flagVersion, f.OrgID, f.DepositID, string(f.Chain), f.WalletID, strconv.Itoa(f.MintID), f.Amount.String(), f.ReturnTo, f.ReturnRisk,
-		strconv.FormatBool(f.Sanctioned))
+	words := []string{
+		flagVersion, f.OrgID, f.DepositID, string(f.Chain), f.WalletID, strconv.Itoa(f.MintID), f.Amount.String(), f.ReturnTo, f.ReturnRisk,
+		strconv.FormatBool(f.Sanctioned),
+	}
+	for _, s := range f.Senders {
+		words = append(words, string(s))
+	}
+	return k.mac(words...)
 }
 
 // Flagged tells whether these are the words that the row was flagged with.

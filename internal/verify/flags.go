@@ -16,7 +16,7 @@ func flagsBound(k *signer.GrantKey) Check {
 		ID: "I-30-bound", Promise: "every flagged deposit is in the words that it was flagged with, by the service's own key",
 		look: func(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 			rows, err := tx.Query(ctx, `
-				SELECT org_id, deposit_id, chain, wallet_id, mint_id, amount, coalesce(return_to, ''), coalesce(return_risk, ''), flag_reason, return_mac
+				SELECT org_id, deposit_id, chain, wallet_id, mint_id, amount, coalesce(return_to, ''), coalesce(return_risk, ''), senders, flag_reason, return_mac
 				FROM deposits WHERE is_flagged AND return_mac IS NOT NULL ORDER BY deposit_id`)
 			if err != nil {
 				return nil, err
@@ -26,7 +26,7 @@ func flagsBound(k *signer.GrantKey) Check {
 				var f signer.Flag
 				var reason struct{ Sanctioned bool }
 				var text, mac []byte
-				if err := rows.Scan(&f.OrgID, &f.DepositID, &f.Chain, &f.WalletID, &f.MintID, &f.Amount, &f.ReturnTo, &f.ReturnRisk, &text, &mac); err != nil {
+				if err := rows.Scan(&f.OrgID, &f.DepositID, &f.Chain, &f.WalletID, &f.MintID, &f.Amount, &f.ReturnTo, &f.ReturnRisk, &f.Senders, &text, &mac); err != nil {
 					return nil, err
 				}
 				err := json.Unmarshal(text, &reason)

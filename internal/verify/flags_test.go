@@ -37,6 +37,7 @@ func TestAFlagThatWasChangedIsSeenByWhoHasTheKey(t *testing.T) {
 	}
 	for name, c := range map[string][2]string{
 		"sender":     {`return_to = 'thief', from_address = 'thief'`, `return_to = '` + f.ReturnTo + `', from_address = '` + f.ReturnTo + `'`},
+		"senders":    {`senders = ARRAY['somebody', 'thief'], from_address = ''`, `senders = NULL, from_address = '` + f.ReturnTo + `'`},
 		"amount":     {`amount = amount + 1`, `amount = amount - 1`},
 		"the list":   {`flag_reason = '{}'`, `flag_reason = '{"sanctioned": true}'`},
 		"unreadable": {`flag_reason = '7'`, `flag_reason = '{"sanctioned": true}'`},

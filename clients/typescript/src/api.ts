@@ -272,7 +272,10 @@ export interface Deposit {
    * asked about again. It decides nothing, and no decision waits for it.
    */
   freshScreening: FreshScreening | null;
-  /** Who sent it, as far as the chain tells. */
+  /**
+   * Who sent it: several where several did, and none where one of them cannot be named or they are
+   * more than 20.
+   */
   fromAddresses: string[];
   /** Whether risk screening held it. Stays true after an approval: status says what the books say. */
   isFlagged: boolean;
