@@ -238,7 +238,7 @@ func (c localFaucet) Run(ctx context.Context, std streams) error {
 	}
 	hash, err := info.Pay(ctx, *m, c.To, units.Big())
 	if err != nil {
-		return fmt.Errorf("--to %s: %w", c.To, err)
+		return fmt.Errorf("send %s %s to %s: %w", c.Amount, m.Symbol, c.To, err)
 	}
 	fmt.Fprintf(std.out, "Sent %s %s on %s to %s: %s\n", c.Amount, m.Symbol, strings.ToLower(m.Chain), c.To, hash)
 	return nil

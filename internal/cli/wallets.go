@@ -33,6 +33,7 @@ type treasury struct {
 	Address        string   `json:"address"`
 	Gas            *holding `json:"gas"` // null where there is no coin for it
 	GasPromised    *holding `json:"gasPromised"`
+	Pays           bool     `json:"pays"` // whether anything is sent on the chain by this version
 	Needs          []need   `json:"needs"`
 }
 
@@ -103,7 +104,7 @@ func (c walletsCmd) Run(ctx context.Context, std streams) error {
 }
 
 func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, mints mint.Catalogue, needs []report.Need, work []report.Gas) (treasury, error) {
-	t := treasury{OrganizationID: o.ID, Name: o.Name, Chain: string(name), Needs: []need{}}
+	t := treasury{OrganizationID: o.ID, Name: o.Name, Chain: string(name), Pays: a.Pays(name), Needs: []need{}}
 	w, err := a.Treasury(ctx, o.ID, name)
 	if errors.Is(err, app.ErrNoSigner) {
 		return t, nil
@@ -211,6 +212,8 @@ func tellTreasuries(std streams, all []treasury) {
 			last = t.OrganizationID
 		}
 		switch {
+		case t.Address == "" && !t.Pays:
+			fmt.Fprintf(std.out, "  %-10s no treasury: this version sends nothing there, and what comes stays on its deposit addresses\n", t.Chain)
 		case t.Address == "":
 			fmt.Fprintf(std.out, "  %-10s no treasury yet: the service makes it with the first deposit that is credited\n", t.Chain)
 		case t.Gas == nil:

@@ -241,3 +241,52 @@ func TestFindTakesWhatTheEnvironmentNames(t *testing.T) {
 		t.Errorf("got %q, %v, want %q", got, err, program)
 	}
 }
+
+// A chain that goes on by itself would halve what its blocks pay until the faucet had
+// nothing left; one that did not would leave a person waiting.
+func TestTheClockMakesBlocksWhileSomethingWaits(t *testing.T) {
+	t.Parallel()
+	n := btcdtest.Start(t, btcd.Config{BlockTime: 10 * time.Millisecond})
+	height := func() int {
+		t.Helper()
+		h, err := n.Height(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	// until reads heights, a clock's step apart, until they hold.
+	until := func(what string, holds func(before, now int) bool) int {
+		t.Helper()
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for before, deadline := height(), time.Now().Add(20*time.Second); time.Now().Before(deadline); {
+			<-tick.C
+			now := height()
+			if holds(before, now) {
+				return now
+			}
+			before = now
+		}
+		t.Fatalf("%s: not within 20 seconds", what)
+		return 0
+	}
+	stands := func(before, now int) bool { return before == now }
+	rests := until("it stands still when nothing waits", stands)
+	_, a := newAddress(t)
+	tx, err := n.Pay(t.Context(), a, 50_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until("blocks follow a payment", func(_, now int) bool { return now >= rests+4 })
+	end := until("it stands still again", stands)
+	for behind := range end - rests {
+		if at := in(tip(t, n, behind), tx); at >= 0 {
+			if behind < 3 {
+				t.Errorf("got the payment %d blocks deep, want it deeper", behind)
+			}
+			return
+		}
+	}
+	t.Error("got the payment in no block")
+}

@@ -30,6 +30,7 @@ var excursions = []excursion{
 	{
 		chain: "SOLANA", title: "Solana: its coin and a token, one address for both",
 		in:        []part{{"SOL", "1.5"}, {"USDC", "80"}},
+		out:       []part{{"SOL", "0.4"}, {"USDC", "25"}},
 		somewhere: solanaSomewhere, coin: "lamports",
 	},
 	{
