@@ -16,6 +16,9 @@
 // signed again because of time: its place is the nonce account with its value. A payment
 // and what is sent after it in the same place are never both mined.
 //
+// What makes such a nonce account is the one exception: it names a recent block, lapses,
+// and is made again in the slot that is the account's address; see places.go.
+//
 // Build asks nobody and remembers nothing, and three things do not stand in a payment.
 // Which program a token belongs to and its decimals are reviewed facts of Config.Mints;
 // Quote refuses a payment when the chain contradicts them. A cache that Quote fills was
