@@ -201,6 +201,13 @@ func (a Amount) Bps(bps uint64) (Amount, error) {
 	return Amount{n}, nil
 }
 
+// Split divides into equal shares and what is left, which is less than their number.
+func (a Amount) Split(shares uint64) (share, rest Amount) {
+	var s, r uint256.Int
+	s.DivMod(&a.n, uint256.NewInt(shares), &r)
+	return Amount{s}, Amount{r}
+}
+
 // Big is the amount as a new big integer.
 func (a Amount) Big() *big.Int { return a.n.ToBig() }
 

@@ -109,16 +109,31 @@ type Act string
 
 // The acts.
 const (
-	Pay    Act = "PAY"    // the intent's payment; again with other fees to replace it
+	Pay    Act = "PAY"    // the payments of the intents; again with other fees to replace it
 	Cancel Act = "CANCEL" // a transfer of nothing to itself, filling the slot
 )
 
 // SignRequest asks for the signature of exactly these bytes.
 type SignRequest struct {
 	IntentID string `json:"intentId"`
-	Slot     Slot   `json:"slot"`
-	Act      Act    `json:"act"`
-	Payload  []byte `json:"payload"` // the complete unsigned transaction, as committed by the caller
+	// With are the other intents that the transaction pays, in its order, behind the
+	// first. An intent has one slot and one set of companions for ever; a cancel, which
+	// pays none of them, names the same.
+	With    []string `json:"with,omitempty"`
+	Slot    Slot     `json:"slot"`
+	Act     Act      `json:"act"`
+	Payload []byte   `json:"payload"` // the complete unsigned transaction, as committed by the caller
+}
+
+// Part is the most that one of so many payments in a transaction pays of its fee: as much
+// as every other one, and what cannot be divided.
+func Part(fee money.Amount, of int) money.Amount {
+	share, _ := fee.Split(uint64(of))
+	part, err := share.Add(money.Units(uint64(of - 1)))
+	if err != nil {
+		return fee
+	}
+	return part
 }
 
 // Signed are the bytes to send. They are the same however often they are asked for.
@@ -236,6 +251,7 @@ type IssueBody struct {
 // SignBody remembers a signature.
 type SignBody struct {
 	IntentID string       `json:"intentId"`
+	With     []string     `json:"with,omitempty"`
 	Slot     Slot         `json:"slot"`
 	Act      Act          `json:"act"`
 	Payload  []byte       `json:"payload"`

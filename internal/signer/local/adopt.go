@@ -187,12 +187,16 @@ func (s *Signer) recheck(r signer.Record) error {
 		if i == nil {
 			return fmt.Errorf("intent %s was signed and the copy lacks its admission", r.Sign.IntentID)
 		}
-		by, err := s.keysOf(i)
+		all, err := s.index.together(i, r.Sign.With)
 		if err != nil {
 			return err
 		}
-		request := signer.SignRequest{IntentID: i.ID, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload}
-		if _, err := s.matches(i, request, s.conf.Policy.Chains[i.Chain]); err != nil {
+		by, err := s.keysOf(all)
+		if err != nil {
+			return err
+		}
+		request := signer.SignRequest{IntentID: i.ID, With: r.Sign.With, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload}
+		if _, err := s.matches(all, request, s.conf.Policy.Chains[i.Chain]); err != nil {
 			return err
 		}
 		if by, err = s.signers(i, r.Sign.Act, r.Sign.Payload, by); err != nil {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -55,6 +56,8 @@ type intent struct {
 	signer.Intent
 	seq   uint64
 	slot  *signer.Slot               // once it has one
+	lead  string                     // in whose name its slot is signed for, once it has one: often its own
+	with  []string                   // of a lead: the others of its slot, in their order
 	signs map[string]signer.SignBody // by the payload's digest, without the payload
 	seqs  map[string]uint64
 	fee   money.Amount // the most that its slot may cost by what was signed
@@ -161,7 +164,11 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 			return fmt.Errorf("intent %s was signed without being admitted", r.Sign.IntentID)
 		}
 		payer := x.wallets[i.Account()].address
-		if no := x.mayTake(i, payer, r.Sign.Slot); no != nil {
+		all, no := x.together(i, r.Sign.With)
+		if no != nil {
+			return no
+		}
+		if no := x.mayTake(all, payer, r.Sign.Slot); no != nil {
 			return no
 		}
 		if _, twice := i.signs[r.Sign.Digest]; twice {
@@ -182,7 +189,10 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 			i.fee = does.costs
 		}
 		s := r.Sign.Slot
-		i.slot, x.slots[slot{payer, i.Chain, s.Nonce}] = &s, i.ID
+		for _, o := range all {
+			o.slot, o.lead = &s, i.ID
+		}
+		i.with, x.slots[slot{payer, i.Chain, s.Nonce}] = r.Sign.With, i.ID
 		if s.Lease != "" {
 			for _, name := range family.places(s.Lease) {
 				x.places[place{i.Chain, name}] = i.ID
@@ -218,24 +228,55 @@ func keyOf(i signer.Intent) (k key, ok bool) {
 	return key{i.From.OrgID, i.IdempotencyKeyHash}, i.Purpose == signer.Payment && i.IdempotencyKeyHash != ""
 }
 
-// mayTake is the rule of slots: one intent a slot, one slot an intent, for ever; and one
-// transaction, where nothing on the chain keeps two of a slot apart.
-func (x *index) mayTake(i *intent, payer chain.Address, s signer.Slot) error {
-	if once[i.Chain.Family()] && len(i.signs) > 0 {
-		return refuse(signer.RefusedSlot, "intent %s has its one transaction on %s already: another would be mined beside it, so wait until that is final or has expired", i.ID, i.Chain)
+// together are the intents that one transaction is for, the lead first. They are
+// different ones of the same organization on the same chain, and the same wallet pays
+// their fee.
+func (x *index) together(lead *intent, with []string) ([]*intent, error) {
+	all := []*intent{lead}
+	for _, id := range with {
+		o := x.intents[id]
+		switch {
+		case o == nil:
+			return nil, refuse(signer.RefusedIntent, "intent %s, which is to be paid with %s, was never admitted", id, lead.ID)
+		case slices.Contains(all, o):
+			return nil, refuse(signer.RefusedIntent, "intent %s is named twice for one transaction", id)
+		case o.Chain != lead.Chain || o.From.OrgID != lead.From.OrgID || o.Account() != lead.Account():
+			return nil, refuse(signer.RefusedIntent, "intents %s and %s are not of one account: no transaction is for both", lead.ID, id)
+		}
+		all = append(all, o)
 	}
-	if i.slot != nil && *i.slot != s {
-		return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s for ever, not %v", i.ID, *i.slot, payer, i.Chain, s)
+	return all, nil
+}
+
+// mayTake is the rule of slots: one slot an intent, for ever, with the same companions,
+// and nothing else in it; and one transaction, where nothing on the chain keeps two of a
+// slot apart. The lead is first.
+func (x *index) mayTake(all []*intent, payer chain.Address, s signer.Slot) error {
+	lead := all[0]
+	if once[lead.Chain.Family()] && len(lead.signs) > 0 {
+		return refuse(signer.RefusedSlot, "intent %s has its one transaction on %s already: another would be mined beside it, so wait until that is final or has expired", lead.ID, lead.Chain)
 	}
-	if owner, taken := x.slots[slot{payer, i.Chain, s.Nonce}]; taken && owner != i.ID {
-		return refuse(signer.RefusedSlot, "%v of %s on %s belongs to intent %s for ever, not to %s", s, payer, i.Chain, owner, i.ID)
+	for _, o := range all {
+		switch {
+		case o.slot == nil && lead.slot == nil:
+		case o.slot == nil || o.lead != lead.ID:
+			return refuse(signer.RefusedSlot, "intent %s is in no slot of %s, and who is in a slot together stays so for ever", o.ID, lead.ID)
+		case *o.slot != s:
+			return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s for ever, not %v", o.ID, *o.slot, payer, o.Chain, s)
+		}
 	}
-	if s.Lease == "" || i.slot != nil {
+	if lead.slot != nil && !slices.EqualFunc(all[1:], lead.with, func(o *intent, id string) bool { return o.ID == id }) {
+		return refuse(signer.RefusedSlot, "intent %s has its slot with %q for ever, and with nobody else", lead.ID, lead.with)
+	}
+	if owner, taken := x.slots[slot{payer, lead.Chain, s.Nonce}]; taken && owner != lead.ID {
+		return refuse(signer.RefusedSlot, "%v of %s on %s belongs to intent %s for ever, not to %s", s, payer, lead.Chain, owner, lead.ID)
+	}
+	if s.Lease == "" || lead.slot != nil {
 		return nil // its own lease it took whole
 	}
-	for _, name := range families[i.Chain.Family()].places(s.Lease) {
-		if owner, taken := x.places[place{i.Chain, name}]; taken && owner != i.ID {
-			return refuse(signer.RefusedSlot, "%s on %s belongs to intent %s for ever, not to %s", name, i.Chain, owner, i.ID)
+	for _, name := range families[lead.Chain.Family()].places(s.Lease) {
+		if owner, taken := x.places[place{lead.Chain, name}]; taken && owner != lead.ID {
+			return refuse(signer.RefusedSlot, "%s on %s belongs to intent %s for ever, not to %s", name, lead.Chain, owner, lead.ID)
 		}
 	}
 	return nil

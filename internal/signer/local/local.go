@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +41,7 @@ const change = "CHANGE"
 const (
 	wordBytesMax    = 128      // an id or a subject
 	payloadBytesMax = 24 << 10 // an unsigned transaction
+	withMax         = 255      // other intents that one transaction pays
 	entriesMax      = 1000     // entries in one answer
 )
 
@@ -247,7 +249,7 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 		return 0, refuse(signer.RefusedWallet, "intent %s pays from a wallet that was never issued", i.ID)
 	}
 	// The index was read from a file; the keys are the truth.
-	if _, err := s.keysOf(&intent{Intent: i}); err != nil {
+	if _, err := s.keysOf([]*intent{{Intent: i}}); err != nil {
 		return 0, err
 	}
 	if i.To == from.address {
@@ -294,17 +296,19 @@ func (s *Signer) payer(i signer.Intent) *signer.Refusal {
 	return nil
 }
 
-// keysOf are the keys of the wallets that an intent names: the one that has its slot,
-// and the one that pays its amount unless it is the same.
-func (s *Signer) keysOf(i *intent) (by []keys.WalletKey, err error) {
-	of := []signer.WalletRef{i.Account()}
-	if i.Payer != nil {
-		of = append(of, i.From)
+// keysOf are the keys of the wallets that intents in one slot name, each once: the one
+// that has the slot, then those that pay their amounts.
+func (s *Signer) keysOf(all []*intent) (by []keys.WalletKey, err error) {
+	of := []signer.WalletRef{all[0].Account()}
+	for _, i := range all {
+		if !slices.Contains(of, i.From) {
+			of = append(of, i.From)
+		}
 	}
 	for _, w := range of {
 		key, err := s.seed.Wallet(w)
 		if err != nil {
-			return nil, fmt.Errorf("derive the key that pays %s: %w", i.ID, err)
+			return nil, fmt.Errorf("derive the key that pays %s: %w", all[0].ID, err)
 		}
 		if known := s.index.wallets[w]; key.Address() != known.address {
 			return nil, fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", ErrDamaged, known.seq)
@@ -459,6 +463,8 @@ func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed,
 		return signer.Signed{}, refuse(signer.RefusedMalformed, "intentId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	case r.Act != signer.Pay && r.Act != signer.Cancel:
 		return signer.Signed{}, refuse(signer.RefusedMalformed, "act: got %q, want %s or %s", r.Act, signer.Pay, signer.Cancel)
+	case len(r.With) > withMax || slices.ContainsFunc(r.With, func(id string) bool { return !word(id) }):
+		return signer.Signed{}, refuse(signer.RefusedMalformed, "with: give at most %d intents, each in 1 to %d bytes of UTF-8 without NUL", withMax, wordBytesMax)
 	case len(r.Payload) == 0 || len(r.Payload) > payloadBytesMax:
 		return signer.Signed{}, refuse(signer.RefusedMalformed, "payload: give 1 to %d bytes", payloadBytesMax)
 	}
@@ -485,18 +491,22 @@ func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq 
 	if i == nil {
 		return nil, "", 0, refuse(signer.RefusedIntent, "intent %s was never admitted", r.IntentID)
 	}
-	by, err := s.keysOf(i)
+	all, err := s.index.together(i, r.With)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	by, err := s.keysOf(all)
 	if err != nil {
 		return nil, "", 0, err
 	}
 
 	before, again := i.signs[digest]
-	if again && (before.Act != r.Act || before.Slot != r.Slot) {
-		return nil, "", 0, refuse(signer.RefusedPayload, "these bytes of intent %s were signed to %s in %v, not to %s in %v",
-			i.ID, before.Act, before.Slot, r.Act, r.Slot)
+	if again && (before.Act != r.Act || before.Slot != r.Slot || !slices.Equal(before.With, r.With)) {
+		return nil, "", 0, refuse(signer.RefusedPayload, "these bytes of intent %s were signed to %s in %v with %q, not to %s in %v with %q",
+			i.ID, before.Act, before.Slot, before.With, r.Act, r.Slot, r.With)
 	}
 	if !again {
-		if err := s.check(i, r); err != nil {
+		if err := s.check(all, r); err != nil {
 			return nil, "", 0, err
 		}
 	}
@@ -513,38 +523,47 @@ func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq 
 		return raw, hash, i.seqs[digest], nil
 	}
 	seq, err = s.append(signer.Record{Kind: signer.RecordSign, Sign: &signer.SignBody{
-		IntentID: i.ID, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest, Hash: hash,
+		IntentID: i.ID, With: r.With, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest, Hash: hash,
 	}})
 	return raw, hash, seq, err
 }
 
-// check compares a payload with all that was said about it.
-func (s *Signer) check(i *intent, r signer.SignRequest) error {
-	policy, ok := s.conf.Policy.Chains[i.Chain]
+// check compares a payload with all that was said about it. Each of several intents is
+// asked about by itself.
+func (s *Signer) check(all []*intent, r signer.SignRequest) error {
+	lead := all[0]
+	policy, ok := s.conf.Policy.Chains[lead.Chain]
 	if !ok {
-		return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q any more", i.Chain)
+		return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q any more", lead.Chain)
 	}
-	does, err := s.matches(i, r, policy)
+	does, err := s.matches(all, r, policy)
 	if err != nil {
 		return err
 	}
-	if r.Act == signer.Pay && !i.pays() {
-		if no := policy.within(i.Intent); no != nil {
-			return no
-		}
-		if _, gone := s.index.revoked[i.WhitelistedID]; gone {
-			return refuse(signer.PolicyLimit, "address %s, which payment %s goes to, was taken from the whitelist since it was admitted", i.WhitelistedID, i.ID)
+	if r.Act == signer.Pay && !lead.pays() {
+		for _, i := range all {
+			if no := policy.within(i.Intent); no != nil {
+				return no
+			}
+			if _, gone := s.index.revoked[i.WhitelistedID]; gone {
+				return refuse(signer.PolicyLimit, "address %s, which payment %s goes to, was taken from the whitelist since it was admitted", i.WhitelistedID, i.ID)
+			}
 		}
 	}
 	fee := does.costs
 	if policy.FeeMax.Less(fee) {
-		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and the policy's feeMax on %s is %v", i.ID, fee, i.Chain, policy.FeeMax)
+		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and the policy's feeMax on %s is %v", lead.ID, fee, lead.Chain, policy.FeeMax)
 	}
-	if r.Act == signer.Pay && !i.FeeMax.IsZero() && i.FeeMax.Less(fee) {
-		return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and it was admitted for a fee of at most %v", i.ID, fee, i.FeeMax)
+	if r.Act == signer.Pay {
+		part := signer.Part(fee, len(all))
+		for _, i := range all {
+			if !i.FeeMax.IsZero() && i.FeeMax.Less(part) {
+				return refuse(signer.RefusedFee, "the payload of intent %s may cost %v, and it was admitted for a fee of at most %v", i.ID, part, i.FeeMax)
+			}
+		}
 	}
-	if more := i.adds(fee); !more.IsZero() {
-		if no := s.index.fees.allow(policy, account{s.index.wallets[i.Account()].address, i.Chain}, more, s.journal.now(s.conf.now())); no != nil {
+	if more := lead.adds(fee); !more.IsZero() {
+		if no := s.index.fees.allow(policy, account{s.index.wallets[lead.Account()].address, lead.Chain}, more, s.journal.now(s.conf.now())); no != nil {
 			return no
 		}
 	}
@@ -557,9 +576,10 @@ func digestOf(payload []byte) string {
 }
 
 // matches takes a payload apart and finds nothing in it but what was admitted.
-func (s *Signer) matches(i *intent, r signer.SignRequest, policy ChainPolicy) (deed, error) {
-	from, payer := s.index.wallets[i.From].address, s.index.wallets[i.Account()].address
-	if err := s.index.mayTake(i, payer, r.Slot); err != nil {
+func (s *Signer) matches(all []*intent, r signer.SignRequest, policy ChainPolicy) (deed, error) {
+	i := all[0]
+	payer := s.index.wallets[i.Account()].address
+	if err := s.index.mayTake(all, payer, r.Slot); err != nil {
 		return deed{}, err
 	}
 	does, err := families[i.Chain.Family()].read(r.Payload)
@@ -580,7 +600,16 @@ func (s *Signer) matches(i *intent, r signer.SignRequest, policy ChainPolicy) (d
 		if err := does.cancels(payer); err != nil {
 			return does, refuse(signer.RefusedPayload, "the cancel of intent %s: %v", i.ID, err)
 		}
-	} else if err := does.pays(chain.Payment{From: from, To: i.To, Contract: i.Contract, Amount: i.Amount, Place: i.Purpose == signer.Place}); err != nil {
+		return does, nil
+	}
+	payments := make([]chain.Payment, len(all))
+	for n, o := range all {
+		payments[n] = chain.Payment{From: s.index.wallets[o.From].address, To: o.To, Contract: o.Contract, Amount: o.Amount, Place: o.Purpose == signer.Place}
+	}
+	if err := does.pays(payments...); err != nil {
+		if len(all) > 1 {
+			return does, refuse(signer.RefusedPayload, "the payload of intent %s with %q does not make just their payments: %v", i.ID, r.With, err)
+		}
 		return does, refuse(signer.RefusedPayload, "the payload of intent %s is another payment than %v of %q to %s, which was admitted: %v",
 			i.ID, i.Amount, i.Contract, i.To, err)
 	}

@@ -23,7 +23,7 @@ func (tronWords) read(payload []byte) (deed, error) {
 		return deed{}, err
 	}
 	return deed{
-		slot: signer.Slot{Lease: tx.Lease()}, payer: tx.Owner, costs: tx.MaxCost(), pays: tx.Pays,
+		slot: signer.Slot{Lease: tx.Lease()}, payer: tx.Owner, costs: tx.MaxCost(), pays: one(tx.Pays),
 		cancels: func(chain.Address) error {
 			return errors.New("a transaction of TRON cannot be cancelled: it ends when it expires")
 		},

@@ -3,6 +3,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/btcsuite/btcd/chainhash/v2"
 
@@ -57,9 +58,10 @@ type deed struct {
 	slot    signer.Slot   // the place inside; a Lease goes without its Nonce, which is not on the chain
 	payer   chain.Address // pays the fee; "" where only the signature tells
 	costs   money.Amount  // at most, in native units
-	// pays says in which way it is another payment, and nil when it is this one and does
-	// nothing else. Whose key has to sign is for sign to compare, where only that tells.
-	pays func(chain.Payment) error
+	// pays says in which way it makes other payments, and nil when it makes just these in
+	// this order and does nothing else. Whose key has to sign is for sign to compare, where
+	// only that tells.
+	pays func(...chain.Payment) error
 	// cancels says in which way it is no cancel of an account.
 	cancels func(account chain.Address) error
 	// coins says whose coins it spends and where the rest of them goes, where accounts are
@@ -82,6 +84,16 @@ func (d deed) in(s signer.Slot) bool {
 	return d.slot == s
 }
 
+// one is what pays is where a transaction makes one payment.
+func one(pays func(chain.Payment) error) func(...chain.Payment) error {
+	return func(ps ...chain.Payment) error {
+		if len(ps) != 1 {
+			return fmt.Errorf("a transaction of this family makes one payment, not %d", len(ps))
+		}
+		return pays(ps[0])
+	}
+}
+
 // evmWords are those of package evmtx.
 type evmWords struct{}
 
@@ -93,13 +105,13 @@ func (evmWords) read(payload []byte) (deed, error) {
 	return deed{
 		network: fmt.Sprint(tx.ChainID), slot: signer.Slot{Nonce: tx.Nonce},
 		costs: worst(chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}),
-		pays: func(p chain.Payment) error {
+		pays: one(func(p chain.Payment) error {
 			contract, to, amount, err := evmtx.PayeeOf(tx)
 			if err == nil && (contract != p.Contract || to != p.To || amount != p.Amount) {
 				err = fmt.Errorf("it pays %v of %q to %s", amount, contract, to)
 			}
 			return err
-		},
+		}),
 		cancels: func(account chain.Address) error {
 			if tx.To != account || !tx.Value.IsZero() || len(tx.Data) != 0 {
 				return fmt.Errorf("it does more than send nothing from %s to itself", account)
@@ -144,7 +156,7 @@ func (solanaWords) read(payload []byte) (deed, error) {
 			return deed{}, fmt.Errorf("%w; and it makes no nonce account: %w", err, no)
 		}
 		return deed{
-			slot: signer.Slot{Lease: made.Lease()}, payer: made.Treasury, costs: made.MaxCost(), pays: made.Pays,
+			slot: signer.Slot{Lease: made.Lease()}, payer: made.Treasury, costs: made.MaxCost(), pays: one(made.Pays),
 			cancels: func(chain.Address) error { return errors.New("it makes a nonce account") },
 		}, nil
 	}
@@ -167,12 +179,16 @@ func (solanaWords) sign(payload []byte, by ...keys.WalletKey) ([]byte, chain.TxH
 	if len(wanted) != len(by) {
 		return nil, "", fmt.Errorf("the transaction has %d signatures, and %d keys are for it", len(wanted), len(by))
 	}
+	if len(by) > 0 && wanted[0] != by[0].Address() {
+		return nil, "", fmt.Errorf("signature 1 of the transaction is that of %s, not of %s", wanted[0], by[0].Address())
+	}
 	signatures := make([][64]byte, len(by))
-	for i, key := range by {
-		if wanted[i] != key.Address() {
-			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, not of %s", i+1, wanted[i], key.Address())
+	for i, address := range wanted {
+		at := slices.IndexFunc(by, func(key keys.WalletKey) bool { return key.Address() == address })
+		if at < 0 {
+			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, which takes no part", i+1, address)
 		}
-		signatures[i] = key.SignMessage(payload)
+		signatures[i] = by[at].SignMessage(payload)
 	}
 	return solanatx.Attach(payload, signatures...)
 }
@@ -221,7 +237,7 @@ func (bitcoinWords) read(payload []byte) (deed, error) {
 	}
 	return deed{
 		slot: signer.Slot{Lease: tx.Lease.String()}, costs: tx.Fee(), coins: coins,
-		pays:    func(p chain.Payment) error { return tx.DoesPay([]chain.Payment{p}) },
+		pays:    func(ps ...chain.Payment) error { return tx.DoesPay(ps) },
 		cancels: func(chain.Address) error { return tx.DoesCancel() },
 	}, nil
 }

@@ -19,6 +19,8 @@ type Remembered struct {
 	Intent *signer.Intent
 	At     time.Time
 	Signed []Signature // in the order of the journal
+	// Rides is the intent with which it was signed, whose transactions are its own too.
+	Rides string
 }
 
 // Signature is a transaction that the signer signed, with the same bytes that it
@@ -194,7 +196,7 @@ func gather(ctx context.Context, s signer.Signer, at, head signer.Head) (beyond,
 				b.admitted = append(b.admitted, r.Admit.ID)
 			case signer.RecordSign:
 				signed, err := s.Sign(ctx, signer.SignRequest{
-					IntentID: r.Sign.IntentID, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload,
+					IntentID: r.Sign.IntentID, With: r.Sign.With, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload,
 				})
 				if err != nil {
 					return b, fmt.Errorf("ask the signer for the bytes of entry %d: %w", e.Seq, err)
@@ -204,6 +206,9 @@ func gather(ctx context.Context, s signer.Signer, at, head signer.Head) (beyond,
 				}
 				i := place(r.Sign.IntentID)
 				i.Signed = append(i.Signed, Signature{SignBody: *r.Sign, At: b.last, Raw: signed.Raw})
+				for _, id := range r.Sign.With {
+					place(id).Rides = r.Sign.IntentID
+				}
 			case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke:
 			}
 		}

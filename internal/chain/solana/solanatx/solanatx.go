@@ -135,12 +135,18 @@ func (m Move) Pays(p chain.Payment) error {
 	return nil
 }
 
-// Pays tells whether a transaction makes exactly one payment, or what differs.
-func (t Tx) Pays(p chain.Payment) error {
-	if len(t.Moves) != 1 {
-		return fmt.Errorf("transaction has %d moves, not one", len(t.Moves))
+// Pays tells whether a transaction makes exactly these payments in this order, at least
+// one, or what differs.
+func (t Tx) Pays(ps ...chain.Payment) error {
+	if len(t.Moves) != len(ps) || len(ps) == 0 {
+		return fmt.Errorf("transaction has %d moves, and the payments are %d", len(t.Moves), len(ps))
 	}
-	return t.Moves[0].Pays(p)
+	for i, p := range ps {
+		if err := t.Moves[i].Pays(p); err != nil {
+			return fmt.Errorf("move %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // Lease names the slot that a transaction takes: the nonce account and its value.
