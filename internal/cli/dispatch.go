@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -138,6 +139,9 @@ func (c dispatchShow) Run(ctx context.Context, std streams) error {
 	line("from", "%s (%s)", s.Address, s.WalletID)
 	if s.At != nil {
 		line("slot", "%v, %s of gas promised", *s.At, coins(mints, s.Chain, s.GasReserved))
+		if len(s.With) > 0 {
+			line("together", "one transaction pays it and %s, or none of them", strings.Join(s.With, ", "))
+		}
 	} else {
 		line("slot", "none: nothing is signed and nothing is out")
 	}
@@ -223,6 +227,9 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 		}
 	}
 	fmt.Fprintf(std.out, "The slot of order %s, %v, is filled with a transaction that pays nobody. %s. Its amount stays held until either is final.\n", c.ID, *s.At, out)
+	if len(s.With) > 0 {
+		fmt.Fprintf(std.out, "That is the slot of %s too: what becomes of one becomes of all.\n", strings.Join(s.With, ", "))
+	}
 	return nil
 }
 

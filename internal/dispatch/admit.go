@@ -1,10 +1,12 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,12 +22,21 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
+const (
+	// ridersMax is the most orders that one slot is given to, whatever a transaction could
+	// make: what stands in one place ends together, and each adds to what locks at once.
+	ridersMax = 24
+	// queueMax bounds what is looked at in one round because it may go together.
+	queueMax = 96
+)
+
 // admit gives slots to a wallet's queued orders as far as limit allows, the one
 // that has waited longest for a look first. An order that has to wait does not
 // hold up the ones behind it: by age alone, a few old ones that are looked at
 // again and again would keep the desk from ever reaching the others.
 //
-// acct is where the account stands, unless nobody has asked yet.
+// Where a transaction makes several payments, orders of one purpose have a slot
+// together. acct is where the account stands, unless nobody has asked yet.
 func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, acct *chain.Account) (busy bool, err error) {
 	if limit <= 0 {
 		return false, nil
@@ -34,7 +45,7 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, acct *c
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders
 			WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND attempt_after <= $3
-			ORDER BY attempt_after, created_at, order_id LIMIT $4`, d.chain.Name, from.ID, tx.Now, limit)
+			ORDER BY attempt_after, created_at, order_id LIMIT $4`, d.chain.Name, from.ID, tx.Now, max(limit, queueMax))
 		if err != nil {
 			return err
 		}
@@ -46,6 +57,9 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, acct *c
 	})
 	if err != nil {
 		return false, fmt.Errorf("read the queue: %w", err)
+	}
+	if d.fits(from, queue) <= 1 {
+		queue = queue[:min(len(queue), limit)]
 	}
 	if len(queue) > 0 && acct == nil {
 		// A slot whose nonce the chain has used already could never be paid from,
@@ -64,81 +78,226 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, acct *c
 		}
 		acct = &asked
 	}
-	for _, o := range queue {
-		slotted, err := d.admitOne(ctx, from, *acct, o)
-		busy = busy || slotted
+	for len(queue) > 0 && limit > 0 {
+		var group []Order
+		group, queue = d.group(from, queue)
+		slots, err := d.admitGroup(ctx, from, *acct, group, limit)
+		busy = busy || slots > 0
+		limit -= slots
 		if err != nil && !errors.Is(err, errLost) {
-			return busy, fmt.Errorf("admit order %s: %w", o.ID, err)
+			return busy, fmt.Errorf("admit order %s: %w", strings.Join(idsOf(group), ", "), err)
 		}
 	}
 	return busy, nil
 }
 
-func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Account, o Order) (slotted bool, err error) {
-	ctx, span := trace.About(ctx, "dispatch admit", o.ID)
-	defer func() { span.End(err) }()
-	var (
-		reason string
-		native int
-		funds  wallet.Funds // of the order's mint
-		gas    wallet.Funds // of the chain's native coin
-		to     *wallet.Wallet
-		holder = from // whose amount it is
-	)
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+// fits is how many of orders, from the first one on, one transaction could pay.
+func (d *Desk) fits(from wallet.Wallet, orders []Order) int {
+	if len(orders) < 2 {
+		return len(orders)
+	}
+	return min(ridersMax, d.chain.Sender.Fits(paymentsOf(orders, from.Address)))
+}
+
+// group takes from a queue its first order and those that may have a slot with it, which
+// are of the same purpose: payments or sweeps.
+func (d *Desk) group(from wallet.Wallet, queue []Order) (group, rest []Order) {
+	first := queue[0]
+	if first.Purpose != signer.Payment && first.Purpose != signer.Sweep {
+		return queue[:1], queue[1:]
+	}
+	var same []Order
+	for _, o := range queue {
+		if o.Purpose == first.Purpose {
+			same = append(same, o)
+		}
+	}
+	group = same[:max(1, d.fits(from, same))]
+	for _, o := range queue {
+		if !slices.ContainsFunc(group, func(g Order) bool { return g.ID == o.ID }) {
+			rest = append(rest, o)
+		}
+	}
+	return group, rest
+}
+
+// admitGroup gives orders a slot together, as far as they can have one, and says how many
+// slots that took, at most limit. What the chain does not take together, or what is too dear
+// for one of them, is tried in halves: one that would revert holds up no other.
+func (d *Desk) admitGroup(ctx context.Context, from wallet.Wallet, acct chain.Account, group []Order, limit int) (slots int, err error) {
+	if limit <= 0 || len(group) == 0 {
+		return 0, nil
+	}
+	if len(group) == 1 {
+		slotted, err := d.admitOne(ctx, from, acct, group[0])
+		if slotted {
+			slots = 1
+		}
+		return slots, err
+	}
+	var ready []candidate
+	promised := map[int]money.Amount{}
+	for _, o := range group {
+		c, err := d.candidate(ctx, from, acct, o, promised)
+		if err != nil {
+			return 0, fmt.Errorf("look at order %s: %w", o.ID, err)
+		}
+		if c != nil {
+			ready = append(ready, *c)
+		}
+	}
+	if len(ready) < 2 {
+		return d.admitGroup(ctx, from, acct, ordersOf(ready), limit)
+	}
+	together := slices.Clone(ready)
+	slices.SortFunc(together, func(a, b candidate) int { return cmp.Compare(a.ID, b.ID) })
+	fees, err := d.chain.Sender.Quote(ctx, paymentsOf(ordersOf(together), from.Address)...)
+	if err == nil {
+		err = d.affords(together, fees)
+	}
+	if err != nil {
+		half := (len(ready) + 1) / 2
+		slots, err = d.admitGroup(ctx, from, acct, ordersOf(ready[:half]), limit)
+		if err != nil && !errors.Is(err, errLost) {
+			return slots, err
+		}
+		more, err := d.admitGroup(ctx, from, acct, ordersOf(ready[half:]), limit-slots)
+		return slots + more, err
+	}
+	crash.Point("W05")
+	var entries []signer.Entry
+	var admitted []Order
+	for _, c := range together {
+		entry, err := d.admitIntent(ctx, from, c)
+		if err != nil {
+			return 0, fmt.Errorf("admit order %s: %w", c.ID, err)
+		}
+		if entry != nil {
+			entries, admitted = append(entries, *entry), append(admitted, c.Order)
+		}
+	}
+	if len(admitted) < len(together) {
+		// What is left is another transaction. What was admitted is admitted again.
+		return d.admitGroup(ctx, from, acct, admitted, limit)
+	}
+	crash.Point("W07")
+	slotted, err := d.slotted(ctx, from, acct, together, fees, entries)
+	if slotted {
+		slots = 1
+	}
+	return slots, err
+}
+
+// affords is an error unless each of orders may cost its part of fees, and their wallet
+// has the gas for all.
+func (d *Desk) affords(together []candidate, fees chain.Fees) error {
+	need, err := fees.Max()
+	if err != nil {
+		return err
+	}
+	part := signer.Part(need, len(together))
+	for _, c := range together {
+		if c.dear(part) {
+			return fmt.Errorf("order %s allows %v, and its part may be %v", c.ID, *c.FeeMax, part)
+		}
+	}
+	if !missing(need, together[0].gas.GasSpendable()).IsZero() {
+		return fmt.Errorf("%v of gas is more than the wallet has", need)
+	}
+	return nil
+}
+
+// A candidate is a queued order that nothing in the database stands against.
+type candidate struct {
+	Order
+	native int
+	funds  wallet.Funds   // of the order's mint
+	gas    wallet.Funds   // of the chain's native coin
+	to     *wallet.Wallet // receives, when it is ours
+	holder wallet.Wallet  // whose amount it is
+}
+
+func ordersOf(cs []candidate) []Order {
+	orders := make([]Order, len(cs))
+	for i, c := range cs {
+		orders[i] = c.Order
+	}
+	return orders
+}
+
+// candidate looks at an order in the database; nil when it has to wait, which is written
+// down then. promised is what others that go with it take of its wallet, by mint, and
+// grows by it.
+func (d *Desk) candidate(ctx context.Context, from wallet.Wallet, acct chain.Account, o Order, promised map[int]money.Amount) (*candidate, error) {
+	var reason string
+	c := candidate{Order: o, holder: from}
+	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		if reason, err = d.barred(ctx, tx, o); err != nil || reason != "" {
 			return err
 		}
-		if native, err = nativeMint(ctx, tx, o.Chain); err != nil {
+		if c.native, err = nativeMint(ctx, tx, o.Chain); err != nil {
 			return err
 		}
 		if o.FromID != "" {
-			if holder, err = wallet.ByID(ctx, tx, o.FromID); err != nil {
+			if c.holder, err = wallet.ByID(ctx, tx, o.FromID); err != nil {
 				return err
 			}
 		}
-		if funds, err = wallet.FundsOf(ctx, tx, holder.ID, o.MintID); err != nil {
+		if c.funds, err = wallet.FundsOf(ctx, tx, c.holder.ID, o.MintID); err != nil {
 			return err
 		}
-		if gas, err = wallet.FundsOf(ctx, tx, from.ID, native); err != nil {
+		if c.gas, err = wallet.FundsOf(ctx, tx, from.ID, c.native); err != nil {
 			return err
 		}
 		if o.ToWalletID != "" {
 			w, err := wallet.ByID(ctx, tx, o.ToWalletID)
-			to = &w
+			c.to = &w
 			return err
 		}
 		return nil
 	})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if reason != "" {
-		return false, d.wait(ctx, o, WantFreeze, money.Zero, reason)
+		return nil, d.wait(ctx, o, WantFreeze, money.Zero, reason)
 	}
 	if o.Purpose == signer.Place {
 		switch free, taken, err := d.site(ctx, acct, o); {
 		case err != nil:
-			return false, err
+			return nil, err
 		case taken:
-			return false, d.refuse(ctx, o, &signer.Refusal{Code: PlaceTaken, Message: fmt.Sprintf("there is something at %s already, so no place can be made there", o.To)})
+			return nil, d.refuse(ctx, o, &signer.Refusal{Code: PlaceTaken, Message: fmt.Sprintf("there is something at %s already, so no place can be made there", o.To)})
 		case !free:
-			return false, d.wait(ctx, o, WantSlot, money.Zero, "it is not final yet whether there is something where it would make a place")
+			return nil, d.wait(ctx, o, WantSlot, money.Zero, "it is not final yet whether there is something where it would make a place")
 		}
 	} else if acct.Leased {
 		if free, err := d.free(ctx, acct); err != nil {
-			return false, err
+			return nil, err
 		} else if len(free) == 0 {
-			return false, d.wait(ctx, o, WantSlot, money.Zero, "every place that its wallet has on the chain is taken until what took it is final")
+			return nil, d.wait(ctx, o, WantSlot, money.Zero, "every place that its wallet has on the chain is taken until what took it is final")
 		}
 	}
-	if short := missing(o.Amount, funds.Spendable()); o.Purpose == signer.Payment && !short.IsZero() {
-		return false, d.lacks(ctx, o, WantFunds, o.MintID, o.Amount, "the wallet does not hold the amount yet")
+	if o.Purpose == signer.Payment {
+		all, err := promised[o.MintID].Add(o.Amount)
+		if err != nil || !missing(all, c.funds.Spendable()).IsZero() {
+			return nil, d.lacks(ctx, o, WantFunds, o.MintID, o.Amount, "the wallet does not hold the amount yet")
+		}
+		promised[o.MintID] = all
 	}
+	return &c, nil
+}
 
+func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Account, o Order) (slotted bool, err error) {
+	ctx, span := trace.About(ctx, "dispatch admit", o.ID)
+	defer func() { span.End(err) }()
+	c, err := d.candidate(ctx, from, acct, o, map[int]money.Amount{})
+	if c == nil || err != nil {
+		return false, err
+	}
 	fees, err := d.chain.Sender.Quote(ctx, o.payment(from.Address))
 	if err != nil {
-		return false, d.unquoted(ctx, from, o, native, gas, err)
+		return false, d.unquoted(ctx, from, o, c.native, c.gas, err)
 	}
 	need, err := fees.Max()
 	if err == nil && o.dear(need) {
@@ -152,18 +311,30 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Acco
 	if err != nil {
 		return false, fmt.Errorf("fee of order %s: %w", o.ID, err)
 	}
-	if short := missing(need, gas.GasSpendable()); !short.IsZero() {
-		return false, d.lacks(ctx, o, WantGas, native, need, "the wallet cannot pay the fee yet")
+	if short := missing(need, c.gas.GasSpendable()); !short.IsZero() {
+		return false, d.lacks(ctx, o, WantGas, c.native, need, "the wallet cannot pay the fee yet")
 	}
 
 	crash.Point("W05")
-	intent := intentOf(o, holder, to)
-	if holder.ID != from.ID {
+	entry, err := d.admitIntent(ctx, from, *c)
+	if entry == nil || err != nil {
+		return false, err
+	}
+	crash.Point("W07")
+	return d.slotted(ctx, from, acct, []candidate{*c}, fees, []signer.Entry{*entry})
+}
+
+// admitIntent has the signer admit an order; nil when it does not, which is written down
+// then.
+func (d *Desk) admitIntent(ctx context.Context, from wallet.Wallet, c candidate) (*signer.Entry, error) {
+	o := c.Order
+	intent := intentOf(o, c.holder, c.to)
+	if c.holder.ID != from.ID {
 		payer := from.Ref()
 		intent.Payer = &payer
 	}
 	if o.Purpose == signer.Sweep {
-		intent.Holds = &signer.Holds{Has: funds.Standing(), Flagged: funds.Held}
+		intent.Holds = &signer.Holds{Has: c.funds.Standing(), Flagged: c.funds.Held}
 	}
 	entry, err := d.signer.Admit(ctx, intent)
 	var refusal *signer.Refusal
@@ -171,26 +342,42 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Acco
 	case errors.As(err, &refusal) && refusal.Code == signer.FeeLimit:
 		// It passes with time and says nothing about this payment.
 		d.alarm(ctx, o.ID, "the signer lets a wallet spend nothing more on fees today", "order", o.ID, "wallet", from.ID, "why", refusal.Message)
-		return false, d.wait(ctx, o, WantSigner, money.Zero, refusal.Error())
+		return nil, d.wait(ctx, o, WantSigner, money.Zero, refusal.Error())
 	case errors.As(err, &refusal):
-		return false, d.refuse(ctx, o, refusal)
+		return nil, d.refuse(ctx, o, refusal)
 	case err != nil:
-		return false, d.wait(ctx, o, WantSigner, money.Zero, err.Error())
+		return nil, d.wait(ctx, o, WantSigner, money.Zero, err.Error())
 	}
-	crash.Point("W07")
-	err = d.slot(ctx, from, acct, o, native, fees, entry)
+	return &entry, nil
+}
+
+// slotted gives orders their slot, in the order of their ids, and is false when they have
+// to wait for it.
+func (d *Desk) slotted(ctx context.Context, from wallet.Wallet, acct chain.Account, together []candidate, fees chain.Fees, admitted []signer.Entry) (bool, error) {
+	orders := ordersOf(together)
+	err := d.slot(ctx, from, acct, orders, together[0].native, fees, admitted)
+	var want Want
 	var barred *barredError
-	if errors.As(err, &barred) {
-		return false, d.wait(ctx, o, WantFreeze, money.Zero, barred.why)
-	}
-	if errors.Is(err, errNoLease) {
-		return false, d.wait(ctx, o, WantSlot, money.Zero, err.Error())
-	}
-	if errors.Is(err, wallet.ErrShort) {
+	why := ""
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.As(err, &barred):
+		return false, d.wait(ctx, barred.order, WantFreeze, money.Zero, barred.why)
+	case errors.Is(err, errNoLease):
+		want, why = WantSlot, err.Error()
+	case errors.Is(err, wallet.ErrShort):
 		// Another order of this wallet took it between the reading and here.
-		return false, d.wait(ctx, o, WantNothing, money.Zero, "the wallet's funds are promised to another order")
+		want, why = WantNothing, "the wallet's funds are promised to another order"
+	default:
+		return false, err
 	}
-	return err == nil, err
+	for _, o := range orders {
+		if err := d.wait(ctx, o, want, money.Zero, why); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // unquoted leaves or ends an order for which the chain offers no fees.
@@ -248,7 +435,10 @@ func (d *Desk) payeeRefuses(ctx context.Context, from wallet.Wallet, o Order) bo
 }
 
 // barredError says that something was stopped while an order was on its way to a slot.
-type barredError struct{ why string }
+type barredError struct {
+	order Order
+	why   string
+}
 
 func (e *barredError) Error() string { return e.why }
 
@@ -293,66 +483,84 @@ func intentOf(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
 }
 
 // slot commits the slot together with the complete unsigned transaction, and
-// reserves what it moves and what it may cost.
-func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account, o Order, native int, fees chain.Fees, admitted signer.Entry) error {
+// reserves what it moves and what it may cost. The first of the orders leads.
+func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees, admitted []signer.Entry) error {
+	lead := orders[0]
 	cost, err := fees.Max()
 	if err != nil {
-		return fmt.Errorf("fee of order %s: %w", o.ID, err)
+		return fmt.Errorf("fee of order %s: %w", lead.ID, err)
 	}
-	payment := o.payment(from.Address)
+	payments := paymentsOf(orders, from.Address)
+	var mints []int
+	for _, o := range orders {
+		mints = append(mints, o.MintID)
+	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// Neither a freeze nor a quarantine can come between here and the commit: who
 		// puts one waits until the slot is there, or is seen.
 		if err := freeze.Hold(ctx, tx); err != nil {
 			return err
 		}
-		if _, err := mint.Sound(ctx, tx, []int{o.MintID}); err != nil {
+		if _, err := mint.Sound(ctx, tx, mints); err != nil {
 			return err
 		}
-		if _, err := lockOrder(ctx, tx, o.ID); err != nil {
+		for _, o := range orders { // by their ids
+			if _, err := lockOrder(ctx, tx, o.ID); err != nil {
+				return err
+			}
+			// Asked again: the chain and the signer took their time, and a customer's
+			// freeze is not obeyed any more once there is a slot.
+			if why, err := d.barred(ctx, tx, o); err != nil {
+				return err
+			} else if why != "" {
+				return &barredError{o, why}
+			}
+		}
+		if err := become(ctx, tx, lead.ID, Queued, Slotted, ""); err != nil {
 			return err
 		}
-		// Asked again: the chain and the signer took their time, and a customer's
-		// freeze is not obeyed any more once there is a slot.
-		if why, err := d.barred(ctx, tx, o); err != nil {
-			return err
-		} else if why != "" {
-			return &barredError{why}
+		if len(orders) > 1 {
+			if err := becomeAll(ctx, tx, idsOf(orders[1:]), Queued, Slotted, "rides_id = $4", lead.ID); err != nil {
+				return err
+			}
 		}
-		if err := become(ctx, tx, o.ID, Queued, Slotted, ""); err != nil {
-			return err
-		}
-		at, err := take(ctx, tx, from, o, acct)
+		at, err := take(ctx, tx, from, lead, acct)
 		if err != nil {
 			return err
 		}
-		payload, err := d.chain.Sender.Build(from.Address, at, fees, payment)
+		payload, err := d.chain.Sender.Build(from.Address, at, fees, payments...)
 		if err != nil {
-			return fmt.Errorf("build order %s: %w", o.ID, err)
+			return fmt.Errorf("build order %s: %w", lead.ID, err)
 		}
-		moves := []wallet.Movement{{WalletID: from.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost}}
-		switch o.Purpose {
-		case signer.Payment: // a sweep or return reserved its amount when it was placed
-			moves = append(moves, wallet.Movement{WalletID: from.ID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Plus: o.Amount})
-		case signer.Gas:
-			moves = append(moves, wallet.Movement{WalletID: from.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: o.Amount})
+		moves := []wallet.Movement{{WalletID: from.ID, OrgID: lead.OrgID, MintID: native, Part: wallet.GasReserved, Plus: cost}}
+		for _, o := range orders {
+			switch o.Purpose {
+			case signer.Payment: // a sweep or return reserved its amount when it was placed
+				moves = append(moves, wallet.Movement{WalletID: from.ID, OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Plus: o.Amount})
+			case signer.Gas:
+				moves = append(moves, wallet.Movement{WalletID: from.ID, OrgID: o.OrgID, MintID: native, Part: wallet.GasReserved, Plus: o.Amount})
+			}
 		}
 		if err := wallet.Move(ctx, tx, moves...); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, from.ID, o.Chain, at.Nonce, at.Lease, o.OrgID, o.ID, cost, tx.Now); err != nil {
-			return fmt.Errorf("%v of order %s: %w", at, o.ID, err)
+			INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at, orders)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, from.ID, lead.Chain, at.Nonce, at.Lease, lead.OrgID, lead.ID, cost, tx.Now, len(orders)); err != nil {
+			return fmt.Errorf("%v of order %s: %w", at, lead.ID, err)
 		}
-		if err := insertAttempt(ctx, tx, o, 1, signer.Pay, forFirst, fees, payload); err != nil {
+		if err := insertAttempt(ctx, tx, lead, 1, signer.Pay, forFirst, fees, payload); err != nil {
 			return err
 		}
-		if err := d.mirror(ctx, tx, admitted); err != nil {
-			return err
+		for _, e := range admitted {
+			if err := d.mirror(ctx, tx, e); err != nil {
+				return err
+			}
 		}
-		if err := remember(ctx, tx, o, "slotted", slotted(at)); err != nil {
-			return err
+		for _, o := range orders {
+			if err := remember(ctx, tx, o, "slotted", slotted(at, o, lead)); err != nil {
+				return err
+			}
 		}
 		crash.Committing("W08")
 		return nil
@@ -364,10 +572,13 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account,
 }
 
 // slotted is what the audit log remembers of a slot.
-func slotted(at chain.Slot) map[string]any {
+func slotted(at chain.Slot, o, lead Order) map[string]any {
 	detail := map[string]any{"nonce": at.Nonce}
 	if at.Lease != "" {
 		detail["lease"] = at.Lease
+	}
+	if o.ID != lead.ID {
+		detail["rides"] = lead.ID
 	}
 	return detail
 }

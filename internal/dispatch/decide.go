@@ -19,7 +19,8 @@ var ErrNotStuck = errors.New("the order does not wait for a decision")
 
 // Decide ends a stuck order as a person has found it to be: paid, or not. Its
 // transaction is final either way, so its fee is posted and its slot is used; what
-// it held is settled or given back, once. Error: ErrNotStuck.
+// it held is settled or given back, once. Others in its slot stay stuck, each for a
+// decision of its own. Error: ErrNotStuck.
 func Decide(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listener, orderID string, paid bool, by audit.Actor, why string) error {
 	d := &Desk{db: db, listeners: listeners}
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -51,7 +52,11 @@ func Decide(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listene
 		if err != nil {
 			return fmt.Errorf("read the proof of its block, which has to be on the chain: %w", err)
 		}
-		attempts, err := attemptsOf(ctx, tx, o.ID)
+		lead := o.ID
+		if o.Rides != "" {
+			lead = o.Rides
+		}
+		attempts, err := attemptsOf(ctx, tx, lead)
 		if err != nil {
 			return err
 		}
@@ -60,7 +65,7 @@ func Decide(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listene
 				e.Replaced = append(e.Replaced, h)
 			}
 		}
-		if err := d.finish(ctx, tx, o, e); err != nil {
+		if err := d.finish(ctx, tx, ending{o, e}); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, audit.Entry{

@@ -4,51 +4,69 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// contradiction tells what speaks against a payment that the chain calls
-// successful, or "". A token's event is the token's word: that the amount left our
-// address and reached the other one is shown by the balances in its final block
+// contradictions tell of each payment what speaks against it in a transaction that the
+// chain calls successful, or "". A token's event is the token's word: that the amount left
+// our address and reached the other one is shown by the balances in its final block
 // alone. Coin needs none of this, the chain itself moves it. A provider that no
 // longer has the state of the block is an error: the order waits for one that has.
-func (d *Desk) contradiction(ctx context.Context, p chain.Payment, out chain.Outcome) (string, error) {
+func (d *Desk) contradictions(ctx context.Context, ps []chain.Payment, out chain.Outcome) ([]string, error) {
+	whys := make([]string, len(ps))
 	if !out.Paid {
-		return "its effects do not show the transfer", nil
+		for i := range whys {
+			whys[i] = "its effects do not show the transfer"
+		}
+		return whys, nil
 	}
-	if p.Contract == "" {
-		return "", nil
+	if !slices.ContainsFunc(ps, func(p chain.Payment) bool { return p.Contract != "" }) {
+		return whys, nil
 	}
 	c, err := d.chain.Reader.Final(ctx, out.Block.Height)
 	if err != nil {
-		return "", fmt.Errorf("read its block %d again: %w", out.Block.Height, err)
+		return nil, fmt.Errorf("read its block %d again: %w", out.Block.Height, err)
 	}
 	if c.Hash != out.Block.Hash {
-		return "", fmt.Errorf("its block %d is %s and is now %s: %w", out.Block.Height, out.Block.Hash, c.Hash, chain.ErrDisagreement)
+		return nil, fmt.Errorf("its block %d is %s and is now %s: %w", out.Block.Height, out.Block.Hash, c.Hash, chain.ErrDisagreement)
 	}
 	if c.Weighed {
-		return "", nil // what it shows are balances
+		return whys, nil // what it shows are balances
 	}
-	from, to := chain.Holding{Address: p.From, Contract: p.Contract}, chain.Holding{Address: p.To, Contract: p.Contract}
-	both := []chain.Holding{from, to}
-	before, mute, err := chain.Balances(ctx, d.chain.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, both)
-	if err != nil {
-		return "", fmt.Errorf("balances before its block (a provider that keeps old state is needed): %w", err)
-	}
-	after, muteAfter, err := chain.Balances(ctx, d.chain.Reader, c.Block, both)
-	if err != nil {
-		return "", fmt.Errorf("balances after its block (a provider that keeps old state is needed): %w", err)
-	}
-	for _, h := range both {
-		for _, said := range []string{mute[h], muteAfter[h]} {
-			if said != "" {
-				return "the token gives no balance: " + said, nil
+	var all []chain.Holding
+	for _, p := range ps {
+		for _, of := range []chain.Address{p.From, p.To} {
+			if h := (chain.Holding{Address: of, Contract: p.Contract}); p.Contract != "" && !slices.Contains(all, h) {
+				all = append(all, h)
 			}
 		}
 	}
-	return weigh(c.Transfers, from, to, [2]money.Amount{before[from], after[from]}, [2]money.Amount{before[to], after[to]}), nil
+	before, mute, err := chain.Balances(ctx, d.chain.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, all)
+	if err != nil {
+		return nil, fmt.Errorf("balances before its block (a provider that keeps old state is needed): %w", err)
+	}
+	after, muteAfter, err := chain.Balances(ctx, d.chain.Reader, c.Block, all)
+	if err != nil {
+		return nil, fmt.Errorf("balances after its block (a provider that keeps old state is needed): %w", err)
+	}
+	for i, p := range ps {
+		if p.Contract == "" {
+			continue
+		}
+		from, to := chain.Holding{Address: p.From, Contract: p.Contract}, chain.Holding{Address: p.To, Contract: p.Contract}
+		for _, said := range []string{mute[from], muteAfter[from], mute[to], muteAfter[to]} {
+			if said != "" && whys[i] == "" {
+				whys[i] = "the token gives no balance: " + said
+			}
+		}
+		if whys[i] == "" {
+			whys[i] = weigh(c.Transfers, from, to, [2]money.Amount{before[from], after[from]}, [2]money.Amount{before[to], after[to]})
+		}
+	}
+	return whys, nil
 }
 
 // weigh compares what a block says of both ends of a payment with how their

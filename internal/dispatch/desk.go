@@ -225,7 +225,7 @@ func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err erro
 	if busy || unanswered != nil {
 		return busy, unanswered
 	}
-	if slices.ContainsFunc(gone, func(q question) bool { return q.WaitingFor != WantPerson }) {
+	if slices.ContainsFunc(gone, func(q question) bool { return q.Of.WaitingFor != WantPerson }) {
 		return busy, nil // a later nonce could not be mined anyway
 	}
 	if slices.ContainsFunc(open, func(s slot) bool { return s.FundsPending }) {
@@ -235,15 +235,24 @@ func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err erro
 	return d.admit(ctx, from, limit, acct)
 }
 
-// stopped tells what stands against sending for an order, or "".
-func (d *Desk) stopped(ctx context.Context, tx pg.Tx, o Order) (string, error) {
-	for _, id := range slices.Compact([]string{o.WalletID, o.Holder()}) {
-		f, err := freeze.Standing(ctx, tx, freeze.Of{OrgID: o.OrgID, CustomerID: o.CustomerID, Chain: o.Chain, WalletID: id})
-		if err != nil {
-			return "", err
-		}
-		if f != nil {
-			return fmt.Sprintf("frozen (%s): %s", f.Scope, f.Reason), nil
+// stopped tells what stands against sending for orders, or "": what stands against one
+// of them stands against the transaction of all.
+func (d *Desk) stopped(ctx context.Context, tx pg.Tx, orders ...Order) (string, error) {
+	var asked []freeze.Of
+	for _, o := range orders {
+		for _, id := range []string{o.WalletID, o.Holder()} {
+			of := freeze.Of{OrgID: o.OrgID, CustomerID: o.CustomerID, Chain: o.Chain, WalletID: id}
+			if slices.Contains(asked, of) {
+				continue
+			}
+			asked = append(asked, of)
+			f, err := freeze.Standing(ctx, tx, of)
+			if err != nil {
+				return "", err
+			}
+			if f != nil {
+				return fmt.Sprintf("frozen (%s): %s", f.Scope, f.Reason), nil
+			}
 		}
 	}
 	return "", nil

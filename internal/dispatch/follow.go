@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -108,7 +109,7 @@ func (d *Desk) sign(ctx context.Context, s *slot) (busy bool, err error) {
 		}
 		var reason string
 		err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			reason, err = d.stopped(ctx, tx, s.committed())
+			reason, err = d.stopped(ctx, tx, s.committed()...)
 			return err
 		})
 		if err != nil {
@@ -118,12 +119,12 @@ func (d *Desk) sign(ctx context.Context, s *slot) (busy bool, err error) {
 			return busy, nil
 		}
 		atSign(s.Order)
-		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, Slot: s.At, Act: a.Act, Payload: a.Payload})
+		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, With: s.with(), Slot: s.At, Act: a.Act, Payload: a.Payload})
 		if err != nil {
 			return busy, fmt.Errorf("sign attempt %d of order %s: %w", a.Version, s.ID, err)
 		}
 		atSigned(a)
-		if err := d.store(ctx, s.Order, a, signed); err != nil {
+		if err := d.store(ctx, *s, a, signed); err != nil {
 			return busy, err
 		}
 		crash.Point("W13")
@@ -131,6 +132,9 @@ func (d *Desk) sign(ctx context.Context, s *slot) (busy bool, err error) {
 		s.Attempts[i].Raw, s.Attempts[i].Hash = signed.Raw, signed.Hash
 		if s.Status == Slotted {
 			s.Status = Signed
+			for j := range s.Riders {
+				s.Riders[j].Status = Signed
+			}
 		}
 		busy = true
 	}
@@ -138,31 +142,31 @@ func (d *Desk) sign(ctx context.Context, s *slot) (busy bool, err error) {
 }
 
 // store keeps the signed bytes before anything may send them.
-func (d *Desk) store(ctx context.Context, o Order, a attempt, signed signer.Signed) error {
+func (d *Desk) store(ctx context.Context, s slot, a attempt, signed signer.Signed) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		now, err := lockOrder(ctx, tx, o.ID)
+		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE dispatch_attempts SET raw = $3, tx_hash = $4, signed_at = $5
-			WHERE order_id = $1 AND version = $2 AND raw IS NULL`, o.ID, a.Version, signed.Raw, signed.Hash, tx.Now)
+			WHERE order_id = $1 AND version = $2 AND raw IS NULL`, s.ID, a.Version, signed.Raw, signed.Hash, tx.Now)
 		if err != nil {
-			return fmt.Errorf("store attempt %d of order %s: %w", a.Version, o.ID, err)
+			return fmt.Errorf("store attempt %d of order %s: %w", a.Version, s.ID, err)
 		}
 		if tag.RowsAffected() != 1 {
-			return fmt.Errorf("store attempt %d of order %s: %w", a.Version, o.ID, errLost)
+			return fmt.Errorf("store attempt %d of order %s: %w", a.Version, s.ID, errLost)
 		}
-		if now.Status == Slotted {
-			if err := become(ctx, tx, o.ID, Slotted, Signed, ""); err != nil {
+		if orders[0].Status == Slotted {
+			if err := becomeAll(ctx, tx, idsOf(orders), Slotted, Signed, ""); err != nil {
 				return err
 			}
 		}
 		if a.Act == signer.Pay {
 			// Why a payment was cancelled stays for whoever asks; what kept a signature
 			// waiting does not.
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = NULL WHERE order_id = $1 AND last_error IS NOT NULL`, o.ID); err != nil {
-				return fmt.Errorf("forget what order %s waited for: %w", o.ID, err)
+			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = NULL WHERE order_id = ANY ($1) AND last_error IS NOT NULL`, idsOf(orders)); err != nil {
+				return fmt.Errorf("forget what order %s waited for: %w", s.ID, err)
 			}
 		}
 		if err := d.mirror(ctx, tx, signed.Entry); err != nil {
@@ -195,7 +199,7 @@ func (d *Desk) declined(ctx context.Context, from wallet.Wallet, s slot, r *sign
 		}
 	}
 	d.alarm(ctx, s.ID, what, "order", s.ID, "wallet", from.ID, "slot", s.At.String(), "code", r.Code, "why", r.Message)
-	return false, d.note(ctx, s.ID, r.Error())
+	return false, d.note(ctx, s, r.Error())
 }
 
 // fill commits a cancel to a slot whose payment was never signed and never will be.
@@ -209,7 +213,7 @@ func (d *Desk) fill(ctx context.Context, from wallet.Wallet, s slot, r *signer.R
 	}
 	fees, err := d.chain.Sender.Quote(ctx, chain.Payment{From: from.Address, To: from.Address})
 	if err != nil {
-		return false, d.note(ctx, s.ID, fmt.Sprintf("%v; and its slot cannot be filled yet: %v", r, err))
+		return false, d.note(ctx, s, fmt.Sprintf("%v; and its slot cannot be filled yet: %v", r, err))
 	}
 	now, err := fees.Max()
 	if err != nil {
@@ -228,14 +232,18 @@ func (d *Desk) fill(ctx context.Context, from wallet.Wallet, s slot, r *signer.R
 	return err == nil, err
 }
 
-// note keeps what an open order waits for where a person looks.
-func (d *Desk) note(ctx context.Context, orderID, why string) error {
+// note keeps what the open orders of a slot wait for where a person looks.
+func (d *Desk) note(ctx context.Context, s slot, why string) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `
-			UPDATE dispatch_orders SET last_error = $2
-			WHERE order_id = $1 AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`, orderID, bounded(why))
+		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
-			return fmt.Errorf("note why order %s waits: %w", orderID, err)
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE dispatch_orders SET last_error = $2
+			WHERE order_id = ANY ($1) AND status IN ('SLOTTED', 'SIGNED', 'BROADCAST') AND last_error IS DISTINCT FROM $2`, idsOf(orders), bounded(why))
+		if err != nil {
+			return fmt.Errorf("note why order %s waits: %w", s.ID, err)
 		}
 		return nil
 	})
@@ -303,7 +311,7 @@ func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err erro
 		if err := freeze.Hold(ctx, tx); err != nil {
 			return err
 		}
-		if reason, err = d.stopped(ctx, tx, s.committed()); err != nil || reason != "" {
+		if reason, err = d.stopped(ctx, tx, s.committed()...); err != nil || reason != "" {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
@@ -322,7 +330,7 @@ func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err erro
 	taken := answer == chain.Accepted || answer == chain.Known
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if taken && s.Status == Signed {
-			if err := d.broadcast(ctx, tx, s.Order, a); err != nil {
+			if err := d.broadcast(ctx, tx, s, a); err != nil {
 				return err
 			}
 		}
@@ -341,21 +349,26 @@ func (d *Desk) send(ctx context.Context, s slot, a attempt) (busy bool, err erro
 
 // broadcast tells that a transaction is out. That a slot is being filled with nothing
 // is no news of a payment: its feature hears of that when it has ended.
-func (d *Desk) broadcast(ctx context.Context, tx pg.Tx, o Order, a attempt) error {
-	o, err := lockOrder(ctx, tx, o.ID)
+func (d *Desk) broadcast(ctx context.Context, tx pg.Tx, s slot, a attempt) error {
+	orders, err := lockSlot(ctx, tx, s.ID)
 	if err != nil {
 		return err
 	}
-	if err := become(ctx, tx, o.ID, Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, a.Hash); err != nil {
+	if err := becomeAll(ctx, tx, idsOf(orders), Signed, Broadcast, "broadcast_at = $4, tx_hash = $5", tx.Now, a.Hash); err != nil {
 		return err
 	}
-	o.Status = Broadcast
-	if a.Act == signer.Pay {
-		if err := d.listeners[o.Purpose].Broadcast(ctx, tx, o, a.Hash); err != nil {
+	for _, o := range orders {
+		o.Status = Broadcast
+		if a.Act == signer.Pay {
+			if err := d.listeners[o.Purpose].Broadcast(ctx, tx, o, a.Hash); err != nil {
+				return err
+			}
+		}
+		if err := remember(ctx, tx, o, "broadcast", map[string]any{"hash": a.Hash, "act": a.Act}); err != nil {
 			return err
 		}
 	}
-	return remember(ctx, tx, o, "broadcast", map[string]any{"hash": a.Hash, "act": a.Act})
+	return nil
 }
 
 // replace raises the fee of what waits at the head of the line, when the cap and the
@@ -365,10 +378,10 @@ func (d *Desk) replace(ctx context.Context, from wallet.Wallet, s slot) (bool, e
 	switch {
 	case errors.Is(err, errCapped):
 		d.alarm(ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID, "hash", string(s.newest().Hash))
-		return false, d.note(ctx, s.ID, errCapped.Error())
+		return false, d.note(ctx, s, errCapped.Error())
 	case errors.Is(err, wallet.ErrShort):
 		d.alarm(ctx, s.ID, "a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID, "wallet", from.ID)
-		return false, d.note(ctx, s.ID, "its wallet lacks the gas to raise its fee")
+		return false, d.note(ctx, s, "its wallet lacks the gas to raise its fee")
 	}
 	return err == nil, err
 }
@@ -397,8 +410,12 @@ func (d *Desk) raise(ctx context.Context, from wallet.Wallet, s slot, act signer
 	if !ok {
 		return errCapped
 	}
-	if cost, err := fees.Max(); act == signer.Pay && (err != nil || s.dear(cost)) {
-		return errCapped
+	if act == signer.Pay {
+		cost, err := fees.Max()
+		part := signer.Part(cost, 1+len(s.Riders))
+		if err != nil || slices.ContainsFunc(s.orders(), func(o Order) bool { return o.dear(part) }) {
+			return errCapped
+		}
 	}
 	return d.attempt(ctx, from, s, act, fees, because)
 }
@@ -406,7 +423,7 @@ func (d *Desk) raise(ctx context.Context, from wallet.Wallet, s slot, act signer
 func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act signer.Act, fees chain.Fees, because reason) error {
 	var payments []chain.Payment
 	if act == signer.Pay {
-		payments = append(payments, s.payment(from.Address))
+		payments = s.payments(from.Address)
 	}
 	payload, err := d.chain.Sender.Build(from.Address, s.At, fees, payments...)
 	if err != nil {
@@ -417,10 +434,11 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 		return fmt.Errorf("fee of a replacement: %w", err)
 	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		o, err := lockOrder(ctx, tx, s.ID)
+		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
 			return err
 		}
+		o := orders[0]
 		// A payment is replaced when it is signed; a slot without a signature is only filled.
 		if o.Status != Signed && o.Status != Broadcast && (o.Status != Slotted || act == signer.Pay) {
 			return fmt.Errorf("replace in order %s: %w", o.ID, errLost)
@@ -446,7 +464,7 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 			return err
 		}
 		if because.why != "" {
-			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = $2 WHERE order_id = $1`, o.ID, bounded(because.why)); err != nil {
+			if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET last_error = $2 WHERE order_id = ANY ($1)`, idsOf(orders), bounded(because.why)); err != nil {
 				return fmt.Errorf("note why order %s is replaced: %w", o.ID, err)
 			}
 		}
@@ -454,15 +472,20 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 		if because.why != "" {
 			detail["why"] = because.why
 		}
-		return rememberBy(ctx, tx, because.by, o, "replaced", detail)
+		for _, o := range orders {
+			if err := rememberBy(ctx, tx, because.by, o, "replaced", detail); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
 // settle looks for a slot's transaction in a block and ends the order when that
 // block is proven final.
 func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chain.Account) (busy bool, err error) {
-	payment := s.payment(from.Address)
-	out, err := d.chain.Sender.Outcome(ctx, s.signed(), payment)
+	payments := s.payments(from.Address)
+	out, err := d.chain.Sender.Outcome(ctx, s.signed(), payments...)
 	if errors.Is(err, chain.ErrNotYet) {
 		return false, nil // it is in a block that nobody has the results of yet
 	}
@@ -479,7 +502,7 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 		return false, err
 	}
 	if s.Status == Signed {
-		return true, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.broadcast(ctx, tx, s.Order, s.attempt(out.Tx)) })
+		return true, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return d.broadcast(ctx, tx, s, s.attempt(out.Tx)) })
 	}
 	var (
 		proof  int64
@@ -507,26 +530,31 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	if proof == 0 {
 		crash.Point("W22")
 		return false, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			o, err := lockOrder(ctx, tx, s.ID)
-			if err != nil || o.Status != Broadcast {
+			orders, err := lockSlot(ctx, tx, s.ID)
+			if err != nil || orders[0].Status != Broadcast {
 				return err
 			}
-			return d.listeners[o.Purpose].Included(ctx, tx, o, out.Tx)
+			for _, o := range orders {
+				if err := d.listeners[o.Purpose].Included(ctx, tx, o, out.Tx); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	}
 	if s.FundsPending {
 		return false, nil // its funds are still to be found again
 	}
 	if s.attempt(out.Tx).Act == signer.Pay && out.Succeeded {
-		why, err := d.contradiction(ctx, payment, *out)
+		whys, err := d.contradictions(ctx, payments, *out)
 		if errors.Is(err, chain.ErrNotYet) {
 			return false, nil // the head went back behind a block that is proven, and grows again
 		}
 		if err != nil {
 			return false, err
 		}
-		if why != "" {
-			return true, d.stick(ctx, s, *out, proof, why)
+		if slices.ContainsFunc(whys, func(why string) bool { return why != "" }) {
+			return true, d.stick(ctx, s, *out, proof, whys)
 		}
 	}
 	atFinal(s.Order, out.Succeeded)
@@ -592,12 +620,19 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 		} else if broken {
 			return fmt.Errorf("end order %s while the chain's finality is broken: %w", s.ID, errLost)
 		}
-		o, err := lockOrder(ctx, tx, s.ID)
+		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
 			return err
 		}
-		o.Status = Broadcast // or it is not what was read, and the swap says so
-		if err := d.finish(ctx, tx, o, e); err != nil {
+		ends := make([]ending, len(orders))
+		for i, o := range orders {
+			o.Status = Broadcast // or it is not what was read, and the swap says so
+			ends[i] = ending{o, e}
+			if ends[i].Fee, err = share(e.Fee, len(orders), i == 0); err != nil {
+				return err
+			}
+		}
+		if err := d.finish(ctx, tx, ends...); err != nil {
 			return err
 		}
 		atEnding(e)
@@ -607,43 +642,72 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 		return err
 	}
 	atEnded(s.Order, e)
-	d.log.Info("order ended", "order", s.ID, "status", string(to), "hash", string(e.Hash), "fee", e.Fee.String())
+	d.log.Info("order ended", "order", s.ID, "with", s.with(), "status", string(to), "hash", string(e.Hash), "fee", e.Fee.String())
 	return nil
 }
 
-// finish ends an order that is locked: its status, what its feature posts, what the
-// wallets hold, the fee.
-func (d *Desk) finish(ctx context.Context, tx pg.Tx, o Order, e End) error {
-	was, to := o.Status, Failed
-	if e.Paid {
-		to = Paid
-	}
-	if err := become(ctx, tx, o.ID, was, to, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7", tx.Now, e.Hash, e.Fee, e.ProofID); err != nil {
-		return err
-	}
-	o.Status = to
-	postings, err := d.listeners[o.Purpose].Ended(ctx, tx, o, e)
+// An ending is an order with its end, in which the fee is its share.
+type ending struct {
+	Order
+	End
+}
+
+// finish ends orders of one slot that are locked: their status, what their feature posts,
+// what the wallets hold, the fee.
+func (d *Desk) finish(ctx context.Context, tx pg.Tx, ends ...ending) error {
+	native, err := nativeMint(ctx, tx, ends[0].Chain)
 	if err != nil {
 		return err
 	}
-	native, err := nativeMint(ctx, tx, o.Chain)
-	if err != nil {
+	var postings []ledger.Posting
+	var moves []wallet.Movement
+	for i := range ends {
+		o, e := &ends[i].Order, ends[i].End
+		was, to := o.Status, Failed
+		if e.Paid {
+			to = Paid
+		}
+		if err := become(ctx, tx, o.ID, was, to, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7", tx.Now, e.Hash, e.Fee, e.ProofID); err != nil {
+			return err
+		}
+		o.Status = to
+		more, err := d.listeners[o.Purpose].Ended(ctx, tx, *o, e)
+		if err != nil {
+			return err
+		}
+		postings = append(postings, more...)
+		if !e.Fee.IsZero() {
+			postings = append(postings, feePosting(*o, native, e.Fee))
+		}
+		reserved, err := gasReserved(ctx, tx, *o)
+		if err != nil {
+			return err
+		}
+		moves = append(moves, moved(*o, e, native, reserved)...)
+	}
+	if err := wallet.Move(ctx, tx, moves...); err != nil {
 		return err
-	}
-	var reserved money.Amount
-	if err := tx.QueryRow(ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, o.ID).Scan(&reserved); err != nil {
-		return fmt.Errorf("read the gas reserved for order %s: %w", o.ID, err)
-	}
-	if err := wallet.Move(ctx, tx, moved(o, e, native, reserved)...); err != nil {
-		return err
-	}
-	if !e.Fee.IsZero() {
-		postings = append(postings, feePosting(o, native, e.Fee))
 	}
 	if err := ledger.Post(ctx, tx, postings...); err != nil {
 		return err
 	}
-	return remember(ctx, tx, o, "ended", map[string]any{"status": to, "hash": e.Hash, "fee": e.Fee, "block": e.Block.Hash})
+	for _, end := range ends {
+		if err := remember(ctx, tx, end.Order, "ended", map[string]any{"status": end.Status, "hash": end.Hash, "fee": end.Fee, "block": end.Block.Hash}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gasReserved is an order's share of what its slot has reserved.
+func gasReserved(ctx context.Context, tx pg.Tx, o Order) (money.Amount, error) {
+	var whole money.Amount
+	var orders int
+	err := tx.QueryRow(ctx, `SELECT gas_reserved, orders FROM dispatch_slots WHERE order_id = coalesce(nullif($2, ''), $1)`, o.ID, o.Rides).Scan(&whole, &orders)
+	if err != nil {
+		return whole, fmt.Errorf("read the gas reserved for order %s: %w", o.ID, err)
+	}
+	return share(whole, orders, o.Rides == "")
 }
 
 // moved is what the end of an order does to what the wallets hold.
@@ -695,21 +759,42 @@ func feePosting(o Order, native int, fee money.Amount) ledger.Posting {
 
 // stick keeps a final transaction that succeeded and did not move what it was made
 // to move. Nothing is released and nothing settled: the token is quarantined and a
-// person decides.
-func (d *Desk) stick(ctx context.Context, s slot, out chain.Outcome, proof int64, why string) error {
-	d.log.Error("a payment succeeded on chain and did not do what it says", "order", s.ID, "hash", string(out.Tx), "why", why)
+// person decides. The transaction of several payments keeps all of them, and each is
+// decided by itself; whys says what speaks against which, "" for nothing.
+func (d *Desk) stick(ctx context.Context, s slot, out chain.Outcome, proof int64, whys []string) error {
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		o, err := lockOrder(ctx, tx, s.ID)
+		orders, err := lockSlot(ctx, tx, s.ID)
 		if err != nil {
 			return err
 		}
-		if err := become(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7", out.Tx, out.Fee, proof, bounded(why)); err != nil {
-			return err
+		if len(orders) != len(whys) {
+			return fmt.Errorf("the slot of order %s: %w", s.ID, errLost)
 		}
-		if err := mint.Quarantine(ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, out.Tx, why)); err != nil {
-			return err
+		quarantined := map[int]bool{}
+		for i, o := range orders {
+			fee, err := share(out.Fee, len(orders), i == 0)
+			if err != nil {
+				return err
+			}
+			why := whys[i]
+			if why == "" {
+				why = "another payment of its transaction is not what it says"
+			}
+			if err := become(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7", out.Tx, fee, proof, bounded(why)); err != nil {
+				return err
+			}
+			if whys[i] != "" && !quarantined[o.MintID] {
+				quarantined[o.MintID] = true
+				if err := mint.Quarantine(ctx, tx, o.MintID, fmt.Sprintf("order %s: %s succeeded, but %s", o.ID, out.Tx, why)); err != nil {
+					return err
+				}
+			}
+			if err := remember(ctx, tx, o, "stuck", map[string]any{"hash": out.Tx, "block": out.Block.Hash, "why": why}); err != nil {
+				return err
+			}
+			d.log.Error("a payment succeeded on chain and did not do what it says", "order", o.ID, "hash", string(out.Tx), "why", why)
 		}
-		return remember(ctx, tx, o, "stuck", map[string]any{"hash": out.Tx, "block": out.Block.Hash, "why": why})
+		return nil
 	})
 }
 

@@ -21,55 +21,57 @@ import (
 // is committed to the slot, or an end that a proven block shows; the running service
 // signs and sends. A refusal is a fault that says what became of the money.
 
-// at reads an order with its slot. Errors: faults NOT_FOUND, INVALID_STATE.
-func (d *Desk) at(ctx context.Context, orderID string) (s slot, from wallet.Wallet, err error) {
+// at reads an order with its slot, which others may have with it. Errors: faults
+// NOT_FOUND, INVALID_STATE.
+func (d *Desk) at(ctx context.Context, orderID string) (o Order, s slot, from wallet.Wallet, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		var name chain.Name
-		var status Status
-		var walletID string
-		err := tx.QueryRow(ctx, `SELECT chain, status, wallet_id FROM dispatch_orders WHERE order_id = $1`, orderID).Scan(&name, &status, &walletID)
+		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1`, orderID)
+		if err != nil {
+			return err
+		}
+		o, err = pgx.CollectExactlyOneRow(rows, scanOrder)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return unknownOrder(orderID)
 		}
 		if err != nil {
 			return err
 		}
-		if name != d.chain.Name {
-			return fmt.Errorf("order %s is on %s, and this is the desk of %s", orderID, name, d.chain.Name)
+		if o.Chain != d.chain.Name {
+			return fmt.Errorf("order %s is on %s, and this is the desk of %s", orderID, o.Chain, d.chain.Name)
 		}
-		slots, err := slotsBy(ctx, tx, selectSlots+` WHERE o.order_id = $1`, orderID)
+		slots, err := slotsBy(ctx, tx, selectSlots+` WHERE o.order_id = (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_orders r WHERE r.order_id = $1)`, orderID)
 		if err != nil {
 			return err
 		}
 		if len(slots) == 0 {
 			return fault.New(fault.Conflict, fault.InvalidState,
 				"Order %s is %s and has no slot: nothing of it is signed, nothing is out, and nothing was changed. "+
-					"`coffer dispatch show %s` says what it waits for.", orderID, status, orderID)
+					"`coffer dispatch show %s` says what it waits for.", orderID, o.Status, orderID)
 		}
 		s = slots[0]
-		from, err = wallet.ByID(ctx, tx, walletID)
+		from, err = wallet.ByID(ctx, tx, o.WalletID)
 		return err
 	})
 	if err != nil && fault.Of(err) == nil {
 		err = fmt.Errorf("read order %s: %w", orderID, err)
 	}
-	return s, from, err
+	return o, s, from, err
 }
 
-// ended is the refusal of whoever comes too late, or nil.
-func (s slot) ended() error {
-	switch s.Status {
+// ended is the refusal of whoever comes too late for an order in a slot, or nil.
+func (s slot) ended(o Order) error {
+	switch o.Status {
 	case Paid:
-		return fault.New(fault.Conflict, fault.InvalidState, "Order %s is PAID: its payment is final on the chain and cannot be changed. Nothing was done.", s.ID)
+		return fault.New(fault.Conflict, fault.InvalidState, "Order %s is PAID: its payment is final on the chain and cannot be changed. Nothing was done.", o.ID)
 	case Failed:
-		return fault.New(fault.Conflict, fault.InvalidState, "Order %s is FAILED: its slot is used, nobody was paid, and its amount was given back. Nothing was done.", s.ID)
+		return fault.New(fault.Conflict, fault.InvalidState, "Order %s is FAILED: its slot is used, nobody was paid, and its amount was given back. Nothing was done.", o.ID)
 	case Stuck:
 		return fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s is STUCK: its transaction is final, so it cannot be replaced. Nothing was done and its amount is still held. `coffer dispatch resolve %s` looks on the chain for what it did.", s.ID, s.ID)
+			"Order %s is STUCK: its transaction is final, so it cannot be replaced. Nothing was done and its amount is still held. `coffer dispatch resolve %s` looks on the chain for what it did.", o.ID, o.ID)
 	}
 	if s.FundsPending {
 		return fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s was restored from the signer's journal and its funds are still to be found again. Nothing was done; its transaction is sent and followed as it is. Try again when `coffer dispatch show %s` no longer says so.", s.ID, s.ID)
+			"Order %s was restored from the signer's journal and its funds are still to be found again. Nothing was done; its transaction is sent and followed as it is. Try again when `coffer dispatch show %s` no longer says so.", o.ID, o.ID)
 	}
 	return nil
 }
@@ -85,33 +87,33 @@ func (s slot) replaceable() error {
 			"What is out is good for some minutes; when it was not mined by then the service makes another by itself.", s.ID)
 }
 
-// refusal says why a transaction could not be added to a slot.
-func (s slot) refusal(err error) error {
+// refusal says why a transaction could not be added to the slot of an order.
+func (s slot) refusal(o Order, err error) error {
 	switch {
 	case errors.Is(err, errCapped):
 		return fault.New(fault.Unprocessable, fault.InvalidState,
 			"The fee of order %s is %v a gas and may not be raised further: fee_cap of its chain, or the maxNetworkFee of its request, forbids it. Nothing was done; what is out stays out and can still be mined. "+
-				"Wait for the fees of the chain to fall, or raise fee_cap, and feeMax of the signer's policy with it.", s.ID, s.newest().Fees.FeeCap)
+				"Wait for the fees of the chain to fall, or raise fee_cap, and feeMax of the signer's policy with it.", o.ID, s.newest().Fees.FeeCap)
 	case errors.Is(err, wallet.ErrShort):
 		return fault.New(fault.Unprocessable, fault.InsufficientBalance,
 			"The wallet of order %s lacks the gas for a dearer transaction. Nothing was done; what is out stays out and can still be mined. "+
-				"Send native coin to it: `coffer wallets` shows where.", s.ID)
+				"Send native coin to it: `coffer wallets` shows where.", o.ID)
 	case errors.Is(err, errLost):
 		return fault.New(fault.Conflict, fault.InvalidState,
-			"Order %s moved on while it was looked at. This call did nothing. Look again with `coffer dispatch show %s`.", s.ID, s.ID)
+			"Order %s moved on while it was looked at. This call did nothing. Look again with `coffer dispatch show %s`.", o.ID, o.ID)
 	}
 	return err
 }
 
-// Bump commits a transaction with a higher fee to an order's slot: same payee, same
-// amount, same nonce. Either is mined, never both. Errors: faults NOT_FOUND,
+// Bump commits a transaction with a higher fee to an order's slot: same payees, same
+// amounts, same nonce. Either is mined, never both. Errors: faults NOT_FOUND,
 // INVALID_STATE, INSUFFICIENT_BALANCE (of gas).
 func (d *Desk) Bump(ctx context.Context, orderID string, by audit.Actor) (chain.Fees, error) {
-	s, from, err := d.at(ctx, orderID)
+	o, s, from, err := d.at(ctx, orderID)
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	if err := s.ended(); err != nil {
+	if err := s.ended(o); err != nil {
 		return chain.Fees{}, err
 	}
 	if err := s.replaceable(); err != nil {
@@ -119,28 +121,29 @@ func (d *Desk) Bump(ctx context.Context, orderID string, by audit.Actor) (chain.
 	}
 	if s.newest().Raw == nil {
 		return chain.Fees{}, fault.New(fault.Conflict, fault.InvalidState,
-			"The newest transaction of order %s is not signed yet, so there is nothing to replace. Nothing was done. `coffer dispatch show %s` says what it waits for.", s.ID, s.ID)
+			"The newest transaction of order %s is not signed yet, so there is nothing to replace. Nothing was done. `coffer dispatch show %s` says what it waits for.", o.ID, o.ID)
 	}
 	if err := d.raise(ctx, from, s, s.newest().Act, reason{made: forOperator, by: by}); err != nil {
-		return chain.Fees{}, s.refusal(err)
+		return chain.Fees{}, s.refusal(o, err)
 	}
-	s, _, err = d.at(ctx, orderID)
+	_, s, _, err = d.at(ctx, orderID)
 	return s.newest().Fees, err
 }
 
 // Cancel fills an order's slot with a transfer of nothing to itself, priced to
-// replace what waits there. The order has failed only once that is final; until
-// then either may still be mined. It is false for an order without a slot, which is
-// taken back by its feature instead, and for one that has ended. Errors: as Bump.
+// replace what waits there. The order has failed only once that is final, and all
+// that have the slot with it; until then either may still be mined. It is false for an
+// order without a slot, which is taken back by its feature instead, and for one that
+// has ended. Errors: as Bump.
 func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool, error) {
-	s, from, err := d.at(ctx, orderID)
+	o, s, from, err := d.at(ctx, orderID)
 	if fault.Is(err, fault.InvalidState) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	switch s.Status {
+	switch o.Status {
 	case Slotted, Signed, Broadcast:
 	default:
 		return false, nil
@@ -148,7 +151,7 @@ func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool
 	if s.newest().Act == signer.Cancel {
 		return true, nil
 	}
-	if err := s.ended(); err != nil {
+	if err := s.ended(o); err != nil {
 		return false, err
 	}
 	if err := s.replaceable(); err != nil {
@@ -165,7 +168,7 @@ func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool
 		err = d.attempt(ctx, from, s, signer.Cancel, fees, because)
 	}
 	if err != nil {
-		return false, s.refusal(err)
+		return false, s.refusal(o, err)
 	}
 	return true, nil
 }
@@ -180,21 +183,20 @@ func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool
 // because a sweep counts what arrives. Everything else stays stuck. Errors: faults
 // NOT_FOUND, INVALID_STATE, UNAVAILABLE.
 func (d *Desk) Resolve(ctx context.Context, orderID string, by audit.Actor, short bool) (Status, error) {
-	s, from, err := d.at(ctx, orderID)
+	o, s, from, err := d.at(ctx, orderID)
 	if err != nil {
 		return "", err
 	}
-	if s.Status != Stuck {
-		return "", fault.New(fault.Conflict, fault.InvalidState, "Order %s is %s. Only a STUCK order is resolved; nothing was done.", s.ID, s.Status)
+	if o.Status != Stuck {
+		return "", fault.New(fault.Conflict, fault.InvalidState, "Order %s is %s. Only a STUCK order is resolved; nothing was done.", o.ID, o.Status)
 	}
 	stays := func(format string, args ...any) error {
 		return fault.New(fault.Unprocessable, fault.InvalidState,
-			"Order %s stays STUCK, its amount stays held, and nothing was booked: %s", s.ID, fmt.Sprintf(format, args...))
+			"Order %s stays STUCK, its amount stays held, and nothing was booked: %s", o.ID, fmt.Sprintf(format, args...))
 	}
-	payment := s.payment(from.Address)
-	out, err := d.chain.Sender.Outcome(ctx, s.signed(), payment)
+	out, err := d.chain.Sender.Outcome(ctx, s.signed(), s.payments(from.Address)...)
 	if err != nil {
-		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try again.", s.ID, err)
+		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: the providers do not answer for its transaction (%v). Try again.", o.ID, err)
 	}
 	if out == nil {
 		return "", stays("the providers show none of its transactions in a block. Find out why before anything else.")
@@ -209,43 +211,59 @@ func (d *Desk) Resolve(ctx context.Context, orderID string, by audit.Actor, shor
 		return "", stays("block %d, which has its transaction %s, is not proven final. Wait for the walk of the chain, or decide about its broken finality first.", block.Height, out.Tx)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the proof of order %s: %w", s.ID, err)
+		return "", fmt.Errorf("read the proof of order %s: %w", o.ID, err)
 	}
-	lost, gained, err := d.weigh(ctx, out.Tx, block, payment)
+	lost, gained, err := d.weigh(ctx, out.Tx, block, o.payment(from.Address))
 	if err != nil {
-		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: its block %d cannot be weighed (%v). A provider that keeps old state is needed.", s.ID, block.Height, err)
+		return "", fault.New(fault.Unavailable, fault.CodeUnavailable, "Order %s stays STUCK and nothing was booked: its block %d cannot be weighed (%v). A provider that keeps old state is needed.", o.ID, block.Height, err)
 	}
-	amount, none := s.Amount.Big(), new(big.Int)
-	e := End{Cancelled: s.attempt(out.Tx).Act == signer.Cancel, Hash: out.Tx, Fee: out.Fee, ProofID: proof, Block: block, Replaced: s.others(out.Tx)}
-	switch whole := lost.Cmp(amount) == 0; {
-	case whole && gained.Cmp(amount) == 0:
+	// What its transaction takes from this wallet, and brings this payee, for all its orders.
+	gives, brings, none := new(big.Int), new(big.Int), new(big.Int)
+	for _, other := range s.orders() {
+		if other.Contract != o.Contract {
+			continue
+		}
+		if other.Holder() == o.Holder() {
+			gives.Add(gives, other.Amount.Big())
+		}
+		if other.To == o.To {
+			brings.Add(brings, other.Amount.Big())
+		}
+	}
+	fee, err := share(out.Fee, 1+len(s.Riders), o.Rides == "")
+	if err != nil {
+		return "", fmt.Errorf("fee of order %s: %w", o.ID, err)
+	}
+	e := End{Cancelled: s.attempt(out.Tx).Act == signer.Cancel, Hash: out.Tx, Fee: fee, ProofID: proof, Block: block, Replaced: s.others(out.Tx)}
+	switch whole := lost.Cmp(gives) == 0; {
+	case whole && gained.Cmp(brings) == 0:
 		e.Paid = true
 	case lost.Cmp(none) == 0 && gained.Cmp(none) == 0:
-	case whole && s.Purpose == signer.Payment && short:
+	case whole && o.Purpose == signer.Payment && short:
 		e.Paid = true
-	case whole && s.Purpose == signer.Payment:
-		return "", stays("all %v left the wallet, and the payee got %v. Settle the difference with the organization; the same with --short then books the payment as paid.", amount, gained)
+	case whole && o.Purpose == signer.Payment:
+		return "", stays("all %v left the wallet, and the payee got %v. Settle the difference with the organization; the same with --short then books the payment as paid.", gives, gained)
 	default:
-		return "", stays("its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and --as paid or --as unpaid ends it as you find it.", lost, gained, amount)
+		return "", stays("its transaction took %v from the wallet and brought the payee %v, and the order is for %v. No end of it would leave the books right; find out why, and --as paid or --as unpaid ends it as you find it.", lost, gained, o.Amount)
 	}
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if broken, err := finality.Hold(ctx, tx, s.Chain); err != nil {
 			return err
 		} else if broken {
-			return fmt.Errorf("resolve order %s while the chain's finality is broken: %w", s.ID, errLost)
+			return fmt.Errorf("resolve order %s while the chain's finality is broken: %w", o.ID, errLost)
 		}
-		o, err := lockOrder(ctx, tx, s.ID)
+		o, err := lockOrder(ctx, tx, o.ID)
 		if err != nil {
 			return err
 		}
 		o.Status = Stuck // or another was first, and the swap says so
-		if err := d.finish(ctx, tx, o, e); err != nil {
+		if err := d.finish(ctx, tx, ending{o, e}); err != nil {
 			return err
 		}
 		return rememberBy(ctx, tx, by, o, "resolved", map[string]any{"paid": e.Paid, "left": lost.String(), "arrived": gained.String(), "short": short})
 	})
 	if err != nil {
-		return "", s.refusal(err)
+		return "", s.refusal(o, err)
 	}
 	if e.Paid {
 		return Paid, nil

@@ -56,6 +56,9 @@ type Order struct {
 	Status     Status
 	WaitingFor Want
 	CreatedAt  time.Time
+	// Rides is the order that has the slot of this one, whose transaction makes its payment
+	// too; "" for one that has its own, or none yet.
+	Rides string
 
 	from   chain.Address // of FromID
 	readAt time.Time     // when the queue was read
@@ -253,12 +256,12 @@ func Brought(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, wa
 
 const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coalesce(from_wallet_id, ''),
 	coalesce((SELECT w.address FROM wallets w WHERE w.wallet_id = dispatch_orders.from_wallet_id), ''), coalesce(to_wallet_id, ''), to_address, mint_id,
-	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at`
+	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at, coalesce(rides_id, '')`
 
 func (o *Order) columns() []any {
 	return []any{
 		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.FromID, &o.from, &o.ToWalletID, &o.To, &o.MintID,
-		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted, &o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt,
+		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted, &o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt, &o.Rides,
 	}
 }
 

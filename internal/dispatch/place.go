@@ -26,7 +26,7 @@ func (d *Desk) renew(ctx context.Context, from wallet.Wallet, s slot) (busy bool
 		}
 		lapsed, err := d.chain.Places.Lapsed(ctx, s.signed(), last.Fees.Until)
 		if err != nil {
-			if err := d.note(ctx, s.ID, err.Error()); err != nil {
+			if err := d.note(ctx, s, err.Error()); err != nil {
 				return false, err
 			}
 		}
@@ -42,12 +42,12 @@ func (d *Desk) again(ctx context.Context, from wallet.Wallet, s slot) (bool, err
 	fees, err := d.chain.Sender.Quote(ctx, s.payment(from.Address))
 	if err != nil {
 		d.alarm(ctx, s.ID, "a place cannot be made again as things stand", "order", s.ID, "wallet", from.ID, "why", err.Error())
-		return false, d.note(ctx, s.ID, err.Error())
+		return false, d.note(ctx, s, err.Error())
 	}
 	err = d.attempt(ctx, from, s, signer.Pay, fees, reason{made: forLapse, by: dispatcher})
 	if errors.Is(err, wallet.ErrShort) {
 		d.alarm(ctx, s.ID, "a place cannot be made again: its wallet lacks the gas", "order", s.ID, "wallet", from.ID)
-		return false, d.note(ctx, s.ID, "its wallet lacks the gas to make the place again")
+		return false, d.note(ctx, s, "its wallet lacks the gas to make the place again")
 	}
 	return err == nil, err
 }
@@ -57,7 +57,7 @@ func (d *Desk) again(ctx context.Context, from wallet.Wallet, s slot) (bool, err
 func (d *Desk) date(ctx context.Context, from wallet.Wallet, s slot) error {
 	fees, err := d.chain.Sender.Quote(ctx, s.payment(from.Address))
 	if err != nil {
-		return d.note(ctx, s.ID, err.Error())
+		return d.note(ctx, s, err.Error())
 	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE dispatch_attempts SET good_until = $2 WHERE order_id = $1 AND good_until IS NULL`, s.ID, int64(fees.Until))

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/finality"
@@ -38,7 +41,11 @@ type Repricer interface {
 // A question is an order that ended on a proof that is dead now: finality broke
 // below it. Nothing of its end is undone. It is answered when the transaction that
 // ended it is proven again.
+//
+// Each order of a slot is one of its own, as each has a fee and a proof; what is sent
+// again is the transaction of all.
 type question struct {
+	Of Order
 	slot
 	Hash    chain.TxHash // of the transaction that ended it
 	Fee     money.Amount // as it was posted
@@ -50,21 +57,28 @@ type question struct {
 // where the walk goes on there are none: the blocks may come back.
 func questions(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) ([]question, error) {
 	slots, err := slotsBy(ctx, tx, selectSlots+`
-		WHERE o.order_id IN (SELECT order_id FROM dispatch_in_question WHERE chain = $1 AND wallet_id = $2)
+		WHERE o.order_id IN (SELECT coalesce(r.rides_id, r.order_id) FROM dispatch_in_question q JOIN dispatch_orders r USING (order_id) WHERE q.chain = $1 AND q.wallet_id = $2)
 			AND NOT EXISTS (SELECT FROM scan_cursors c WHERE c.chain = $1 AND c.parted_above IS NOT NULL)
 		ORDER BY s.nonce`, name, walletID)
 	if err != nil {
 		return nil, fmt.Errorf("orders in question: %w", err)
 	}
-	found := make([]question, len(slots))
-	for i, s := range slots {
-		q := question{slot: s}
-		err := tx.QueryRow(ctx, `SELECT tx_hash, fee, proof_id, attempt_after <= $2 FROM dispatch_orders WHERE order_id = $1`, s.ID, tx.Now).
-			Scan(&q.Hash, &q.Fee, &q.ProofID, &q.Due)
-		if err != nil {
-			return nil, fmt.Errorf("how order %s ended: %w", s.ID, err)
+	var found []question
+	for _, s := range slots {
+		for _, o := range s.orders() {
+			q := question{slot: s, Of: o}
+			err := tx.QueryRow(ctx, `
+				SELECT tx_hash, fee, proof_id, attempt_after <= $2 FROM dispatch_orders
+				WHERE order_id = $1 AND order_id IN (SELECT order_id FROM dispatch_in_question WHERE chain = $3)`, o.ID, tx.Now, name).
+				Scan(&q.Hash, &q.Fee, &q.ProofID, &q.Due)
+			if errors.Is(err, pgx.ErrNoRows) {
+				continue // proven again already, or a person has not decided about it yet
+			}
+			if err != nil {
+				return nil, fmt.Errorf("how order %s ended: %w", o.ID, err)
+			}
+			found = append(found, q)
 		}
-		found[i] = q
 	}
 	return found, nil
 }
@@ -83,13 +97,16 @@ func (d *Desk) answer(ctx context.Context, from wallet.Wallet, all []question) (
 	if err != nil {
 		return false, fmt.Errorf("ask where the account stands: %w", err)
 	}
-	held := false
-	for _, q := range all {
+	held, stopped := false, false
+	for i, q := range all {
+		if i > 0 && q.At != all[i-1].At {
+			held = stopped // those of one slot hold up one another by nothing
+		}
 		proven, stops, err := d.answerOne(ctx, from, q, acct, held)
 		if err != nil {
-			return busy, fmt.Errorf("order %s in question: %w", q.ID, err)
+			return busy, fmt.Errorf("order %s in question: %w", q.Of.ID, err)
 		}
-		busy, held = busy || proven, held || stops
+		busy, stopped = busy || proven, stopped || stops
 	}
 	return busy, nil
 }
@@ -97,8 +114,8 @@ func (d *Desk) answer(ctx context.Context, from wallet.Wallet, all []question) (
 // answerOne looks where the chain has an order's slot now. stops says that the slot
 // is empty and nothing can be sent into it.
 func (d *Desk) answerOne(ctx context.Context, from wallet.Wallet, q question, acct chain.Account, held bool) (proven, stops bool, err error) {
-	payment := q.payment(from.Address)
-	out, err := d.chain.Sender.Outcome(ctx, q.signed(), payment)
+	payments := q.payments(from.Address)
+	out, err := d.chain.Sender.Outcome(ctx, q.signed(), payments...)
 	if err != nil {
 		return false, false, fmt.Errorf("look for its transaction: %w", err)
 	}
@@ -135,7 +152,7 @@ func (d *Desk) answerOne(ctx context.Context, from wallet.Wallet, q question, ac
 	if proof == 0 {
 		return false, false, d.waits(ctx, q, WantBlock, fmt.Sprintf("%s is in block %d, which is not proven yet", out.Tx, out.Block.Height))
 	}
-	why, err := d.otherwise(ctx, q, payment, *out)
+	why, err := d.otherwise(ctx, q, payments, *out)
 	if errors.Is(err, chain.ErrNotYet) {
 		return false, false, d.waits(ctx, q, WantBlock, fmt.Sprintf("%s is in block %d, and the head is behind what made that final", out.Tx, out.Block.Height))
 	}
@@ -150,54 +167,64 @@ func (d *Desk) answerOne(ctx context.Context, from wallet.Wallet, q question, ac
 
 // otherwise tells in which way a final outcome is another than the one that the
 // books have, or "".
-func (d *Desk) otherwise(ctx context.Context, q question, p chain.Payment, out chain.Outcome) (string, error) {
+func (d *Desk) otherwise(ctx context.Context, q question, ps []chain.Payment, out chain.Outcome) (string, error) {
 	act := q.attempt(out.Tx).Act
 	switch {
 	case out.Tx != q.Hash:
 		return fmt.Sprintf("%s has its slot (%s, succeeded: %v)", out.Tx, act, out.Succeeded), nil
 	case act == signer.Cancel:
 		return "", nil
-	case out.Succeeded != (q.Status == Paid):
+	case out.Succeeded != (q.Of.Status == Paid):
 		return fmt.Sprintf("%s has its slot (succeeded: %v)", out.Tx, out.Succeeded), nil
 	case !out.Succeeded:
 		return "", nil
 	}
-	why, err := d.contradiction(ctx, p, out)
-	if err != nil || why == "" {
+	whys, err := d.contradictions(ctx, ps, out)
+	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s succeeded, but %s", out.Tx, why), nil
+	for i, o := range q.orders() {
+		if o.ID == q.Of.ID && whys[i] != "" {
+			return fmt.Sprintf("%s succeeded, but %s", out.Tx, whys[i]), nil
+		}
+	}
+	return "", nil
 }
 
 // proveAgain gives an ended order the proof that is alive now. Its end was posted
 // and told once; only what it costs now is posted.
 func (d *Desk) proveAgain(ctx context.Context, q question, out chain.Outcome, proof int64) (proven, stops bool, err error) {
+	var fee money.Amount
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// The chain's freeze does not matter, which stands until a person lifts it: a
 		// proof of the fork that was decided for is as good as any.
 		if parted, err := finality.Parted(ctx, tx, q.Chain); err != nil {
 			return err
 		} else if parted {
-			return fmt.Errorf("order %s while its chain has parted: %w", q.ID, errLost)
+			return fmt.Errorf("order %s while its chain has parted: %w", q.Of.ID, errLost)
 		}
-		o, err := lockOrder(ctx, tx, q.ID)
+		o, err := lockOrder(ctx, tx, q.Of.ID)
+		if err != nil {
+			return err
+		}
+		fee, err = share(out.Fee, 1+len(q.Riders), o.Rides == "")
 		if err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET proof_id = $2, fee = $3, waiting_for = NULL, last_error = NULL
 			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $4 AND tx_hash = $5 AND fee = $6`,
-			o.ID, proof, out.Fee, q.ProofID, out.Tx, q.Fee)
+			o.ID, proof, fee, q.ProofID, out.Tx, q.Fee)
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() != 1 {
 			return errLost
 		}
-		if err := d.reprice(ctx, tx, o, q.Fee, out.Fee, proof); err != nil {
+		if err := d.reprice(ctx, tx, o, q.Fee, fee, proof); err != nil {
 			return err
 		}
-		return remember(ctx, tx, o, "proven_again", map[string]any{"hash": out.Tx, "fee": out.Fee, "block": out.Block.Hash})
+		return remember(ctx, tx, o, "proven_again", map[string]any{"hash": out.Tx, "fee": fee, "block": out.Block.Hash})
 	})
 	switch {
 	case errors.Is(err, errLost):
@@ -207,7 +234,7 @@ func (d *Desk) proveAgain(ctx context.Context, q question, out chain.Outcome, pr
 	case err != nil:
 		return false, false, fmt.Errorf("prove it again: %w", err)
 	}
-	d.log.Info("order proven again", "order", q.ID, "hash", string(out.Tx), "fee", out.Fee.String())
+	d.log.Info("order proven again", "order", q.Of.ID, "hash", string(out.Tx), "fee", fee.String())
 	return true, false, nil
 }
 
@@ -255,7 +282,7 @@ func (d *Desk) sendAgain(ctx context.Context, from wallet.Wallet, q question, he
 	}
 	var reason string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		reason, err = d.stopped(ctx, tx, q.committed())
+		reason, err = d.stopped(ctx, tx, q.committed()...)
 		return err
 	})
 	if err != nil {
@@ -268,21 +295,30 @@ func (d *Desk) sendAgain(ctx context.Context, from wallet.Wallet, q question, he
 		return false, d.waits(ctx, q, WantBlock, "it is out")
 	}
 	if a.Act == signer.Pay {
-		_, err := d.chain.Sender.Quote(ctx, q.payment(from.Address))
+		_, err := d.chain.Sender.Quote(ctx, q.payments(from.Address)...)
 		var reverted *chain.RevertedError
+		ended := func(s Status) bool {
+			return slices.ContainsFunc(q.orders(), func(o Order) bool { return o.Status == s })
+		}
 		switch {
-		case errors.As(err, &reverted) && q.Status == Paid:
+		case errors.As(err, &reverted) && ended(Paid):
 			return true, d.waits(ctx, q, WantSimulation, "it would not pay now: "+reverted.Reason)
 		case errors.As(err, &reverted):
 		case err != nil:
 			return true, d.waits(ctx, q, WantChain, err.Error())
-		case q.Status == Failed:
+		case ended(Failed):
 			// Its amount was given back. Sent now, it would pay all the same.
 			return true, d.waits(ctx, q, WantSimulation, "it failed, its amount was given back, and it would pay now")
 		}
 	}
 	if _, err := d.send(ctx, q.slot, a); err != nil {
 		return true, err
+	}
+	now := d.db.Clock()()
+	for i := range q.Attempts { // which the others of its slot look at as well
+		if q.Attempts[i].Hash == a.Hash {
+			q.Attempts[i].LastSentAt = &now
+		}
 	}
 	return false, d.waits(ctx, q, WantBlock, "it was sent again")
 }
@@ -293,13 +329,13 @@ func (d *Desk) waits(ctx context.Context, q question, want Want, why string) err
 	if want == WantPerson {
 		next = max(next, personAgain)
 	}
-	if q.WaitingFor != want {
-		d.log.Warn("order in question", "order", q.ID, "for", string(want), "why", why)
+	if q.Of.WaitingFor != want {
+		d.log.Warn("order in question", "order", q.Of.ID, "for", string(want), "why", why)
 	}
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = $2, last_error = $3, attempt_after = $4
-			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`, q.ID, want, bounded(why), tx.Now.Add(next), q.ProofID)
+			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`, q.Of.ID, want, bounded(why), tx.Now.Add(next), q.ProofID)
 		if err != nil {
 			return fmt.Errorf("note what it waits for: %w", err)
 		}
@@ -310,13 +346,13 @@ func (d *Desk) waits(ctx context.Context, q question, want Want, why string) err
 // dispute leaves an order to a person whose slot the chain has ended in another way
 // than the books. Its wallet is frozen, once: whoever lifts that has seen it.
 func (d *Desk) dispute(ctx context.Context, from wallet.Wallet, q question, chainSays string) error {
-	why := fmt.Sprintf("the books have it %s by %s; the chain: %s", q.Status, q.Hash, chainSays)
-	if q.WaitingFor == WantPerson {
+	why := fmt.Sprintf("the books have it %s by %s; the chain: %s", q.Of.Status, q.Hash, chainSays)
+	if q.Of.WaitingFor == WantPerson {
 		return d.waits(ctx, q, WantPerson, why)
 	}
-	d.log.Error("an order ended in another way after finality broke", "order", q.ID, "wallet", from.ID, "why", why)
+	d.log.Error("an order ended in another way after finality broke", "order", q.Of.ID, "wallet", from.ID, "why", why)
 	return d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		o, err := lockOrder(ctx, tx, q.ID)
+		o, err := lockOrder(ctx, tx, q.Of.ID)
 		if err != nil {
 			return err
 		}

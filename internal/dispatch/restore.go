@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -116,6 +115,12 @@ func (j Journal) one(ctx context.Context, tx pg.Tx, m mirror.Remembered) (*Resto
 		m.Intent.Product != r.Product || m.Intent.WhitelistedID != r.WhitelistedID):
 		return nil, fmt.Errorf("it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To)
 	}
+	if m.Rides != "" {
+		joined, err := j.join(ctx, tx, r, m.Rides)
+		if err != nil || joined {
+			return r, err
+		}
+	}
 	missing, err := j.unknown(ctx, tx, m)
 	if err != nil {
 		return nil, err
@@ -132,6 +137,66 @@ func (j Journal) one(ctx context.Context, tx pg.Tx, m mirror.Remembered) (*Resto
 		return nil, err
 	}
 	return r, nil
+}
+
+// join gives an order the slot of the one that it was signed with, which was restored
+// before it since its id is lower. It is false when nothing of that was missing.
+func (j Journal) join(ctx context.Context, tx pg.Tx, r *Restored, lead string) (bool, error) {
+	native, err := nativeMint(ctx, tx, r.Chain)
+	if err != nil {
+		return false, err
+	}
+	var to Status
+	var pending, had bool
+	err = tx.QueryRow(ctx, `
+		SELECT l.status, l.funds_pending, r.funds_pending FROM dispatch_orders l, dispatch_orders r WHERE l.order_id = $1 AND r.order_id = $2`, lead, r.ID).
+		Scan(&to, &pending, &had)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("read order %s, which it was signed with: %w", lead, err)
+	case r.Rides != "" && r.Rides != lead:
+		return false, fmt.Errorf("the journal signed it with %s, and it has its slot with %s", lead, r.Rides)
+	case r.Rides == lead && (!pending || had):
+		return false, nil
+	case r.Rides == lead:
+		if err := wallet.Move(ctx, tx, claims(r.Order, native, money.Zero, false)...); err != nil {
+			return false, err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = true WHERE order_id = $1`, r.ID); err != nil {
+			return false, err
+		}
+		if r.Status != to {
+			err = become(ctx, tx, r.ID, r.Status, to, "")
+		}
+		r.Signed, r.Status = true, to
+		return true, err
+	case r.Status == Refused:
+		if err := become(ctx, tx, r.ID, Refused, Queued, ""); err != nil {
+			return false, err
+		}
+	case r.Status != Queued:
+		return false, fmt.Errorf("it is %s, and the journal signed it with %s", r.Status, lead)
+	}
+	if !pending {
+		return false, fmt.Errorf("the journal signed it with %s, whose slot the database has without it", lead)
+	}
+	if r.Purpose == signer.Sweep && !r.New {
+		// They reserve when they are placed.
+		if err := wallet.Move(ctx, tx, claims(r.Order, native, money.Zero, false)...); err != nil {
+			return false, err
+		}
+	}
+	if err := become(ctx, tx, r.ID, Queued, Slotted, "last_error = NULL, funds_pending = true, rides_id = $4", lead); err != nil {
+		return false, err
+	}
+	if to != Slotted {
+		if err := become(ctx, tx, r.ID, Slotted, to, ""); err != nil {
+			return false, err
+		}
+	}
+	r.Rides, r.Status, r.Signed = lead, to, true
+	detail := map[string]any{"rides": lead, "restored": true}
+	return true, remember(ctx, tx, r.Order, "slotted", detail)
 }
 
 // queueAgain inserts an order as the journal has it.
@@ -210,7 +275,7 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 		if err := become(ctx, tx, r.ID, Queued, Slotted, "last_error = NULL, funds_pending = true"); err != nil {
 			return err
 		}
-		if err := takeSlot(ctx, tx, r.Order, at, missing[0].At); err != nil {
+		if err := takeSlot(ctx, tx, r.Order, missing[0]); err != nil {
 			return err
 		}
 		r.Status = Slotted
@@ -246,10 +311,11 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 }
 
 // takeSlot writes a slot that the journal names and moves the nonce counter past it.
-func takeSlot(ctx context.Context, tx pg.Tx, o Order, at chain.Slot, signed time.Time) error {
+func takeSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature) error {
+	at := signed.Slot
 	_, err := tx.Exec(ctx, `
-		INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, 0, $7)`, o.WalletID, o.Chain, at.Nonce, at.Lease, o.OrgID, o.ID, signed)
+		INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at, orders)
+		VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8)`, o.WalletID, o.Chain, at.Nonce, at.Lease, o.OrgID, o.ID, signed.At, 1+len(signed.With))
 	if pg.Violates(err, "dispatch_slots_pkey") || pg.Violates(err, "dispatch_slots_lease_once") {
 		return fmt.Errorf("%v of its wallet belongs to another order, which this database made after it was restored: "+
 			"restore the backup once more and let nothing run on it before the import: %w", at, err)
@@ -264,7 +330,7 @@ func takeSlot(ctx context.Context, tx pg.Tx, o Order, at chain.Slot, signed time
 	if err != nil {
 		return fmt.Errorf("move the counter past %v: %w", at, err)
 	}
-	detail := slotted(at)
+	detail := slotted(at, o, o)
 	detail["restored"] = true
 	return remember(ctx, tx, o, "slotted", detail)
 }
@@ -353,26 +419,33 @@ func (d *Desk) settleFunds(ctx context.Context, from wallet.Wallet, open []slot)
 			continue
 		}
 		err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			o, err := lockOrder(ctx, tx, s.ID)
+			orders, err := lockSlot(ctx, tx, s.ID)
 			if err != nil {
 				return err
 			}
-			native, err := nativeMint(ctx, tx, o.Chain)
+			native, err := nativeMint(ctx, tx, s.Chain)
 			if err != nil {
 				return err
 			}
-			tag, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = false WHERE order_id = $1 AND funds_pending`, o.ID)
+			tag, err := tx.Exec(ctx, `UPDATE dispatch_orders SET funds_pending = false WHERE order_id = ANY ($1) AND funds_pending`, idsOf(orders))
 			if err != nil {
-				return fmt.Errorf("reserve for restored order %s: %w", o.ID, err)
+				return fmt.Errorf("reserve for restored order %s: %w", s.ID, err)
 			}
-			if tag.RowsAffected() != 1 {
-				return fmt.Errorf("reserve for restored order %s: %w", o.ID, errLost)
+			if tag.RowsAffected() != int64(len(orders)) {
+				return fmt.Errorf("reserve for restored order %s: %w", s.ID, errLost)
 			}
 			var gas money.Amount
-			if err := tx.QueryRow(ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, o.ID).Scan(&gas); err != nil {
-				return fmt.Errorf("read the gas of restored order %s: %w", o.ID, err)
+			if err := tx.QueryRow(ctx, `SELECT gas_reserved FROM dispatch_slots WHERE order_id = $1`, s.ID).Scan(&gas); err != nil {
+				return fmt.Errorf("read the gas of restored order %s: %w", s.ID, err)
 			}
-			return wallet.Move(ctx, tx, claims(o, native, gas, true)...)
+			var moves []wallet.Movement
+			for i, o := range orders {
+				if i > 0 {
+					gas = money.Zero // the slot's is that of all
+				}
+				moves = append(moves, claims(o, native, gas, true)...)
+			}
+			return wallet.Move(ctx, tx, moves...)
 		})
 		switch {
 		case errors.Is(err, wallet.ErrShort):

@@ -15,9 +15,12 @@ import (
 )
 
 // A slot is the place on the chain that an order has for ever, with the transactions
-// made for it, oldest first.
+// made for it, oldest first. Where a transaction makes several payments other orders ride
+// with it: who is in a slot is fixed when it is written. They stand where the order stands
+// that leads them, and end as it ends.
 type slot struct {
-	Order
+	Order               // leads: the slot and its transactions are its own
+	Riders      []Order // in the order of their ids, which is that of the payments
 	At          chain.Slot
 	GasReserved money.Amount
 	Attempts    []attempt
@@ -55,6 +58,64 @@ const (
 	forLapse    madeFor = "LAPSE"    // what was there named a block that is too old now, and was not mined
 )
 
+// orders are all that are in the slot, in the order of the payments.
+func (s slot) orders() []Order { return append([]Order{s.Order}, s.Riders...) }
+
+// with are the ids of those that ride.
+func (s slot) with() []string {
+	var ids []string
+	for _, o := range s.Riders {
+		ids = append(ids, o.ID)
+	}
+	return ids
+}
+
+// payments are what the slot's transactions make.
+func (s slot) payments(account chain.Address) []chain.Payment { return paymentsOf(s.orders(), account) }
+
+func paymentsOf(orders []Order, account chain.Address) []chain.Payment {
+	ps := make([]chain.Payment, len(orders))
+	for i, o := range orders {
+		ps[i] = o.payment(account)
+	}
+	return ps
+}
+
+func idsOf(orders []Order) []string {
+	ids := make([]string, len(orders))
+	for i, o := range orders {
+		ids[i] = o.ID
+	}
+	return ids
+}
+
+// share is what one order of a slot has of an amount that is for all: the same as every
+// other one, and what cannot be divided goes to the one that leads.
+func share(whole money.Amount, orders int, leads bool) (money.Amount, error) {
+	each, rest := whole.Split(uint64(orders))
+	if leads {
+		return each.Add(rest)
+	}
+	return each, nil
+}
+
+// lockSlot reads all orders of a slot under their row locks, the one that leads first: by
+// their ids, as everybody locks orders.
+func lockSlot(ctx context.Context, tx pg.Tx, leadID string) ([]Order, error) {
+	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1 OR rides_id = $1 ORDER BY order_id COLLATE "C" FOR UPDATE`, leadID)
+	if err != nil {
+		return nil, fmt.Errorf("lock the slot of order %s: %w", leadID, err)
+	}
+	orders, err := pgx.CollectRows(rows, scanOrder)
+	if err != nil {
+		return nil, fmt.Errorf("lock the slot of order %s: %w", leadID, err)
+	}
+	if len(orders) == 0 || orders[0].ID != leadID {
+		return nil, fmt.Errorf("lock the slot of order %s: it leads none", leadID)
+	}
+	return orders, nil
+}
+
 // leads tells whether what stands behind the slot cannot be mined before it.
 func (s slot) leads() bool { return s.At.Lease == "" }
 
@@ -75,16 +136,18 @@ func (s slot) superseded(a attempt) bool {
 	return a.Raw == nil && a.Version < s.newest().Version && s.newest().Act == signer.Cancel
 }
 
-// committed is the order as a freeze sees it once it has a slot: a customer's
+// committed are the orders as a freeze sees them once they have a slot: a customer's
 // freeze comes too late then, because an empty slot would hold up every payment
 // of the wallet behind it. One that has ended and is sent again is a payment anew:
 // the customer may be frozen because the fork took their deposit.
-func (s slot) committed() Order {
-	o := s.Order
-	if s.Status != Paid && s.Status != Failed {
-		o.CustomerID = ""
+func (s slot) committed() []Order {
+	orders := s.orders()
+	for i, o := range orders {
+		if o.Status != Paid && o.Status != Failed {
+			orders[i].CustomerID = ""
+		}
 	}
-	return o
+	return orders
 }
 
 // signed are the hashes of the transactions that may be out.
@@ -115,7 +178,7 @@ func (s slot) attempt(h chain.TxHash) attempt {
 const selectSlots = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.from_wallet_id, ''),
 		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
-	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at,
+	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.rides_id, ''),
 	       s.nonce, s.lease, s.gas_reserved, o.funds_pending, s.absent_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
 
@@ -142,12 +205,36 @@ func slotsBy(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, 
 	if err != nil {
 		return nil, err
 	}
+	if err := ride(ctx, tx, slots); err != nil {
+		return nil, err
+	}
 	for i := range slots {
 		if slots[i].Attempts, err = attemptsOf(ctx, tx, slots[i].ID); err != nil {
 			return nil, err
 		}
 	}
 	return slots, nil
+}
+
+// ride reads who rides in slots.
+func ride(ctx context.Context, tx pg.Tx, slots []slot) error {
+	at := map[string]*slot{}
+	leads := make([]string, len(slots))
+	for i := range slots {
+		at[slots[i].ID], leads[i] = &slots[i], slots[i].ID
+	}
+	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE rides_id = ANY ($1) ORDER BY order_id COLLATE "C"`, leads)
+	if err != nil {
+		return fmt.Errorf("who rides in slots: %w", err)
+	}
+	riders, err := pgx.CollectRows(rows, scanOrder)
+	if err != nil {
+		return fmt.Errorf("who rides in slots: %w", err)
+	}
+	for _, o := range riders {
+		at[o.Rides].Riders = append(at[o.Rides].Riders, o)
+	}
+	return nil
 }
 
 func attemptsOf(ctx context.Context, tx pg.Tx, orderID string) ([]attempt, error) {

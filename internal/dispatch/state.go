@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cofferpay/coffer/internal/pg"
 )
@@ -56,6 +57,11 @@ var errLost = errors.New("order is in another state")
 // become is the compare-and-swap of an order's status. set continues the UPDATE
 // with further columns, its parameters from $4 on.
 func become(ctx context.Context, tx pg.Tx, orderID string, from, to Status, set string, args ...any) error {
+	return becomeAll(ctx, tx, []string{orderID}, from, to, set, args...)
+}
+
+// becomeAll is the same of several orders: all of them or none.
+func becomeAll(ctx context.Context, tx pg.Tx, orderIDs []string, from, to Status, set string, args ...any) error {
 	if !slices.ContainsFunc(transitions, func(t transition) bool { return t.From == from && t.To == to }) {
 		panic(fmt.Sprintf("dispatch: no way from %s to %s", from, to))
 	}
@@ -64,12 +70,12 @@ func become(ctx context.Context, tx pg.Tx, orderID string, from, to Status, set 
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE dispatch_orders SET status = $3, waiting_for = NULL, short_by = NULL`+set+`
-		WHERE order_id = $1 AND status = $2`, append([]any{orderID, from, to}, args...)...)
+		WHERE order_id = ANY ($1) AND status = $2`, append([]any{orderIDs, from, to}, args...)...)
 	if err != nil {
-		return fmt.Errorf("order %s from %s to %s: %w", orderID, from, to, err)
+		return fmt.Errorf("order %s from %s to %s: %w", strings.Join(orderIDs, ", "), from, to, err)
 	}
-	if tag.RowsAffected() != 1 {
-		return fmt.Errorf("order %s from %s to %s: %w", orderID, from, to, errLost)
+	if tag.RowsAffected() != int64(len(orderIDs)) {
+		return fmt.Errorf("order %s from %s to %s: %w", strings.Join(orderIDs, ", "), from, to, errLost)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ type Shown struct {
 	Order
 	Address      chain.Address // of the wallet that pays
 	At           *chain.Slot   // nil without a slot
-	GasReserved  money.Amount  // native units
+	GasReserved  money.Amount  // native units, of the slot
 	InQuestion   bool          // ended on a block that finality has taken back
 	FundsPending bool          // restored, and its funds are still to be found again
 	Said         string        // what stood in its way last, or ""
@@ -29,6 +30,7 @@ type Shown struct {
 	Fee          *money.Amount // what it cost, once that is known
 	EndedAt      *time.Time
 	Transactions []ShownTransaction // oldest first; empty in lists but for the newest
+	With         []string           // other orders that its transactions pay, empty in lists
 }
 
 // ShownTransaction is one transaction of a slot.
@@ -97,13 +99,13 @@ func (s Shown) WaitsFor() string {
 const selectShown = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.from_wallet_id, ''),
 		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
-		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at,
+		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.rides_id, ''),
 		w.address, s.nonce, coalesce(s.lease, ''), coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
 		coalesce(o.tx_hash, a.tx_hash, ''), o.fee, o.ended_at,
 		o.order_id IN (SELECT order_id FROM dispatch_in_question),
 		a.version, a.act, coalesce(a.made_for, ''), a.gas_limit, a.tip_cap, a.fee_cap, coalesce(a.tx_hash, ''), a.created_at, a.sent_at, a.last_sent_at
-	FROM dispatch_orders o JOIN wallets w USING (wallet_id) LEFT JOIN dispatch_slots s USING (order_id)
-	LEFT JOIN LATERAL (SELECT * FROM dispatch_attempts a WHERE a.order_id = o.order_id ORDER BY a.version DESC LIMIT 1) a ON true`
+	FROM dispatch_orders o JOIN wallets w USING (wallet_id) LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.rides_id, o.order_id)
+	LEFT JOIN LATERAL (SELECT * FROM dispatch_attempts a WHERE a.order_id = coalesce(o.rides_id, o.order_id) ORDER BY a.version DESC LIMIT 1) a ON true`
 
 func scanShown(row pgx.CollectableRow) (Shown, error) {
 	var s Shown
@@ -160,9 +162,18 @@ func Show(ctx context.Context, tx pg.Tx, orderID string) (Shown, error) {
 	if err != nil {
 		return s, fmt.Errorf("show order %s: %w", orderID, err)
 	}
-	attempts, err := attemptsOf(ctx, tx, orderID)
+	lead := cmp.Or(s.Rides, orderID)
+	attempts, err := attemptsOf(ctx, tx, lead)
 	if err != nil {
 		return s, err
+	}
+	rows, err = tx.Query(ctx, `
+		SELECT order_id FROM dispatch_orders WHERE (order_id = $1 OR rides_id = $1) AND order_id <> $2 ORDER BY order_id COLLATE "C"`, lead, orderID)
+	if err != nil {
+		return s, fmt.Errorf("who is in the slot of order %s: %w", orderID, err)
+	}
+	if s.With, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		return s, fmt.Errorf("who is in the slot of order %s: %w", orderID, err)
 	}
 	s.Transactions = nil
 	for _, a := range attempts {

@@ -63,6 +63,8 @@ var checks = []Check{
 			('ledger_transfers', 'ledger_transfers_of_cause'), ('ledger_transfers', 'ledger_transfers_of_fee_change'), ('deposits', 'deposits_posted'),
 			('withdrawals', 'withdrawals_begin'), ('withdrawals', 'withdrawals_move'),
 			('dispatch_orders', 'dispatch_orders_begin'), ('dispatch_orders', 'dispatch_orders_move'),
+			('dispatch_orders', 'dispatch_orders_rides_keep'), ('dispatch_slots', 'dispatch_slots_orders_keep'),
+			('dispatch_orders', 'dispatch_orders_together'), ('dispatch_orders', 'dispatch_orders_together_begin'),
 			('sweeps', 'sweeps_as_ordered'), ('gas_top_ups', 'gas_top_ups_as_ordered'), ('places', 'places_as_ordered'),
 			('dispatch_slots', 'dispatch_slots_counted'), ('dispatch_accounts', 'dispatch_accounts_slotted'),
 			('freezes', 'freezes_keep'), ('freezes', 'freezes_lift_told'), ('api_keys', 'api_keys_keep'), ('operator_keys', 'operator_keys_keep'),
@@ -98,7 +100,8 @@ var checks = []Check{
 			('withdrawals', 'withdrawals_idempotency_key_unique'), ('withdrawals', 'withdrawals_key_hash_unique'),
 			('withdrawals', 'withdrawals_owed_bounded'), ('dispatch_orders', 'dispatch_orders_funds_before_end'),
 			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'), ('dispatch_slots', 'dispatch_slots_lease_once'), ('dispatch_slots', 'dispatch_slots_wallet'),
-			('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
+			('dispatch_orders', 'dispatch_orders_rides'), ('dispatch_orders', 'dispatch_orders_rides_before'), ('dispatch_orders', 'dispatch_orders_rides_slotted'),
+			('dispatch_slots', 'dispatch_slots_orders'), ('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
 			('dispatch_orders', 'dispatch_orders_end_proven'), ('dispatch_orders', 'dispatch_orders_mint'), ('dispatch_orders', 'dispatch_orders_to_own'),
 			('withdrawals', 'withdrawals_mint'), ('withdrawals', 'withdrawals_approved_before_payment'),
 			('withdrawal_approvals', 'withdrawal_approvals_pkey'), ('withdrawal_approvals', 'withdrawal_approvals_by_people'),
@@ -328,8 +331,9 @@ var checks = []Check{
 		FROM address_funds f
 		FULL JOIN (
 			SELECT wallet_id, mint_id, org_id, sum(amount) AS amount
-			FROM (SELECT s.wallet_id, n.mint_id, s.org_id, s.gas_reserved AS amount
-				FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) JOIN native n ON n.chain = s.chain
+			-- Each order of a slot has its share, and the one that leads what cannot be divided.
+			FROM (SELECT s.wallet_id, n.mint_id, s.org_id, div(s.gas_reserved, s.orders) + CASE WHEN o.rides_id IS NULL THEN s.gas_reserved % s.orders ELSE 0 END AS amount
+				FROM dispatch_slots s JOIN dispatch_orders o ON s.order_id = coalesce(o.rides_id, o.order_id) JOIN native n ON n.chain = s.chain
 				WHERE o.status IN ` + openOrders + ` AND NOT o.funds_pending
 				UNION ALL
 				SELECT wallet_id, mint_id, org_id, amount FROM dispatch_orders
@@ -441,7 +445,7 @@ var checks = []Check{
 			CASE WHEN s.order_id IS NULL AND o.status NOT IN ` + slotless + ` THEN format('is %s without a slot', o.status)
 				WHEN s.order_id IS NOT NULL AND o.status IN ` + slotless + ` THEN format('is %s with slot %s', o.status, s.nonce)
 				ELSE format('has slot %s of wallet %s on %s, which is not its wallet or not counted', s.nonce, s.wallet_id, s.chain) END
-		FROM dispatch_orders o LEFT JOIN dispatch_slots s USING (order_id)
+		FROM dispatch_orders o LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.rides_id, o.order_id)
 		LEFT JOIN dispatch_accounts a ON a.wallet_id = s.wallet_id AND a.chain = s.chain
 		WHERE (s.order_id IS NULL) <> (o.status IN ` + slotless + `)
 			OR s.order_id IS NOT NULL AND ((s.wallet_id, s.chain, s.org_id) IS DISTINCT FROM (o.wallet_id, o.chain, o.org_id)
@@ -451,7 +455,16 @@ var checks = []Check{
 		FROM dispatch_slots GROUP BY wallet_id, chain, nonce HAVING count(*) > 1
 		UNION ALL
 		SELECT min(org_id), 'order ' || order_id, count(*) || ' slots'
-		FROM dispatch_slots GROUP BY order_id HAVING count(*) > 1`},
+		FROM dispatch_slots GROUP BY order_id HAVING count(*) > 1
+		UNION ALL
+		SELECT min(s.org_id), 'order ' || s.order_id, format('leads %s orders in a slot of %s, which are %s', count(*), min(s.orders), string_agg(DISTINCT o.status, ', '))
+		FROM dispatch_slots s JOIN dispatch_orders o ON s.order_id = coalesce(o.rides_id, o.order_id)
+		GROUP BY s.order_id
+		HAVING count(*) <> min(s.orders) OR count(DISTINCT o.status) > 1 AND NOT bool_and(o.status IN ('PAID', 'FAILED', 'STUCK'))
+			OR count(DISTINCT (o.tx_hash, o.purpose)) > 1
+		UNION ALL
+		SELECT s.org_id, 'order ' || s.order_id, format('has a slot, and rides with %s', o.rides_id)
+		FROM dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE o.rides_id IS NOT NULL`},
 
 	{ID: "I-16-bytes", Promise: "nothing is out whose bytes are not stored", sql: `
 		SELECT o.org_id, 'order ' || o.order_id,
@@ -461,7 +474,7 @@ var checks = []Check{
 		LEFT JOIN (SELECT order_id, count(*) AS attempts, count(raw) AS stored, array_agg(tx_hash) AS hashes,
 				bool_or(sent_at IS NOT NULL AND raw IS NULL) AS unstored,
 				array_agg(tx_hash) FILTER (WHERE act = 'PAY') AS payments
-			FROM dispatch_attempts GROUP BY order_id) a USING (order_id)
+			FROM dispatch_attempts GROUP BY order_id) a ON a.order_id = coalesce(o.rides_id, o.order_id)
 		WHERE o.status NOT IN ` + slotless + ` AND (a.attempts IS NULL OR a.unstored
 			OR o.status <> 'SLOTTED' AND a.stored = 0
 			OR o.status IN ('BROADCAST', 'PAID', 'FAILED', 'STUCK') AND (o.tx_hash = ANY (a.hashes)) IS NOT TRUE
@@ -672,6 +685,7 @@ var checks = []Check{
 			FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
 			UNION ALL SELECT org_id, transfer_id, 'transfer.made' FROM transfers
 			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_slots
+			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_orders WHERE rides_id IS NOT NULL
 			UNION ALL SELECT org_id, order_id, 'order.ended' FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')
 			UNION ALL SELECT org_id, wallet_id, 'wallet.issued' FROM wallets
 			UNION ALL SELECT org_id, freeze_id, 'freeze.put' FROM freezes

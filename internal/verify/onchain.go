@@ -167,11 +167,12 @@ func expectations(ctx context.Context, tx pg.Tx, name chain.Name) (all []expecte
 			SELECT wallet_id, mint_id, sum(amount) AS amount FROM deposits
 			WHERE status = 'SCREENING' AND mint_id IS NOT NULL GROUP BY 1, 2),
 		signed AS (
-			SELECT o.wallet_id, coalesce(o.from_wallet_id, o.wallet_id) AS from_wallet_id, o.to_wallet_id, o.mint_id, o.amount, s.gas_reserved,
+			SELECT o.wallet_id, coalesce(o.from_wallet_id, o.wallet_id) AS from_wallet_id, o.to_wallet_id, o.mint_id, o.amount,
+				div(s.gas_reserved, s.orders) + CASE WHEN o.rides_id IS NULL THEN s.gas_reserved % s.orders ELSE 0 END AS gas_reserved,
 				(SELECT mint_id FROM mints WHERE chain = $1 AND contract = '') AS native
-			FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)
+			FROM dispatch_orders o JOIN dispatch_slots s ON s.order_id = coalesce(o.rides_id, o.order_id)
 			WHERE o.chain = $1 AND o.status IN `+openOrders+`
-				AND EXISTS (SELECT FROM dispatch_attempts a WHERE a.order_id = o.order_id AND a.raw IS NOT NULL)),
+				AND EXISTS (SELECT FROM dispatch_attempts a WHERE a.order_id = s.order_id AND a.raw IS NOT NULL)),
 		way AS (
 			SELECT wallet_id, mint_id, sum(gone) AS gone, sum(come) AS come
 			FROM (SELECT from_wallet_id AS wallet_id, mint_id, amount AS gone, 0 AS come FROM signed

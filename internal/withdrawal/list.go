@@ -70,7 +70,9 @@ func (s *Service) narrow(q *page.Query, f Filter) *page.Query {
 		// Every hash that a payment ever had is one of its attempts', where each hash has
 		// one row. An index on the list of replaced ones would be passed over: behind
 		// the policies of organizations an operator on arrays may not be asked first.
-		q.And("w.withdrawal_id IN (SELECT a.order_id FROM dispatch_attempts a WHERE a.tx_hash = ANY (?))", spelled)
+		// Those that ride with another one have its transactions.
+		q.And(`w.withdrawal_id IN (SELECT a.order_id FROM dispatch_attempts a WHERE a.tx_hash = ANY (?)
+			UNION ALL SELECT r.order_id FROM dispatch_attempts a JOIN dispatch_orders r ON r.rides_id = a.order_id WHERE a.tx_hash = ANY (?))`, spelled, spelled)
 	}
 	if f.Address != "" {
 		addresses := []string{f.Address}
