@@ -113,9 +113,11 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 		}
 		return client.Chain(), nil
 	case chain.BitcoinFamily:
-		return bitcoin.New(ctx, bitcoin.Config{
+		b, err := bitcoin.New(ctx, bitcoin.Config{
 			Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree, Confirmations: ch.Depth,
 		})
+		b.Sender, b.Pool, b.OthersPay = nil, nil, false // it could send, and nothing keeps its coins apart yet
+		return b, err
 	}
 	trace := map[string]evm.Tracing{"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff}[ch.Trace]
 	return evm.New(ctx, evm.Config{

@@ -306,8 +306,12 @@ type Slot struct {
 	Lease string `json:"lease,omitempty"`
 }
 
-// String names the slot for a person.
+// String names the slot for a person. A lease of many coins is cut short.
 func (s Slot) String() string {
+	const leaseBytesMax = 200
+	if len(s.Lease) > leaseBytesMax {
+		return fmt.Sprintf("slot %d (%s…)", s.Nonce, s.Lease[:leaseBytesMax])
+	}
 	if s.Lease != "" {
 		return fmt.Sprintf("slot %d (%s)", s.Nonce, s.Lease)
 	}

@@ -12,11 +12,16 @@
 // What is not in a block does not exist here: no payment is seen that waits, so none
 // that is replaced, dropped or sent again in other bytes has to be taken back.
 //
+// It sends what spends coins of ours. The place that such a transaction takes is the set
+// of its coins, which stands in the slot with all that is known of them, so that Build and
+// Pool ask nobody; how one stands is whether a block has spent one of them.
+//
 // It holds no key and writes nothing down. It keeps a few verified blocks in memory, by
-// hash, so a crash loses nothing. It does not send yet.
+// hash, so a crash loses nothing.
 package bitcoin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +35,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/money"
 )
 
 const (
@@ -54,6 +60,18 @@ type Config struct {
 	// Genesis is the hash of the first block, for a network that is not the usual one of
 	// its kind: on TESTNET that is testnet4.
 	Genesis string
+
+	// RateMin and RateMax bound what is offered for a thousand virtual bytes, in satoshi,
+	// whatever nodes estimate and however long a payment waits. Zero: 1000, and 500,000.
+	RateMin, RateMax uint64
+	// RateUsual is what a thousand virtual bytes cost in usual times: coins that are left
+	// now are reckoned to be spent at it. Zero: 10,000.
+	RateUsual uint64
+	// CostMax is the most that one transaction may cost, in satoshi. Zero: 5,000,000.
+	CostMax money.Amount
+	// Target is within how many blocks a payment shall be mined, as nodes estimate it.
+	// Zero: 3.
+	Target int
 
 	Timeout        time.Duration // of one request; zero: 15 seconds
 	ScanTimeout    time.Duration // of a look through all unspent outputs; zero: 5 minutes
@@ -88,6 +106,15 @@ func (c Config) check() error {
 	if _, err := chainhash.NewHashFromStr(c.Genesis); c.Genesis != "" && (err != nil || len(c.Genesis) != chainhash.MaxHashStringSize) {
 		say("genesis is not the hash of a block")
 	}
+	if low, high := cmp.Or(c.RateMin, rateMinDefault), cmp.Or(c.RateMax, rateMaxDefault); low > high || high > bitcointx.RateMax {
+		say("rates from %d to %d are not from 1 to %d", low, high, bitcointx.RateMax)
+	}
+	if c.RateUsual > bitcointx.RateMax {
+		say("the usual rate %d is above %d", c.RateUsual, bitcointx.RateMax)
+	}
+	if c.Target < 0 || c.Target > targetMax {
+		say("a payment is to be mined within %d blocks: it has to be between 1 and %d", c.Target, targetMax)
+	}
 	return errors.Join(wrong...)
 }
 
@@ -102,7 +129,7 @@ func (c Config) genesis(p *chaincfg.Params) string {
 	return p.GenesisHash.String()
 }
 
-// adapter implements chain.Reader.
+// adapter implements chain.Reader and chain.Sender.
 type adapter struct {
 	Config
 	params    *chaincfg.Params
@@ -114,8 +141,7 @@ type adapter struct {
 
 var _ chain.Reader = (*adapter)(nil)
 
-// New checks the configuration and the nodes and gives the chain, without a Sender. A
-// node of another network is an error; nodes that do not answer are one when fewer than
+// New checks the configuration and the nodes and gives the chain. A node of another network is an error; nodes that do not answer are one when fewer than
 // Agree do. Those are checked when they answer later.
 func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if err := cfg.check(); err != nil {
@@ -130,8 +156,11 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if cfg.AnswerBytesMax == 0 {
 		cfg.AnswerBytesMax = answerBytesMaxDefault
 	}
-	if cfg.Confirmations == 0 {
-		cfg.Confirmations = confirmationsDefault
+	cfg.Confirmations = cmp.Or(cfg.Confirmations, confirmationsDefault)
+	cfg.RateMin, cfg.RateMax = cmp.Or(cfg.RateMin, rateMinDefault), cmp.Or(cfg.RateMax, rateMaxDefault)
+	cfg.RateUsual, cfg.Target = cmp.Or(cfg.RateUsual, rateUsualDefault), cmp.Or(cfg.Target, targetDefault)
+	if cfg.CostMax.IsZero() {
+		cfg.CostMax = money.Units(costMaxDefault)
 	}
 	p, err := bitcointx.Params(cfg.Network)
 	if err != nil {
@@ -151,7 +180,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	}
 	return chain.Chain{
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
-		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a,
+		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: pool{cfg}, OthersPay: true,
 	}, nil
 }
 

@@ -1,15 +1,20 @@
 package bitcoin_test
 
 import (
+	"bytes"
 	"net/url"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/btcsuite/btcd/btcec/v2"
+	"github.com/btcsuite/btcd/btcec/v2/ecdsa"
 	"github.com/btcsuite/btcd/chainhash/v2"
 	"github.com/btcsuite/btcd/wire/v2"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/chain/chaintest"
 	"github.com/cofferpay/coffer/internal/localworld/btcd"
 	"github.com/cofferpay/coffer/internal/localworld/btcd/btcdtest"
@@ -20,16 +25,20 @@ const confirmations = 3
 
 func TestBitcoinKeepsThePromises(t *testing.T) {
 	t.Parallel()
-	chaintest.RunReader(t, func(t *testing.T) chaintest.Lab { return newLab(t) })
+	chaintest.Run(t, func(t *testing.T) chaintest.Lab { return newLab(t) })
 }
 
 // lab is a btcd that makes blocks only when told.
 type lab struct {
 	node  *btcd.Node
 	chain chain.Chain
+
+	mu    sync.Mutex
+	keys  map[chain.Address]*btcec.PrivateKey
+	coins map[chain.Address][]chain.Coin
 }
 
-var _ chaintest.Lab = (*lab)(nil)
+var _ chaintest.Purse = (*lab)(nil)
 
 // endpoint is where a node answers, with its password.
 func endpoint(n *btcd.Node) string {
@@ -41,8 +50,11 @@ func endpoint(n *btcd.Node) string {
 	return u.String()
 }
 
+// rateMax is what the laboratory pays for a thousand virtual bytes at the most.
+const rateMax = 100_000
+
 func config(endpoints ...string) bitcoin.Config {
-	return bitcoin.Config{Network: chain.Local, Endpoints: endpoints, Agree: len(endpoints), Confirmations: confirmations}
+	return bitcoin.Config{Network: chain.Local, Endpoints: endpoints, Agree: len(endpoints), Confirmations: confirmations, RateMax: rateMax}
 }
 
 func open(t testing.TB, cfg bitcoin.Config) chain.Chain {
@@ -57,11 +69,11 @@ func open(t testing.TB, cfg bitcoin.Config) chain.Chain {
 func newLab(t testing.TB) *lab {
 	t.Helper()
 	n := btcdtest.Start(t, btcd.Config{})
-	return &lab{n, open(t, config(endpoint(n)))}
+	return &lab{node: n, chain: open(t, config(endpoint(n))), keys: map[chain.Address]*btcec.PrivateKey{}, coins: map[chain.Address][]chain.Coin{}}
 }
 
 func (l *lab) Chain() chain.Chain   { return l.chain }
-func (l *lab) FeeCap() money.Amount { return money.Zero }
+func (l *lab) FeeCap() money.Amount { return money.Units(rateMax) }
 func (l *lab) Kinds() []chain.Kind  { return []chain.Kind{chain.Native} }
 func (l *lab) Token() chain.Address { return "" }
 
@@ -76,14 +88,47 @@ func newKey(t testing.TB) *btcec.PrivateKey {
 
 func (l *lab) Account(t testing.TB) chain.Address {
 	t.Helper()
-	return btcd.KeyAddress(newKey(t))
+	k := newKey(t)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys[btcd.KeyAddress(k)] = k
+	return btcd.KeyAddress(k)
 }
 
+// Payer is an address with five coins.
 func (l *lab) Payer(t testing.TB) chain.Address {
 	t.Helper()
 	a := l.Account(t)
-	l.Give(t, a, "", money.Units(1_000_000_000))
+	l.fund(t, a, 200_000_000, 200_000_000, 200_000_000, 200_000_000, 200_000_000)
 	return a
+}
+
+// fund makes coins of an address.
+func (l *lab) fund(t testing.TB, a chain.Address, amounts ...uint64) []chain.Coin {
+	t.Helper()
+	var made []chain.Coin
+	for _, amount := range amounts {
+		tx := l.pay(t, a, money.Units(amount))
+		out, err := btcd.To(a, int64(amount))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := slices.IndexFunc(tx.TxOut, func(o *wire.TxOut) bool { return bytes.Equal(o.PkScript, out.PkScript) })
+		made = append(made, chain.Coin{
+			Outpoint: bitcointx.OutpointOf(chain.TxHash(tx.TxHash().String()), uint32(n)), Holder: a, Amount: money.Units(amount),
+		})
+	}
+	l.Mine(t, 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.coins[a] = append(l.coins[a], made...)
+	return made
+}
+
+func (l *lab) Coins(_ testing.TB, of chain.Address) []chain.Coin {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.coins[of])
 }
 
 func (l *lab) Give(t testing.TB, to, _ chain.Address, amount money.Amount) {
@@ -125,9 +170,24 @@ func (l *lab) Refuse(t testing.TB, _ chain.Address) {
 	t.Fatal("nobody can refuse a payment in bitcoins")
 }
 
-func (l *lab) Sign(t testing.TB, _ chain.Address, _ []byte) ([]byte, chain.TxHash) {
-	t.Fatal("nothing is sent yet")
-	return nil, ""
+func (l *lab) Sign(t testing.TB, _ chain.Address, payload []byte) ([]byte, chain.TxHash) {
+	t.Helper()
+	spends, err := bitcointx.Spends(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var signatures [][]byte
+	for _, s := range spends {
+		compact := ecdsa.SignCompact(l.keys[s.Holder], s.Hash[:], true)
+		signatures = append(signatures, append(compact[1:], compact[0]-27-4))
+	}
+	raw, hash, err := bitcointx.Attach(payload, signatures...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw, hash
 }
 
 func (l *lab) Mine(t testing.TB, blocks int) {

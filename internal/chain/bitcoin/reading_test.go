@@ -788,7 +788,7 @@ func TestAWrongConfigurationIsSaidWithoutAPassword(t *testing.T) {
 			t.Errorf("%s: got %v, want it to say %q and no password", name, err, c.says)
 		}
 	}
-	if c := l.chain; c.CAIP2 != "bip122:0f9188f13cb7b2c71f2a335e3a4fc328" || c.Name != chain.Bitcoin || c.Network != chain.Local || c.Sender != nil {
+	if c := l.chain; c.CAIP2 != "bip122:0f9188f13cb7b2c71f2a335e3a4fc328" || c.Name != chain.Bitcoin || c.Network != chain.Local || c.Sender == nil || c.Pool == nil || !c.OthersPay {
 		t.Errorf("got %+v, want the chain of regtest", c)
 	}
 }

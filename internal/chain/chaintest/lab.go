@@ -68,6 +68,14 @@ type Lab interface {
 	Fork(t testing.TB, depth int, keep ...chain.TxHash)
 }
 
+// A Purse is a Lab of a chain on which accounts are coins (chain.Pool).
+type Purse interface {
+	Lab
+	// Coins are those that an address of Payer was made with, in the same order each time,
+	// at least five.
+	Coins(t testing.TB, of chain.Address) []chain.Coin
+}
+
 // Run proves the promises, each in a laboratory of its own.
 func Run(t *testing.T, open func(t *testing.T) Lab) {
 	prove(t, open, slices.Concat(grammarPromises, readerPromises, forkPromises, senderPromises))

@@ -209,6 +209,8 @@ func (n *Node) takeBack(ctx context.Context, tx *wire.MsgTx) (*wire.MsgTx, error
 	return n.Spend(faucetKey(), coins, feeBack)
 }
 
+var errNotFaucets = errors.New("a transaction that is not the faucet's cannot be undone")
+
 // spent are the coins that a payment of the faucet spends.
 func (n *Node) spent(ctx context.Context, tx *wire.MsgTx) ([]Coin, error) {
 	var coins []Coin
@@ -227,7 +229,7 @@ func (n *Node) spent(ctx context.Context, tx *wire.MsgTx) ([]Coin, error) {
 		}
 		out := from.TxOut[in.PreviousOutPoint.Index]
 		if string(out.PkScript) != string(faucetScript()) {
-			return nil, errors.New("a transaction that is not the faucet's cannot be undone")
+			return nil, errNotFaucets
 		}
 		coins = append(coins, Coin{in.PreviousOutPoint, *out})
 	}

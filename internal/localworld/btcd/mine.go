@@ -100,8 +100,8 @@ func (n *Node) MineOnly(ctx context.Context, txs ...*wire.MsgTx) (chainhash.Hash
 // Fork takes the last depth blocks away and puts as many others in their place. Of the
 // transactions that went, those in keep are in the last of the new blocks; in place of
 // each other one the faucet takes its own coin back, so that it can never return. Only
-// transactions of the faucet can be taken away like that: one of anybody else is an
-// error, and the fork has not begun.
+// transactions of the faucet can be taken away like that: one of anybody else waits for
+// a block again.
 func (n *Node) Fork(ctx context.Context, depth int, keep ...chainhash.Hash) error {
 	if depth < 1 {
 		return fmt.Errorf("fork of %d blocks: at least one has to go", depth)
@@ -130,6 +130,9 @@ func (n *Node) Fork(ctx context.Context, depth int, keep ...chainhash.Hash) erro
 				continue
 			}
 			back, err := n.takeBack(ctx, tx)
+			if errors.Is(err, errNotFaucets) {
+				continue
+			}
 			if err != nil {
 				return err
 			}

@@ -104,7 +104,11 @@ func (c *chest) request(id string, n uint64, rate uint64, change chain.Address, 
 	if to != nil {
 		ps, r.Act = []chain.Payment{*to}, signer.Pay
 	}
-	tx, err := bitcointx.Build(chain.Local, lease, ps, chain.Fees{TipCap: money.Units(rate), Beside: money.Units(1e9)})
+	fees, err := bitcointx.Fit(chain.Local, lease, ps, chain.Fees{TipCap: money.Units(rate)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	tx, err := bitcointx.Build(chain.Local, lease, ps, fees)
 	if err == nil {
 		r.Payload, err = tx.Payload()
 	}

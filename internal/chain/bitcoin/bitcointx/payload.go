@@ -204,99 +204,127 @@ func FeeOf(size, rate uint64) uint64 { return (size*rate + kilo - 1) / kilo }
 // Build is the transaction of payments in a slot: payees in order, and what the fee
 // leaves comes back as change. Without payments it is a cancel, and all comes back.
 //
-// Of the fees TipCap is the rate, in satoshi for a thousand virtual bytes, and Beside
-// the most that the transaction may cost. What would be dust as change is part of the
-// fee instead. Errors: *chain.ShortError; a payment of dust; a fee above Beside.
+// Of the fees Beside is what the transaction costs, to the satoshi, and TipCap the rate
+// that it has to come to, in satoshi for a thousand virtual bytes. So what replaces a
+// transaction of the slot for more costs just so much more, whatever its own size: that
+// is what nodes ask. Errors: *chain.ShortError, where what is left is neither nothing nor
+// worth being change; a payment of dust; fees below their own rate.
 func Build(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (Tx, error) {
-	t, fee, err := draft(n, l, ps, f)
-	if err == nil && f.Beside.Less(money.Units(fee)) {
-		err = fmt.Errorf("it costs %d satoshi, and the fees allow %v", fee, f.Beside)
-	}
+	d, err := draftOf(n, l, ps, f)
 	if err != nil {
 		return Tx{}, err
 	}
-	return t, nil
+	fee, ok := f.Beside.Uint64()
+	if !ok || fee > supply {
+		return Tx{}, fmt.Errorf("a fee of %v satoshi is more than there are", f.Beside)
+	}
+	if d.left == fee && len(ps) > 0 {
+		return d.tx(n, l, fee, 0)
+	}
+	if d.left < fee+d.dust {
+		return Tx{}, &chain.ShortError{By: money.Units(fee + d.dust - d.left)}
+	}
+	return d.tx(n, l, fee, d.left-fee)
 }
 
-// Fit is what fees become for the transaction that Build makes of a slot: the same rate,
-// its own size and what it costs there, what would be dust as change included. Errors:
-// those of Build, which it never gives for what is in Beside.
+// Fit is what fees become for the transaction of a slot: the same rate, its own size and
+// what it costs at that. What would be dust as change is part of that. Errors: those of
+// Build.
 func Fit(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (chain.Fees, error) {
-	t, fee, err := draft(n, l, ps, f)
+	d, err := draftOf(n, l, ps, f)
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	return chain.Fees{GasLimit: t.Size(), TipCap: f.TipCap, Beside: money.Units(fee)}, nil
+	fee := FeeOf(Size(d.weight+d.change), d.rate)
+	if d.left < fee+d.dust {
+		without := FeeOf(Size(d.weight), d.rate)
+		switch {
+		case len(ps) == 0:
+			return chain.Fees{}, &chain.ShortError{By: money.Units(fee + d.dust - d.left)}
+		case d.left < without:
+			return chain.Fees{}, &chain.ShortError{By: money.Units(without - d.left)}
+		}
+		fee = d.left
+	}
+	fit := chain.Fees{TipCap: f.TipCap, Beside: money.Units(fee)}
+	t, err := Build(n, l, ps, fit)
+	fit.GasLimit = t.Size()
+	return fit, err
 }
 
-func draft(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (Tx, uint64, error) {
-	rate, ok := f.TipCap.Uint64()
+// A draft is a transaction without its fee and its change.
+type draft struct {
+	pays   []Output
+	left   uint64 // what the coins hold beyond the payments
+	rate   uint64
+	weight int
+	change int    // what the change would weigh
+	dust   uint64 // the least that it would have to be
+}
+
+func draftOf(n chain.Network, l Lease, ps []chain.Payment, f chain.Fees) (draft, error) {
+	d := draft{weight: emptyWeight}
+	var ok bool
+	d.rate, ok = f.TipCap.Uint64()
 	switch {
-	case !ok || rate == 0 || rate > RateMax:
-		return Tx{}, 0, fmt.Errorf("a rate of %v satoshi for a thousand virtual bytes is not 1 to %d", f.TipCap, RateMax)
+	case !ok || d.rate == 0 || d.rate > RateMax:
+		return d, fmt.Errorf("a rate of %v satoshi for a thousand virtual bytes is not 1 to %d", f.TipCap, RateMax)
 	case !f.FeeCap.IsZero():
-		return Tx{}, 0, fmt.Errorf("a fee cap of %v, and what it may cost stands beside it here", f.FeeCap)
+		return d, fmt.Errorf("a fee cap of %v, and what it costs stands beside it here", f.FeeCap)
 	}
-	t := Tx{Network: n, Lease: Lease{slices.Clone(l.Coins), l.Change}}
+	if err := l.check(n); err != nil {
+		return d, err
+	}
+	for _, c := range l.Coins {
+		holder, err := spendable(n, c.Holder)
+		if err != nil {
+			return d, err
+		}
+		d.weight += holder.spendWeight()
+	}
 	var paid uint64
 	for i, p := range ps {
 		amount, ok := p.Amount.Uint64()
 		if !ok || amount > supply-paid {
-			return Tx{}, 0, fmt.Errorf("payment %d: %v satoshi are more than there are", i, p.Amount)
+			return d, fmt.Errorf("payment %d: %v satoshi are more than there are", i, p.Amount)
 		}
 		if p.Contract != "" {
-			return Tx{}, 0, fmt.Errorf("payment %d: there is no token %.100q", i, string(p.Contract))
+			return d, fmt.Errorf("payment %d: there is no token %.100q", i, string(p.Contract))
 		}
-		paid += amount
-		t.Pays = append(t.Pays, Output{p.To, p.Amount})
-	}
-	if err := l.check(n); err != nil {
-		return Tx{}, 0, err
-	}
-	sum := l.sum()
-	if sum <= paid {
-		// The fee is missing too; how much that is shows in what a selection needs.
-		return Tx{}, 0, &chain.ShortError{By: money.Units(paid - sum + 1)}
-	}
-	back, err := spendable(n, l.Change)
-	if err != nil {
-		return Tx{}, 0, err
-	}
-	weight := emptyWeight
-	for _, c := range l.Coins {
-		d, err := spendable(n, c.Holder)
-		if err != nil {
-			return Tx{}, 0, err
-		}
-		weight += d.spendWeight()
-	}
-	for i, p := range t.Pays {
 		w, err := PayWeight(n, p.To)
 		if err != nil {
-			return Tx{}, 0, fmt.Errorf("payment %d: %w", i, err)
+			return d, fmt.Errorf("payment %d: %w", i, err)
 		}
-		weight += w
+		paid, d.weight = paid+amount, d.weight+w
+		d.pays = append(d.pays, Output{p.To, p.Amount})
 	}
-	change := back.script()
-	left := sum - paid
-	with := FeeOf(Size(weight+outputWeight(change)), rate)
-	least, _ := Dust(change).Uint64()
-	if left >= with+least {
-		t.Rest = money.Units(left - with)
-		weight += outputWeight(change)
-	} else if without := FeeOf(Size(weight), rate); len(ps) == 0 {
-		return Tx{}, 0, &chain.ShortError{By: money.Units(with + least - left)}
-	} else if left < without {
-		return Tx{}, 0, &chain.ShortError{By: money.Units(without - left)}
+	back, err := Script(n, l.Change)
+	if err != nil {
+		return d, err
 	}
-	if weight > weightMax {
-		return Tx{}, 0, fmt.Errorf("it weighs %d, and above %d the network does not pass it on", weight, weightMax)
+	d.change = outputWeight(back)
+	d.dust, _ = Dust(back).Uint64()
+	sum := l.sum()
+	if sum < paid {
+		return d, &chain.ShortError{By: money.Units(paid - sum + FeeOf(Size(d.weight), d.rate))}
 	}
+	d.left = sum - paid
+	return d, nil
+}
+
+// tx is the transaction with its fee, and with what comes back.
+func (d draft) tx(n chain.Network, l Lease, fee, rest uint64) (Tx, error) {
+	t := Tx{Network: n, Lease: Lease{slices.Clone(l.Coins), l.Change}, Pays: d.pays, Rest: money.Units(rest)}
 	c, err := t.check()
 	if err != nil {
-		return Tx{}, 0, err
+		return Tx{}, err
 	}
-	return t, c.fee, nil
+	if w := c.weight(); w > weightMax {
+		return Tx{}, fmt.Errorf("it weighs %d, and above %d the network does not pass it on", w, weightMax)
+	} else if least := FeeOf(Size(w), d.rate); fee < least {
+		return Tx{}, fmt.Errorf("it costs %d satoshi at that rate, and the fees allow %d", least, fee)
+	}
+	return t, nil
 }
 
 // Payload encodes the transaction: all of it, and what the network does not see.

@@ -62,6 +62,17 @@ func feesOf(rate, most uint64) chain.Fees {
 	return chain.Fees{TipCap: money.Units(rate), Beside: money.Units(most)}
 }
 
+// built is what is built at a rate, with its own fees.
+func built(l Lease, ps []chain.Payment, rate uint64) (Tx, error) {
+	fees, err := Fit(l.network(), l, ps, feesOf(rate, 0))
+	if err != nil {
+		return Tx{}, err
+	}
+	return Build(l.network(), l, ps, fees)
+}
+
+func (Lease) network() chain.Network { return local }
+
 func TestOneSetOfCoinsHasOneText(t *testing.T) {
 	t.Parallel()
 	l := lease(t)
@@ -123,7 +134,11 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	l := lease(t)
 	two := []chain.Payment{pay(segwitOf(t, 9), 40_000), pay("mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", 20_000)}
-	tx, err := Build(local, l, two, feesOf(10_000, 10_000))
+	fit, err := Fit(local, l, two, feesOf(10_000, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := Build(local, l, two, fit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,45 +147,57 @@ func TestWhatIsBuiltPaysInOrderAndKeepsTheRest(t *testing.T) {
 	if fee != FeeOf(tx.Size(), 10_000) || rest != 120_000-60_000-fee || tx.DoesPay(two) != nil {
 		t.Errorf("got %+v for %d, want both paid and the rest back", tx, fee)
 	}
+	if fit.GasLimit != tx.Size() || fit.Beside != tx.Fee() || fit.TipCap != money.Units(10_000) {
+		t.Errorf("fees: got %+v, want %d bytes for %d", fit, tx.Size(), fee)
+	}
 	if tx.DoesPay(two[:1]) == nil {
 		t.Error("got two payments taken for the first of them")
 	}
 	slices.Reverse(two)
-	if tx.DoesPay(two) == nil || tx.DoesPay(two[:1]) == nil || tx.DoesPay(nil) == nil || tx.DoesCancel() == nil {
+	if tx.DoesPay(two) == nil || tx.DoesPay(nil) == nil || tx.DoesCancel() == nil {
 		t.Error("got other payments taken for those")
 	}
-	fit, err := Fit(local, l, two, feesOf(10_000, 1))
-	if err != nil || fit.GasLimit != tx.Size() || fit.Beside != tx.Fee() || fit.TipCap != money.Units(10_000) {
-		t.Errorf("fees: got %+v, %v, want %d bytes for %d", fit, err, tx.Size(), fee)
+	// The fee is what the fees say, not less than their rate and no satoshi more.
+	if more, err := Build(local, l, two, feesOf(10_000, fee+500)); err != nil || more.Fee() != money.Units(fee+500) {
+		t.Errorf("got %+v, %v, want a fee of %d", more, err, fee+500)
 	}
 	if _, err := Build(local, l, two, feesOf(10_000, fee-1)); err == nil {
-		t.Error("a fee above what is allowed: got no error")
+		t.Error("a fee below its rate: got no error")
 	}
 
-	// What would be dust as change is left to the fee: one less than worth it, and worth it.
+	// What would be dust as change is left to the fee: worth it, and one less.
 	least, _ := Dust(must(t, l.Change)).Uint64()
+	var short *chain.ShortError
 	for _, c := range []struct{ more, rest uint64 }{{rest - least, least}, {rest - least + 1, 0}} {
 		ps := []chain.Payment{pay(segwitOf(t, 9), 40_000+c.more), two[0]}
-		tx, err := Build(local, l, ps, feesOf(10_000, 10_000))
-		if err != nil || tx.Rest != money.Units(c.rest) {
-			t.Errorf("got %v back (%v), want %d", tx.Rest, err, c.rest)
-			continue
+		fit, err := Fit(local, l, ps, feesOf(10_000, 0))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if fit, err := Fit(local, l, ps, feesOf(10_000, 0)); err != nil || fit.Beside != tx.Fee() {
-			t.Errorf("got fees %+v, %v, want them to say %v", fit, err, tx.Fee())
+		tx, err := Build(local, l, ps, fit)
+		if err != nil || tx.Rest != money.Units(c.rest) || tx.Fee() != fit.Beside {
+			t.Errorf("got %v back for %v (%v), want %d for %v", tx.Rest, tx.Fee(), err, c.rest, fit.Beside)
+		}
+		fit.Beside = money.Units(fee + least)
+		if tx, err := Build(local, l, ps, fit); c.rest == 0 && !errors.As(err, &short) {
+			t.Errorf("a fee that leaves dust: got %+v, %v, want what is missing", tx, err)
 		}
 	}
 
-	cancel, err := Build(local, l, nil, feesOf(10_000, 10_000))
+	cancel, err := built(l, nil, 10_000)
 	if err != nil || cancel.DoesCancel() != nil || cancel.Rest == money.Zero || len(cancel.Pays) != 0 {
 		t.Errorf("a cancel: got %+v, %v, want all of it back", cancel, err)
 	}
+	if _, err := Build(local, l, nil, feesOf(10_000, 120_000)); !errors.As(err, &short) {
+		t.Errorf("a cancel that gives nothing back: got %v, want what is missing", err)
+	}
 
-	var short *chain.ShortError
-	if _, err := Build(local, l, []chain.Payment{pay(segwitOf(t, 9), 119_999)}, feesOf(10_000, 10_000)); !errors.As(err, &short) || short.By != money.Units(FeeOf(Size(emptyWeight+keyWeight+taprootWeight+outputWeight(must(t, l.Change))), 10_000)-1) {
+	nothing := []chain.Payment{pay(segwitOf(t, 9), 119_999)}
+	size := Size(emptyWeight + keyWeight + taprootWeight + outputWeight(must(t, l.Change)))
+	if _, err := Fit(local, l, nothing, feesOf(10_000, 0)); !errors.As(err, &short) || short.By != money.Units(FeeOf(size, 10_000)-1) {
 		t.Errorf("nothing left for the fee: got %v, want what is missing", err)
 	}
-	if _, err := Build(local, l, []chain.Payment{pay(segwitOf(t, 9), 130_000)}, feesOf(10_000, 10_000)); !errors.As(err, &short) {
+	if _, err := built(l, []chain.Payment{pay(segwitOf(t, 9), 130_000)}, 10_000); !errors.As(err, &short) {
 		t.Errorf("more than there is: got %v, want what is missing", err)
 	}
 	for name, bad := range map[string]struct {
@@ -209,7 +236,7 @@ func TestAPayloadSaysAllOfATransaction(t *testing.T) {
 	t.Parallel()
 	l := lease(t)
 	for _, ps := range [][]chain.Payment{nil, {pay(segwitOf(t, 9), 1000)}, {pay(segwitOf(t, 9), 119_000), pay("mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn", 700)}} {
-		tx, err := Build(local, l, ps, feesOf(1000, 10_000))
+		tx, err := built(l, ps, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +274,7 @@ func TestAPayloadSaysAllOfATransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx, err := Build(local, most, slices.Repeat([]chain.Payment{pay("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 1000)}, PaysMax), feesOf(1000, 100_000))
+	tx, err := built(most, slices.Repeat([]chain.Payment{pay("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", 1000)}, PaysMax), 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +289,7 @@ func TestAPayloadSaysAllOfATransaction(t *testing.T) {
 func FuzzEveryPayloadThatIsReadIsWrittenAgain(f *testing.F) {
 	l := lease(f)
 	for _, ps := range [][]chain.Payment{nil, {pay(segwitOf(f, 9), 1000)}} {
-		tx, err := Build(local, l, ps, feesOf(1000, 10_000))
+		tx, err := built(l, ps, 1000)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -321,7 +348,7 @@ func TestTheNetworksOwnEngineTakesWhatIsSigned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tx, err := Build(local, l, []chain.Payment{pay(segwitOf(t, 251), 1000)}, feesOf(3_333, 1_000_000))
+		tx, err := built(l, []chain.Payment{pay(segwitOf(t, 251), 1000)}, 3_333)
 		if err != nil {
 			t.Fatal(err)
 		}

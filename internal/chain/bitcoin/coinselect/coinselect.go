@@ -30,6 +30,7 @@ import (
 type Order struct {
 	Network  chain.Network
 	Payments []chain.Payment
+	Must     []chain.Coin // are spent, whatever they are worth
 	Change   chain.Address
 	Rate     uint64
 	// Raised is what the transaction has to be able to pay later: out of its change, or at
@@ -68,8 +69,8 @@ type candidate struct {
 // reckoning is an order in numbers.
 type reckoning struct {
 	Order
-	paid    int64 // in units
-	bare    int64 // weight without inputs and change
+	paid    int64 // in units, less what those hold that must be spent
+	bare    int64 // weight without change and the inputs that are chosen
 	change  int64 // weight of the change
 	dust    int64 // in units
 	respend int64 // weight of spending the change
@@ -105,7 +106,8 @@ func (r *reckoning) waste(set []candidate, withChange bool) int64 {
 	return w + holds - r.paid - (r.bare+weight)*int64(r.Rate)
 }
 
-// Select chooses. Errors: *chain.ShortError, when all coins that are worth spending do
+// Select chooses of coins as many as it takes beside those that must be spent, which may
+// be none. Errors: *chain.ShortError, when all coins that are worth spending do
 // not suffice, or as many of them as one transaction spends; a payment that nobody can
 // make, such as dust.
 func Select(o Order, from []chain.Coin) (Choice, error) {
@@ -119,7 +121,7 @@ func Select(o Order, from []chain.Coin) (Choice, error) {
 	for _, a := range []struct {
 		name   string
 		change bool
-		find   func(*reckoning, []candidate, *rand.Rand) []candidate
+		find   finder
 	}{
 		{"branch and bound", false, branchAndBound},
 		{"lightest", true, lightest},
@@ -130,8 +132,8 @@ func Select(o Order, from []chain.Coin) (Choice, error) {
 		if a.name == "nearly all" && best.By != "" {
 			break // it is for what has no other way
 		}
-		set := a.find(r, all, rand.New(rand.NewChaCha8(seed)))
-		if set == nil {
+		set, ok := a.find(r, all, rand.New(rand.NewChaCha8(seed)))
+		if !ok {
 			continue
 		}
 		waste := r.waste(set, a.change)
@@ -150,6 +152,10 @@ func Select(o Order, from []chain.Coin) (Choice, error) {
 	}
 	return best, nil
 }
+
+// A finder is an algorithm; ok is false when it finds no set. The empty one will do where
+// what must be spent is enough.
+type finder func(*reckoning, []candidate, *rand.Rand) (set []candidate, ok bool)
 
 // seed is of the order alone: two orders never have the same change.
 func (r *reckoning) seed() [32]byte {
@@ -205,7 +211,7 @@ func reckon(o Order, from []chain.Coin) (*reckoning, []candidate, error) {
 
 	var all []candidate
 	sum := uint64(0)
-	for _, c := range from {
+	for i, c := range slices.Concat(o.Must, from) {
 		n, ok := c.Amount.Uint64()
 		if !ok || n > supply-sum {
 			return nil, nil, fmt.Errorf("select coins: with %s they hold more than there is", c.Outpoint)
@@ -215,6 +221,10 @@ func reckon(o Order, from []chain.Coin) (*reckoning, []candidate, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("select coins: %s: %w", c.Outpoint, err)
 		}
+		if i < len(o.Must) {
+			r.paid, r.bare, r.room = r.paid-int64(n)*unit, r.bare+int64(weight), r.room-int64(weight)
+			continue
+		}
 		if worth := int64(n)*unit - int64(weight)*int64(r.Raised); worth > 0 {
 			all = append(all, candidate{c, worth, int64(weight)})
 		}
@@ -222,22 +232,30 @@ func reckon(o Order, from []chain.Coin) (*reckoning, []candidate, error) {
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.worth, a.worth), cmp.Compare(a.weight, b.weight), cmp.Compare(a.Outpoint, b.Outpoint))
 	})
-	for i := 1; i < len(all); i++ {
-		if all[i].Outpoint == all[i-1].Outpoint {
-			return nil, nil, fmt.Errorf("select coins: %s is there twice", all[i].Outpoint)
+	names := make(map[string]bool, len(all)+len(o.Must))
+	for _, c := range o.Must {
+		if names[c.Outpoint] {
+			return nil, nil, fmt.Errorf("select coins: %s is there twice", c.Outpoint)
 		}
+		names[c.Outpoint] = true
+	}
+	for _, c := range all {
+		if names[c.Outpoint] {
+			return nil, nil, fmt.Errorf("select coins: %s is there twice", c.Outpoint)
+		}
+		names[c.Outpoint] = true
 	}
 	return r, all, nil
 }
 
 // make builds what was chosen, so that what is said of it is what will be.
 func (r *reckoning) make(set []candidate, withChange bool) (Choice, error) {
-	var coins []chain.Coin
-	weight, holds := r.bare, uint64(0)
+	coins := slices.Clone(r.Must)
+	weight, left := r.bare, -r.paid/unit
 	for _, c := range set {
 		coins, weight = append(coins, c.Coin), weight+c.weight
 		n, _ := c.Amount.Uint64()
-		holds += n
+		left += int64(n)
 	}
 	lease, err := bitcointx.NewLease(r.Network, coins, r.Change)
 	if err != nil {
@@ -248,7 +266,7 @@ func (r *reckoning) make(set []candidate, withChange bool) (Choice, error) {
 		// All that is left is the fee, and the rate is what that gives: at it nothing is
 		// left for change.
 		size := bitcointx.Size(int(weight))
-		rate = min((holds-uint64(r.paid/unit))*1000/size, bitcointx.RateMax)
+		rate = min(uint64(max(left, 1))*1000/size, bitcointx.RateMax)
 	}
 	fees, err := bitcointx.Fit(r.Network, lease, r.Payments, chain.Fees{TipCap: money.Units(rate)})
 	return Choice{Lease: lease, Fees: fees}, err
@@ -257,25 +275,26 @@ func (r *reckoning) make(set []candidate, withChange bool) (Choice, error) {
 // short says how much is missing, to the least that would do: without change.
 func (r *reckoning) short(all []candidate) error {
 	missing := r.target(false)
-	for _, c := range all[:min(len(all), bitcointx.InputsMax)] {
+	most := max(0, bitcointx.InputsMax-len(r.Must))
+	for _, c := range all[:min(len(all), most)] {
 		missing -= c.worth
 	}
 	err := error(&chain.ShortError{By: money.Units(uint64(max(missing, 1)+unit-1) / unit)})
-	if len(all) > bitcointx.InputsMax {
-		err = fmt.Errorf("the %d largest of %d, as many as one transaction spends: %w", bitcointx.InputsMax, len(all), err)
+	if len(all) > most {
+		err = fmt.Errorf("the %d largest of %d, as many as one transaction spends: %w", most, len(all), err)
 	}
 	return err
 }
 
 // fits tells whether one transaction can spend a set.
 func (r *reckoning) fits(coins int, weight int64) bool {
-	return coins <= bitcointx.InputsMax && weight <= r.room
+	return coins+len(r.Must) <= bitcointx.InputsMax && weight <= r.room
 }
 
 // branchAndBound looks for the least wasteful set that needs no change: that is worth the
 // target, and more by no more than change would cost. It tries coins from the largest on,
 // with each and without, and gives up what cannot come to that any more.
-func branchAndBound(r *reckoning, all []candidate, _ *rand.Rand) []candidate {
+func branchAndBound(r *reckoning, all []candidate, _ *rand.Rand) ([]candidate, bool) {
 	target, most := r.target(false), r.target(false)+r.costOfChange()
 	var left, value, weight, waste int64
 	for _, c := range all {
@@ -322,29 +341,26 @@ func branchAndBound(r *reckoning, all []candidate, _ *rand.Rand) []candidate {
 		chosen = append(chosen, next)
 		value, weight, waste = value+c.worth, weight+c.weight, waste+c.weight*perWeight
 	}
-	if best == nil {
-		return nil
-	}
 	set := make([]candidate, len(best))
 	for i, n := range best {
 		set[i] = all[n]
 	}
-	return set
+	return set, bestWaste != math.MaxInt64
 }
 
 // lightest is the set of least weight that is worth the target with change.
-func lightest(r *reckoning, all []candidate, _ *rand.Rand) []candidate {
+func lightest(r *reckoning, all []candidate, _ *rand.Rand) ([]candidate, bool) {
 	return r.lightest(all, r.target(true))
 }
 
 // nearlyAll is for what leaves too little to come back: that is the miner's then.
-func nearlyAll(r *reckoning, all []candidate, _ *rand.Rand) []candidate {
+func nearlyAll(r *reckoning, all []candidate, _ *rand.Rand) ([]candidate, bool) {
 	return r.lightest(all, r.target(false))
 }
 
 // lightest is the set of least weight that is worth a target. Coins have one of two
 // weights, so it takes the largest of each and tries how many.
-func (r *reckoning) lightest(all []candidate, target int64) []candidate {
+func (r *reckoning) lightest(all []candidate, target int64) ([]candidate, bool) {
 	var a, b []candidate
 	for _, c := range all {
 		if c.weight == all[0].weight {
@@ -354,7 +370,7 @@ func (r *reckoning) lightest(all []candidate, target int64) []candidate {
 		}
 	}
 	// As many of a as may be, and of b as few as are needed; then one of a less each time.
-	n, m := min(len(a), bitcointx.InputsMax), 0
+	n, m := min(len(a), max(0, bitcointx.InputsMax-len(r.Must))), 0
 	var value, weight int64
 	for _, c := range a[:n] {
 		value, weight = value+c.worth, weight+c.weight
@@ -372,16 +388,19 @@ func (r *reckoning) lightest(all []candidate, target int64) []candidate {
 		}
 	}
 	if bestN < 0 {
-		return nil
+		return nil, false
 	}
-	return slices.Concat(a[:bestN], b[:bestM])
+	return slices.Concat(a[:bestN], b[:bestM]), true
 }
 
 // knapsack draws sets of coins at random and keeps the one that is worth least above the
 // target, so that little is left as change. One coin that is worth it alone is taken
 // where none comes closer.
-func knapsack(r *reckoning, all []candidate, rnd *rand.Rand) []candidate {
+func knapsack(r *reckoning, all []candidate, rnd *rand.Rand) ([]candidate, bool) {
 	target := r.target(true)
+	if target <= 0 {
+		return nil, r.fits(0, 0)
+	}
 	var smaller []candidate
 	var larger *candidate
 	var sum int64
@@ -399,7 +418,7 @@ func knapsack(r *reckoning, all []candidate, rnd *rand.Rand) []candidate {
 		best, bestValue = []candidate{*larger}, larger.worth
 	}
 	if sum < target {
-		return best
+		return best, best != nil
 	}
 	in := make([]bool, len(smaller))
 	for range min(knapsacks, knapsacked/len(smaller)+1) {
@@ -432,13 +451,16 @@ func knapsack(r *reckoning, all []candidate, rnd *rand.Rand) []candidate {
 			}
 		}
 	}
-	return best
+	return best, best != nil
 }
 
 // draw takes coins at random until they suffice. Where they become too many the smallest
 // goes.
-func draw(r *reckoning, all []candidate, rnd *rand.Rand) []candidate {
+func draw(r *reckoning, all []candidate, rnd *rand.Rand) ([]candidate, bool) {
 	target := r.target(true)
+	if target <= 0 {
+		return nil, r.fits(0, 0)
+	}
 	order := rnd.Perm(len(all))
 	var set []int // places in all, from the smallest coin on: the order of all backwards
 	var value, weight int64
@@ -455,8 +477,8 @@ func draw(r *reckoning, all []candidate, rnd *rand.Rand) []candidate {
 			for i, k := range set {
 				out[i] = all[k]
 			}
-			return out
+			return out, true
 		}
 	}
-	return nil
+	return nil, false
 }

@@ -63,6 +63,9 @@ func sound(t *testing.T, o Order, from []chain.Coin, c Choice) bitcointx.Tx {
 		t.Fatalf("%s: got %v, want what was chosen to be built", c.By, err)
 	}
 	for _, coin := range c.Lease.Coins {
+		if slices.Contains(o.Must, coin) {
+			continue
+		}
 		if !slices.Contains(from, coin) {
 			t.Errorf("%s: got coin %+v, want one of those that there are", c.By, coin)
 		}
@@ -70,6 +73,11 @@ func sound(t *testing.T, o Order, from []chain.Coin, c Choice) bitcointx.Tx {
 		w, err := bitcointx.SpendWeight(o.Network, coin.Holder)
 		if err != nil || n*unit <= uint64(w)*o.Rate {
 			t.Errorf("%s: got a coin of %d, which costs %d to spend", c.By, n, uint64(w)*o.Rate/unit)
+		}
+	}
+	for _, coin := range o.Must {
+		if !slices.Contains(c.Lease.Coins, coin) {
+			t.Errorf("%s: got it without %+v, which must be spent", c.By, coin)
 		}
 	}
 	fee, _ := tx.Fee().Uint64()
@@ -87,7 +95,7 @@ func sound(t *testing.T, o Order, from []chain.Coin, c Choice) bitcointx.Tx {
 	} else if bitcointx.FeeOf(tx.Size(), o.Rate) != fee {
 		t.Errorf("%s: got a fee of %d, want %d", c.By, fee, bitcointx.FeeOf(tx.Size(), o.Rate))
 	} else if o.Raised > o.Rate {
-		if _, err := bitcointx.Build(o.Network, c.Lease, o.Payments, chain.Fees{TipCap: money.Units(o.Raised), Beside: money.Units(supply)}); err != nil {
+		if _, err := bitcointx.Build(o.Network, c.Lease, o.Payments, chain.Fees{TipCap: money.Units(o.Raised), Beside: money.Units(bitcointx.FeeOf(tx.Size(), o.Raised))}); err != nil {
 			t.Errorf("%s: got %v, want its fee raised out of the change", c.By, err)
 		}
 	}
@@ -106,7 +114,7 @@ func reckonOf(t *testing.T, o Order, from []chain.Coin) (*reckoning, []candidate
 // least is the least waste of all sets, by trying each.
 func least(r *reckoning, all []candidate) (best int64, ok bool) {
 	best = math.MaxInt64
-	for set := uint(1); set < 1<<len(all); set++ {
+	for set := uint(0); set < 1<<len(all); set++ {
 		var chosen []candidate
 		var worth int64
 		for i, c := range all {
@@ -132,6 +140,9 @@ func TestTheChoiceWastesLeast(t *testing.T) {
 		usual := 1000 + rnd.Uint64N(10_000)
 		from := purse(rnd, 1+rnd.IntN(10))
 		o := order(usual+rnd.Uint64N(20_000), usual, 1000+rnd.Uint64N(150)*1000)
+		if n%5 == 1 {
+			o.Must = []chain.Coin{coin(5000, 400+rnd.Uint64N(200_000), taproot), coin(5001, 200, mainnet)}
+		}
 		if n%3 == 0 {
 			// One that some of the coins pay exactly, but for what the next digits are.
 			var sum uint64
@@ -195,12 +206,15 @@ func TestEveryAlgorithmKeepsToTheOrder(t *testing.T) {
 		from := purse(rnd, 1+rnd.IntN(60))
 		o := order(1000+rnd.Uint64N(20_000), 1000+rnd.Uint64N(20_000), 1000+rnd.Uint64N(300_000), 5000)
 		o.Raised = o.Rate + rnd.Uint64N(o.Rate)
+		if n%3 == 0 {
+			o.Must = []chain.Coin{coin(5000, 1+rnd.Uint64N(400_000), mainnet)}
+		}
 		r, all := reckonOf(t, o, from)
-		for name, find := range map[string]func(*reckoning, []candidate, *rand.Rand) []candidate{
+		for name, find := range map[string]finder{
 			"branch and bound": branchAndBound, "lightest": lightest, "knapsack": knapsack, "single random draw": draw, "nearly all": nearlyAll,
 		} {
-			withChange := find != nil && name != "branch and bound" && name != "nearly all"
-			set := find(r, all, rand.New(rand.NewPCG(uint64(n), 1)))
+			withChange := name != "branch and bound" && name != "nearly all"
+			set, ok := find(r, all, rand.New(rand.NewPCG(uint64(n), 1)))
 			var worth, sum int64
 			for _, c := range all {
 				sum += c.worth
@@ -208,7 +222,7 @@ func TestEveryAlgorithmKeepsToTheOrder(t *testing.T) {
 			for _, c := range set {
 				worth += c.worth
 			}
-			if set == nil {
+			if !ok {
 				if name != "branch and bound" && sum >= r.target(withChange) {
 					t.Errorf("%d: %s: got nothing, want what there is enough for", n, name)
 				}
@@ -265,6 +279,15 @@ func TestNoMoreCoinsAreTakenThanATransactionSpends(t *testing.T) {
 		t.Errorf("got %d coins, want at most %d", len(tx.Lease.Coins), bitcointx.InputsMax)
 	}
 	var short *chain.ShortError
+	must := order(1000, 20_000, 190_000)
+	must.Must = from[:150]
+	if c, err := Select(must, from[150:]); err != nil || len(c.Lease.Coins) != 150 {
+		t.Errorf("with 150 that must: got %d coins, %v, want those alone", len(c.Lease.Coins), err)
+	}
+	must.Must = append(slices.Clone(from[:200]), coin(5000, 5_000_000, mainnet))
+	if c, err := Select(must, nil); err == nil {
+		t.Errorf("with 201 that must: got %+v, want an error", c)
+	}
 	if c, err := Select(order(1000, 20_000, 2_300_000), from); !errors.As(err, &short) || short.By.IsZero() {
 		t.Errorf("more than so many hold: got %+v, %v, want what is missing", c, err)
 	}
@@ -277,16 +300,17 @@ func TestAnOrderThatCannotBeIsRefused(t *testing.T) {
 		o    Order
 		from []chain.Coin
 	}{
-		"nothing to pay":      {order(1000, 1000), good},
-		"for nothing":         {order(0, 1000, 5000), good},
-		"at no rate":          {order(bitcointx.RateMax+1, 1000, 5000), good},
-		"of dust":             {order(1000, 1000, 100), good},
-		"a coin twice":        {order(1000, 1000, 5000), append(good, good...)},
-		"another network's":   {order(1000, 1000, 5000), []chain.Coin{coin(1, 100_000, segwit)}},
-		"one that has no key": {order(1000, 1000, 5000), []chain.Coin{coin(1, 100_000, payee)}},
-		"more than there is":  {order(1000, 1000, 5000), []chain.Coin{coin(1, supply, mainnet), coin(2, 1, mainnet)}},
-		"no change":           {Order{Network: chain.Mainnet, Payments: order(1, 1, 5000).Payments, Rate: 1000}, good},
-		"more than all":       {order(1000, 1000, supply, supply), good},
+		"nothing to pay":       {order(1000, 1000), good},
+		"for nothing":          {order(0, 1000, 5000), good},
+		"at no rate":           {order(bitcointx.RateMax+1, 1000, 5000), good},
+		"of dust":              {order(1000, 1000, 100), good},
+		"a coin twice":         {order(1000, 1000, 5000), append(good, good...)},
+		"one that must, twice": {func() Order { o := order(1000, 1000, 5000); o.Must = good; return o }(), good},
+		"another network's":    {order(1000, 1000, 5000), []chain.Coin{coin(1, 100_000, segwit)}},
+		"one that has no key":  {order(1000, 1000, 5000), []chain.Coin{coin(1, 100_000, payee)}},
+		"more than there is":   {order(1000, 1000, 5000), []chain.Coin{coin(1, supply, mainnet), coin(2, 1, mainnet)}},
+		"no change":            {Order{Network: chain.Mainnet, Payments: order(1, 1, 5000).Payments, Rate: 1000}, good},
+		"more than all":        {order(1000, 1000, supply, supply), good},
 	} {
 		if got, err := Select(c.o, c.from); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)

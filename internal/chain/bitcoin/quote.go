@@ -1,0 +1,209 @@
+package bitcoin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// Rates are satoshi for a thousand virtual bytes.
+const (
+	rateMinDefault   = 1_000 // what nodes pass on at the least
+	rateMaxDefault   = 500_000
+	rateUsualDefault = 10_000
+	costMaxDefault   = 5_000_000 // satoshi
+	targetDefault    = 3         // blocks
+	targetMax        = 1008      // what nodes estimate for at the most
+
+	// usualInputs is how many coins a usual payment spends, for a price before they are
+	// chosen.
+	usualInputs = 2
+)
+
+// usualOutput is paid and spent by a usual transaction: native SegWit of a key.
+const (
+	usualSpend = 272
+	usualPay   = 124
+)
+
+// Fits is how many of payments of one account one transaction makes: as many payees as
+// ours may have, in bitcoins, of one account that pays for all.
+func (a *adapter) Fits(ps []chain.Payment) int {
+	n := 1
+	for n < min(len(ps), bitcointx.PaysMax) && ps[n].Contract == "" && payerOf(ps[n]) == payerOf(ps[0]) && ps[n].From == ps[0].From {
+		n++
+	}
+	return min(n, len(ps))
+}
+
+func payerOf(p chain.Payment) chain.Address {
+	if p.Payer != "" {
+		return p.Payer
+	}
+	return p.From
+}
+
+// Quote proposes the fees of payments: what the first node that answers estimates, within
+// the configured bounds, for a transaction that spends as many coins as a usual one. What
+// it costs with the coins that it spends, Pool says. Whether there are enough of them is
+// not asked here.
+//
+// A payment of nothing from an account to itself is a cancel.
+func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
+	weight := bitcointx.EmptyWeight + usualInputs*usualSpend + usualPay
+	sum := money.Zero
+	for i, p := range ps {
+		if len(ps) == 1 && p.Contract == "" && p.Amount.IsZero() && p.From == p.To {
+			break
+		}
+		w, err := a.payable(p)
+		if err == nil {
+			if sum, err = sum.Add(p.Amount); err != nil || money.Units(supply).Less(sum) {
+				err = refuse("it pays more bitcoins than there are")
+			}
+		}
+		var reverted *chain.RevertedError
+		if errors.As(err, &reverted) {
+			return chain.Fees{}, reverted
+		}
+		if err != nil {
+			return chain.Fees{}, fmt.Errorf("quote on %s: payment %d: %w", chain.Bitcoin, i, err)
+		}
+		weight += w
+	}
+	if n := a.Fits(ps); n < len(ps) {
+		return chain.Fees{}, fmt.Errorf("quote on %s: a transaction makes %d of these %d payments", chain.Bitcoin, n, len(ps))
+	}
+	return a.priced(ctx, bitcointx.Size(weight))
+}
+
+func refuse(format string, args ...any) error {
+	return &chain.RevertedError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// payable is what a payment adds to the weight of a transaction, or why the network
+// refuses it.
+func (a *adapter) payable(p chain.Payment) (int, error) {
+	if p.Contract != "" {
+		return 0, fmt.Errorf("there is no token %.100q", string(p.Contract))
+	}
+	script, err := bitcointx.Script(a.Network, p.To)
+	if err != nil {
+		return 0, err
+	}
+	if least := bitcointx.Dust(script); p.Amount.Less(least) {
+		return 0, refuse("%v satoshi are dust: the network passes on no output to %s below %v", p.Amount, p.To, least)
+	}
+	return bitcointx.PayWeight(a.Network, p.To)
+}
+
+// TransferFees are those of a usual payment to one payee.
+func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
+	return a.priced(ctx, bitcointx.Size(bitcointx.EmptyWeight+usualInputs*usualSpend+2*usualPay))
+}
+
+func (a *adapter) priced(ctx context.Context, size uint64) (chain.Fees, error) {
+	rate, err := a.market(ctx)
+	if err != nil {
+		return chain.Fees{}, fmt.Errorf("price of a transaction on %s: %w", chain.Bitcoin, err)
+	}
+	fee := money.Units(bitcointx.FeeOf(size, rate))
+	if a.CostMax.Less(fee) {
+		return chain.Fees{}, fmt.Errorf("price of a transaction on %s: it would cost %v satoshi, and no more than %v are allowed", chain.Bitcoin, fee, a.CostMax)
+	}
+	return chain.Fees{GasLimit: size, TipCap: money.Units(rate), Beside: fee}, nil
+}
+
+// market is the rate at which nodes expect a transaction to be in a block in time, within
+// the bounds. A node that has seen too little, or that estimates nothing (btcd), is no
+// reason not to pay: the least rate is what it comes to, and what waits too long for it
+// is raised.
+func (a *adapter) market(ctx context.Context) (uint64, error) {
+	rate, err := several.First(ctx, a.showing(), func(ctx context.Context, p *provider) (uint64, error) {
+		var got struct {
+			Rate *btc `json:"feerate"` // bitcoins for a thousand virtual bytes
+		}
+		err := p.call(ctx, ask(&got, "estimatesmartfee", a.Target))
+		if refused(err, codeNoMethod) || err == nil && got.Rate == nil {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		return uint64(*got.Rate), nil
+	})
+	return min(max(rate, a.RateMin), a.RateMax), err
+}
+
+// relayStep is by how much a replacement raises the rate at the least. Nodes ask for a
+// thousand, so that it pays for being passed on itself (BIP-125); a little more is for
+// what was rounded.
+const relayStep = 1_100
+
+// Bump offers a quarter more, and at least as much more as nodes ask of a replacement by
+// BIP-125: each virtual byte of it pays what passing it on costs, beside all that the one
+// before paid. It comes out of the change; Build says where there is not enough of that.
+// A cancel, which is smaller, costs as much, since it has to replace as much.
+func (a *adapter) Bump(_ context.Context, last chain.Fees) (chain.Fees, bool, error) {
+	rate, ok := last.TipCap.Uint64()
+	if !ok || rate > bitcointx.RateMax || last.GasLimit == 0 || last.GasLimit > weightMax || !last.FeeCap.IsZero() {
+		return chain.Fees{}, false, fmt.Errorf("bump on %s: %+v are no fees of this chain", chain.Bitcoin, last)
+	}
+	more := min(max(rate+rate/4, rate+relayStep), a.RateMax)
+	if more < rate+relayStep {
+		return chain.Fees{}, false, nil
+	}
+	next := last
+	next.TipCap = money.Units(more)
+	// What the one before cost beyond its rate, having no change, stays in.
+	var err error
+	step := bitcointx.FeeOf(last.GasLimit, more) - bitcointx.FeeOf(last.GasLimit, rate)
+	if next.Beside, err = last.Beside.Add(money.Units(step)); err != nil {
+		return chain.Fees{}, false, fmt.Errorf("bump on %s: %w", chain.Bitcoin, err)
+	}
+	if a.CostMax.Less(next.Beside) {
+		return chain.Fees{}, false, nil
+	}
+	return next, true, nil
+}
+
+// weightMax is what nodes pass on at the most, and above any size.
+const weightMax = 400_000
+
+// Build encodes the transaction of payments in a slot; it asks nobody. The slot's lease
+// has all that payments do not say. Errors: *chain.ShortError, where its coins do not
+// pay for as much.
+func (a *adapter) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
+	payload, err := a.build(account, s, fees, ps)
+	if err != nil {
+		return nil, fmt.Errorf("build on %s: %w", chain.Bitcoin, err)
+	}
+	return payload, nil
+}
+
+func (a *adapter) build(account chain.Address, s chain.Slot, fees chain.Fees, ps []chain.Payment) ([]byte, error) {
+	lease, err := bitcointx.ParseLease(a.Network, s.Lease)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(ps, func(p chain.Payment) bool { return payerOf(p) != account }); i >= 0 {
+		return nil, fmt.Errorf("%s pays for payment %d, not %s", payerOf(ps[i]), i, account)
+	}
+	if rate, ok := fees.TipCap.Uint64(); !ok || rate > a.RateMax {
+		return nil, fmt.Errorf("the rate of %v is above the configured %d", fees.TipCap, a.RateMax)
+	}
+	if a.CostMax.Less(fees.Beside) {
+		return nil, fmt.Errorf("it may cost %v, which is above the configured %v", fees.Beside, a.CostMax)
+	}
+	tx, err := bitcointx.Build(a.Network, lease, ps, fees)
+	if err != nil {
+		return nil, err
+	}
+	return tx.Payload()
+}

@@ -1,0 +1,71 @@
+package bitcoin
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/several"
+)
+
+var _ chain.Sender = (*adapter)(nil)
+
+// codeInChain is how nodes of both kinds say that a transaction is in a block.
+const codeInChain = -27
+
+// knownWords are how they say that they have it already, in a block or waiting.
+var knownWords = []string{
+	"already in block chain", "already in utxo set", "already exists in blockchain",
+	"already have transaction", "already in mempool", "already-in-mempool", "already-known",
+}
+
+// Send gives the bytes to all nodes at once. Nothing that one of them says proves that
+// the transaction is not out: also what it calls invalid, or too cheap to replace another,
+// may lie with a second node, or with a miner.
+func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
+	hash, err := bitcointx.HashOf(raw)
+	if err != nil {
+		return chain.Unknown, "not sent, since it is no transaction of ours: " + short(err.Error())
+	}
+	text := hex.EncodeToString(raw)
+	best := chain.Unknown
+	var said []string
+	for _, s := range several.Ask(ctx, a.providers, 1, func(ctx context.Context, p *provider) (chain.Answer, error) {
+		var got chain.TxHash
+		if err := p.call(ctx, ask(&got, "sendrawtransaction", text)); err != nil {
+			return takenFor(err), err
+		}
+		if got != hash {
+			return chain.Unknown, fmt.Errorf("%s: took %s for %.90q", p.name, hash, string(got))
+		}
+		return chain.Accepted, nil
+	}) {
+		if s.Value == chain.Accepted || best == chain.Unknown {
+			best = s.Value
+		}
+		if s.Err != nil {
+			said = append(said, short(s.Err.Error()))
+		} else {
+			said = append(said, s.From.name+": accepted")
+		}
+	}
+	return best, strings.Join(said, "; ")
+}
+
+func takenFor(err error) chain.Answer {
+	var r *refusal
+	if !errors.As(err, &r) {
+		return chain.Unknown
+	}
+	text := strings.ToLower(r.Message)
+	for _, w := range knownWords {
+		if r.Code == codeInChain || strings.Contains(text, w) {
+			return chain.Known
+		}
+	}
+	return chain.Unknown
+}
