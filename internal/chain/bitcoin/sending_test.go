@@ -213,10 +213,31 @@ func TestACoinThatIsSpentTakesItsSlots(t *testing.T) {
 	}
 	used := [3]bool{true, true, won.hash == second.hash}
 	want("mined", used, no)
+	height, err := l.node.Height(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := l.node.Hash(t.Context(), height)
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.Fork(t, 1)
 	want("forked away", no, no)
 	if o := outcome(t, l.chain, won.hash); o != nil {
 		t.Errorf("forked away: got %+v, want nothing", o)
+	}
+	// A node whose index still has the block that went is not believed.
+	stale := open(t, config(front(t, l.node, func(c call, pass func() (any, error)) (any, error) {
+		if c.Method == "getrawtransaction" && len(c.Params) == 2 && c.Params[0] == string(won.hash) {
+			return map[string]any{"blockhash": gone.String()}, nil
+		}
+		if c.Method == "getblockheader" && c.Params[0] == gone.String() {
+			return map[string]any{"hash": gone.String(), "height": height, "confirmations": -1}, nil // as bitcoind does
+		}
+		return pass()
+	})))
+	if o := outcome(t, stale, won.hash); o != nil {
+		t.Errorf("forked away, by an old index: got %+v, want nothing", o)
 	}
 	if a, said := l.chain.Sender.Send(t.Context(), won.raw); a == chain.Unknown {
 		t.Errorf("sent again: got %v %q, want it taken", a, said)
@@ -408,7 +429,7 @@ func TestAReplacementPaysOutOfTheChange(t *testing.T) {
 	if o, err := l.chain.Sender.Outcome(t.Context(), append(versions, cancel.hash), p); err != nil || o == nil || o.Tx != cancel.hash || o.Paid {
 		t.Errorf("got %+v, %v, want the cancel, unpaid", o, err)
 	}
-	if _, err := l.chain.Sender.Build(to, s.slot, next, p); err == nil {
+	if _, err := l.chain.Sender.Build(to, s.slot, s.fees, p); err == nil {
 		t.Error("for another account: got a payload")
 	}
 	dear := next
