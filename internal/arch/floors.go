@@ -112,6 +112,7 @@ var places = []place{
 	{"internal/price", core, 0},
 	{"internal/risk", core, 0},
 	{"internal/wallet", core, 0},
+	{"internal/coin", core, 0},
 	{"internal/whitelist", core, 0},
 	{"internal/signer", core, mayKeys},
 	{"internal/signer/keys", core, mayKeys},

@@ -67,7 +67,10 @@ func (n Name) Family() Family {
 
 // Pooled tells whether accounts on the chain are coins, of which any of an
 // organization's pays anything: see Pool.
-func (n Name) Pooled() bool { return n.Family() == BitcoinFamily }
+func (n Name) Pooled() bool { return n.Family().Pooled() }
+
+// Pooled is Name.Pooled of the chains of a family.
+func (f Family) Pooled() bool { return f == BitcoinFamily }
 
 // Address is an address in the one canonical text form of its family (EVM: with
 // its EIP-55 checksum), so that equal addresses are equal strings.

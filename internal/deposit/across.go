@@ -23,7 +23,7 @@ type Owned struct {
 // Across is one page of the deposits of all organizations, or of the one that is
 // named, in a transaction of the system.
 func Across(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (page.Result[Owned], error) {
-	q := f.narrow(page.Select(`SELECT created_at, deposit_id FROM deposits WHERE org_id = o.org_id AND purpose <> 'TREASURY'`))
+	q := f.narrow(page.Select(`SELECT created_at, deposit_id FROM deposits WHERE org_id = o.org_id AND purpose NOT IN ('TREASURY', 'CHANGE')`))
 	sql, args := q.Across(p, org, "created_at", "deposit_id")
 	fail := func(err error) (page.Result[Owned], error) {
 		return page.Result[Owned]{}, fmt.Errorf("list the deposits of all organizations: %w", err)
@@ -66,7 +66,7 @@ func Across(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (p
 func OwnerOf(ctx context.Context, tx pg.Tx, depositID string) (org string, err error) {
 	err = pgx.ErrNoRows
 	if id.Is("dep", depositID) {
-		err = tx.QueryRow(ctx, `SELECT org_id FROM deposits WHERE deposit_id = $1 AND purpose <> 'TREASURY'`, depositID).Scan(&org)
+		err = tx.QueryRow(ctx, `SELECT org_id FROM deposits WHERE deposit_id = $1 AND purpose NOT IN ('TREASURY', 'CHANGE')`, depositID).Scan(&org)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", absent()

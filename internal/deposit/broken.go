@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/freeze"
@@ -97,6 +98,11 @@ func (d *Desk) Broken(ctx context.Context, tx pg.Tx, b finality.Break) error {
 	if err := become(ctx, tx, changes...); err != nil {
 		return err
 	}
+	if b.Chain.Pooled() {
+		if err := coin.Broken(ctx, tx, b.Chain, b.Ancestor.Height); err != nil {
+			return err
+		}
+	}
 	if err := wallet.Move(ctx, tx, dust...); err != nil {
 		return err
 	}
@@ -181,6 +187,14 @@ func (d *Desk) reverse(ctx context.Context, depositID string) (done bool, err er
 			return fmt.Errorf("its mint %d does not exist", *was.mintID)
 		}
 		from, part := owner(was, m.Kind == mint.Native)
+		keeps, err := keepersOf(ctx, tx, was)
+		if err != nil {
+			return err
+		}
+		at, known := keeps.of(was)
+		if !known {
+			return errors.New("its organization has no treasury")
+		}
 		balance, err := ledger.Balance(ctx, tx, from)
 		if err != nil {
 			return err
@@ -199,7 +213,7 @@ func (d *Desk) reverse(ctx context.Context, depositID string) (done bool, err er
 		if part == wallet.Gas {
 			back = wallet.GasReversed
 		}
-		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: m.ID, Part: back, Plus: is.amount}); err != nil {
+		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: at, OrgID: is.orgID, MintID: m.ID, Part: back, Plus: is.amount}); err != nil {
 			return err
 		}
 		custody := ledger.Account{OrgID: is.orgID, MintID: m.ID, Kind: ledger.Custody}
@@ -308,6 +322,11 @@ func (d *Desk) giveUp(ctx context.Context, depositID string) (done bool, err err
 			if was.status == ResolutionStuck {
 				if err := failed(ctx, tx, depositID); err != nil {
 					return err
+				}
+				if ch.Pooled() { // what a cancel brought back is kept for nobody any more
+					if err := letBack(ctx, tx, depositID); err != nil {
+						return err
+					}
 				}
 			}
 			is.status, is.proofID, is.confirmedAt = Orphaned, nil, nil

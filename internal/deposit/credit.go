@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/finality"
@@ -339,11 +340,19 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 		var changes []change
 		var entries []audit.Entry
 		var kept []candidate
-		var all credits
+		at, err := keepersOf(ctx, tx, locked...)
+		if err != nil {
+			return err
+		}
+		all := credits{at: at}
 		for _, was := range locked {
 			c := wanted[was.id]
 			m, ok := catalogue.ByID(*was.mintID)
 			if !ok || !sound[m.ID] || broken[was.chain] || !same(was, c.row) || c.record != nil && !valid[was.orgID] {
+				continue
+			}
+			if _, known := at.of(was); !known {
+				d.log.Error("deposit: not credited: its organization has no treasury on this chain", "deposit", was.id)
 				continue
 			}
 			is, ok := c.decided(was, tx.Now)
@@ -407,7 +416,9 @@ func (c candidate) decided(was row, now time.Time) (is row, ok bool) {
 
 // credits are deposits that become credited in one transaction.
 type credits struct {
+	at       keepers
 	postings []ledger.Posting
+	freed    []string // whose coins may be chosen now
 	moves    []wallet.Movement
 	told     []row
 }
@@ -422,7 +433,11 @@ func (c *credits) add(is row, native bool) {
 			Credit: to, Amount: is.amount,
 		}},
 	})
-	c.moves = append(c.moves, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: part, Plus: is.amount})
+	at, _ := c.at.of(is)
+	c.moves = append(c.moves, wallet.Movement{WalletID: at, OrgID: is.orgID, MintID: *is.mintID, Part: part, Plus: is.amount})
+	if is.chain.Pooled() {
+		c.freed = append(c.freed, is.id)
+	}
 	if is.told(event.CustomerDeposit) != "" {
 		c.told = append(c.told, is)
 	}
@@ -451,6 +466,11 @@ func (c credits) write(ctx context.Context, tx pg.Tx, dust []wallet.Movement, en
 		var span trace.Span
 		ctx, span = trace.Within(ctx, "deposit credit")
 		defer func() { span.End(err) }()
+	}
+	if len(c.freed) > 0 {
+		if err := coin.Credited(ctx, tx, c.freed...); err != nil {
+			return err
+		}
 	}
 	// In the order of dispatch, which meets this one at a treasury: what wallets
 	// hold first, the books after it.

@@ -48,7 +48,7 @@ const objects = `
 				ORDER BY array_position(ARRAY['SEVERE', 'HIGH', 'UNKNOWN', 'MEDIUM', 'LOW', 'NONE'], v.severity), v.verdict_id DESC LIMIT 1) END AS fresh
 		FROM deposits d LEFT JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
 	) shown
-	WHERE purpose <> 'TREASURY'`
+	WHERE purpose NOT IN ('TREASURY', 'CHANGE')`
 
 // sendersOf selects all senders of a row d of deposits.
 const sendersOf = `coalesce(d.senders, ARRAY[d.from_address])`

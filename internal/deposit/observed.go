@@ -30,7 +30,7 @@ import (
 func (d *Desk) Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Found) error {
 	var shown []scan.Found
 	for _, f := range found {
-		if f.Mint != nil && f.Wallet.Purpose != wallet.Treasury && !f.Amount.Less(f.Mint.MinDeposit) {
+		if f.Mint != nil && !wallet.Operators(f.Wallet.Purpose) && !f.Amount.Less(f.Mint.MinDeposit) {
 			shown = append(shown, f)
 		}
 	}
@@ -140,7 +140,14 @@ func named(d row, met map[account]int) string {
 // is not final; what is ready to be credited then is, if nothing speaks against it
 // now. Telling it the same block again changes nothing.
 func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found, ready decided) error {
-	found = slices.DeleteFunc(slices.Clone(found), func(f scan.Found) bool {
+	found = slices.Clone(found)
+	if ch.Pooled() {
+		var err error
+		if found, err = rests(ctx, tx, ch, b, proof, found); err != nil {
+			return err
+		}
+	}
+	found = slices.DeleteFunc(found, func(f scan.Found) bool {
 		return f.FromOurs || f.Amount.IsZero()
 	})
 	if len(found) == 0 {
@@ -158,9 +165,13 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 		changes []change
 		dust    []wallet.Movement
 		entries []audit.Entry
-		credits credits
 		back    bool // one that a fork took away is there again
 	)
+	at, err := keepersOn(ctx, tx, ch, found)
+	if err != nil {
+		return err
+	}
+	credits := credits{at: at}
 	for _, f := range found {
 		m := movement{f.Tx, f.Kind, f.Position}
 		was, lives := living[m]
@@ -213,7 +224,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 			now := tx.Now
 			is.confirmedAt = &now
 		}
-		if is.status == Screening && ready.credit(&is, f, tx.Now) {
+		if _, known := at.of(is); is.status == Screening && known && ready.credit(&is, f, tx.Now) {
 			credits.add(is, f.Mint.Kind == mint.Native)
 		}
 		changes = append(changes, change{was, is})
@@ -228,6 +239,11 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 	}
 	if err := become(ctx, tx, changes...); err != nil {
 		return err
+	}
+	if proof != nil && ch.Pooled() {
+		if err := outputs(ctx, tx, changes); err != nil {
+			return err
+		}
 	}
 	if back {
 		crash.Point("D13")
@@ -419,6 +435,8 @@ func verdict(f scan.Found) (Status, string) {
 		return Unsupported, UnknownToken
 	case f.Doubt != "":
 		return Unsupported, f.Doubt
+	case f.Wallet.Purpose == wallet.Change:
+		return Unsupported, ToChange
 	case f.Wallet.Purpose != wallet.Treasury && f.Amount.Less(f.Mint.MinDeposit):
 		return BelowMinimum, ""
 	default:

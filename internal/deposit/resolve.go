@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
@@ -159,10 +160,27 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, by Decider,
 		if err := become(ctx, tx, change{d, is}); err != nil {
 			return err
 		}
-		if err := wallet.Move(ctx, tx, wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Held, Minus: is.amount}); err != nil {
+		at, err := keepersOf(ctx, tx, is)
+		if err != nil {
 			return err
 		}
-		var credit credits
+		keeps, known := at.of(is)
+		if !known {
+			return fmt.Errorf("deposit %s: its organization has no treasury", d.id)
+		}
+		moves := []wallet.Movement{{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Held, Minus: is.amount}}
+		if keeps != is.walletID {
+			moves = append(moves,
+				wallet.Movement{WalletID: is.walletID, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Credited, Minus: is.amount},
+				wallet.Movement{WalletID: keeps, OrgID: is.orgID, MintID: *is.mintID, Part: wallet.Credited, Plus: is.amount})
+			if err := coin.Credited(ctx, tx, is.id); err != nil {
+				return err
+			}
+		}
+		if err := wallet.Move(ctx, tx, moves...); err != nil {
+			return err
+		}
+		credit := credits{at: at}
 		credit.add(is, false) // no treasury is ever flagged
 		if err := ledger.Post(ctx, tx, append(credit.postings, released(is))...); err != nil {
 			return err
@@ -533,6 +551,11 @@ func (r *Resolutions) begin(ctx context.Context, tx pg.Tx, d row, res resolution
 	if err := dispatch.Place(ctx, tx, o); err != nil {
 		return err
 	}
+	if d.chain.Pooled() {
+		if err := keep(ctx, tx, d.id, res.id); err != nil {
+			return err
+		}
+	}
 	if err := record(ctx, tx, []audit.Entry{decidedBy(is, res.by, action[is.status], map[string]string{
 		"resolution": res.id, "toAddress": string(res.to), "amount": res.sent.String(), "reason": res.reason, "reference": res.reference, "note": res.note,
 	})}); err != nil {
@@ -550,7 +573,7 @@ func (r *Resolutions) find(ctx context.Context, depositID string, by Decider, no
 		return d, absent()
 	}
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND ($2 = '' OR org_id = $2) AND purpose <> 'TREASURY'`, depositID, by.OrgID)
+		rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND ($2 = '' OR org_id = $2) AND purpose NOT IN ('TREASURY', 'CHANGE')`, depositID, by.OrgID)
 		if err != nil {
 			return err
 		}

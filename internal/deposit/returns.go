@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
@@ -113,6 +114,11 @@ func (r *Resolutions) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, w
 		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Reserved, Minus: res.sent},
 		wallet.Movement{WalletID: d.walletID, OrgID: d.orgID, MintID: *d.mintID, Part: wallet.Held, Plus: res.sent}); err != nil {
 		return err
+	}
+	if d.chain.Pooled() {
+		if err := coin.Let(ctx, tx, o.ID); err != nil {
+			return err
+		}
 	}
 	e := carriedOut(is, o.ID, "")
 	e.Action = "deposit.resolution_failed"

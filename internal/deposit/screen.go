@@ -99,7 +99,7 @@ func (d *Desk) caseOf(r row, symbol string, decimals int, s org.Settings, p pric
 
 // screenable tells whether anybody is asked about a deposit at all: what reaches a
 // treasury is the operator's own.
-func (d row) screenable() bool { return d.purpose != wallet.Treasury }
+func (d row) screenable() bool { return !wallet.Operators(d.purpose) }
 
 // screening is how an object shows a decision.
 func screening(rec risk.DepositRecord) json.RawMessage {

@@ -45,7 +45,10 @@ var counted = map[Status]bool{
 }
 
 // Why a deposit is UNSUPPORTED. scan.BalanceDelta is another.
-const UnknownToken = "UNKNOWN_TOKEN" // not in the catalogue
+const (
+	UnknownToken = "UNKNOWN_TOKEN"  // not in the catalogue
+	ToChange     = "CHANGE_ADDRESS" // somebody paid to where the rest of an order of ours had come back to
+)
 
 // What the chain says of a deposit.
 const (

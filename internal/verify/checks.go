@@ -15,6 +15,11 @@ const (
 	spentFrom = `CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END`
 	heldIn    = `CASE WHEN product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END`
 	whose     = `coalesce(product, customer_id)`
+	// At which wallet deposit d counts: where accounts are coins, what is credited is the
+	// treasury's wherever it lies.
+	keptAt = `CASE WHEN pooled(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
+					SELECT t.wallet_id FROM wallets t JOIN wallets a ON a.wallet_id = d.wallet_id
+					WHERE t.org_id = d.org_id AND t.family = a.family AND t.purpose = 'TREASURY' AND t.subject = '') ELSE d.wallet_id END`
 	// What kind of account a deposit is credited to.
 	creditedTo = `CASE purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
 					ELSE CASE contract WHEN '' THEN 'GAS' ELSE 'SUSPENSE' END END`
@@ -73,6 +78,7 @@ var checks = []Check{
 			('audit_chain', 'audit_chain_keep'), ('audit_chain', 'audit_chain_stay'),
 			('change_requests', 'change_requests_keep'), ('change_requests', 'change_requests_stay'),
 			('whitelisted_addresses', 'whitelisted_addresses_keep'), ('whitelisted_addresses', 'whitelisted_addresses_stay'),
+			('coins', 'coins_keep'), ('coins', 'coins_stay'),
 			('events', 'events_keep')) AS wanted (tbl, name)
 		LEFT JOIN pg_trigger t ON t.tgname = wanted.name AND t.tgrelid = to_regclass('public.' || wanted.tbl) AND NOT t.tgisinternal
 		WHERE coalesce(t.tgenabled, 'D') NOT IN ('O', 'A')`},
@@ -109,6 +115,7 @@ var checks = []Check{
 			('transfers', 'transfers_key_unique'), ('transfers', 'transfers_one_from'), ('transfers', 'transfers_one_to'),
 			('events', 'events_resource_order'), ('events', 'events_sequence_unique'),
 			('deposit_resolutions', 'deposit_resolutions_one'),
+			('coins', 'coins_pkey'), ('coins', 'coins_of_one_order'), ('coins', 'coins_one_origin'), ('coins', 'coins_proven'), ('coins', 'coins_spent_by'), ('coins', 'coins_pooled'),
 			('whitelisted_addresses', 'whitelisted_addresses_live'), ('whitelisted_addresses', 'whitelisted_addresses_cool_off'),
 			('deliveries', 'deliveries_once')) AS wanted (tbl, name)
 		WHERE NOT EXISTS (SELECT FROM pg_constraint c
@@ -243,7 +250,7 @@ var checks = []Check{
 	{ID: "I-06-funds", Promise: "what each address holds follows from what arrived and what ended", sql: `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
 		moved (wallet_id, mint_id, org_id, credited, swept, gas, dust) AS (
-			SELECT d.wallet_id, d.mint_id, d.org_id, d.amount, 0, 0, 0
+			SELECT ` + keptAt + `, d.mint_id, d.org_id, d.amount, 0, 0, 0
 			FROM deposits d WHERE d.status IN (` + held + `, 'CREDITED') AND NOT (d.purpose = 'TREASURY' AND d.contract = '')
 			UNION ALL
 			SELECT d.wallet_id, d.mint_id, d.org_id, 0, 0, d.amount, 0
@@ -342,6 +349,54 @@ var checks = []Check{
 			ON o.wallet_id = f.wallet_id AND o.mint_id = f.mint_id AND o.org_id = f.org_id
 		WHERE coalesce(f.gas_reserved, 0) <> coalesce(o.amount, 0)`},
 
+	{ID: "I-47", Promise: "where accounts are coins, the coins of an organization are together what its addresses hold by the books", sql: `
+		WITH counted AS (
+			SELECT c.org_id, c.mint_id, sum(CASE
+				WHEN c.status = 'SPENT' THEN CASE WHEN d.status = 'REVERSED' OR d.lost_at IS NOT NULL THEN -c.amount ELSE 0 END
+				-- What is in question stands in the books until it is found again or is taken back.
+				WHEN c.status = 'GONE' THEN CASE WHEN d.chain_status = 'REORGED' AND d.status IN (` + held + `, 'CREDITED') AND d.lost_at IS NULL THEN c.amount ELSE 0 END
+				-- Until its order ends the books have what was spent, and not what came back.
+				WHEN c.change_of IS NOT NULL THEN CASE WHEN o.status IN ('PAID', 'FAILED') THEN c.amount ELSE 0 END
+				WHEN d.status IN (` + held + `, 'CREDITED', 'BELOW_MINIMUM') THEN c.amount
+				ELSE 0 END) AS amount
+			FROM coins c LEFT JOIN deposits d ON d.deposit_id = c.deposit_id LEFT JOIN dispatch_orders o ON o.order_id = c.change_of
+			GROUP BY 1, 2)
+		SELECT coalesce(f.org_id, c.org_id), 'mint ' || coalesce(f.mint_id, c.mint_id), format('the books have %s, the coins are %s', coalesce(f.amount, 0), coalesce(c.amount, 0))
+		FROM (SELECT f.org_id, f.mint_id, sum(f.credited - f.swept + f.gas + f.dust) AS amount
+			FROM address_funds f JOIN mints m USING (mint_id) WHERE pooled(m.chain) GROUP BY 1, 2) f
+		FULL JOIN counted c ON c.org_id = f.org_id AND c.mint_id = f.mint_id
+		WHERE coalesce(f.amount, 0) <> coalesce(c.amount, 0)
+			AND NOT EXISTS (SELECT FROM dispatch_in_question q WHERE q.org_id = coalesce(f.org_id, c.org_id) AND pooled(q.chain))`},
+
+	{ID: "I-47-state", Promise: "every final output of ours is a coin that may be used for what its deposit or its order says", sql: `
+		SELECT d.org_id, 'deposit ' || d.deposit_id, format('is %s, and its coin is %s', d.status, coalesce(c.status, 'not there'))
+		FROM deposits d LEFT JOIN coins c ON c.deposit_id = d.deposit_id
+		WHERE pooled(d.chain) AND d.mint_id IS NOT NULL AND d.chain_status = 'FINALIZED'
+			AND CASE d.status WHEN 'CREDITED' THEN c.status IN ('FREE', 'RESERVED', 'SPENT')
+				WHEN 'REJECTED' THEN c.status = 'SPENT' WHEN 'REDIRECTED' THEN c.status = 'SPENT'
+				WHEN 'REJECTING' THEN c.status IN ('HELD', 'RESERVED', 'SPENT') WHEN 'REDIRECTING' THEN c.status IN ('HELD', 'RESERVED', 'SPENT')
+				WHEN 'RESOLUTION_STUCK' THEN c.status IN ('HELD', 'RESERVED', 'SPENT')
+				ELSE c.status = 'HELD' END IS NOT TRUE
+		UNION ALL
+		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s, and order %s, whose rest it is, is %s', c.status, c.change_of, o.status)
+		FROM coins c JOIN dispatch_orders o ON o.order_id = c.change_of
+		WHERE c.status NOT IN ('HELD', 'GONE') AND o.status NOT IN ('PAID', 'FAILED')
+		UNION ALL
+		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s and stands on a block that is not proven', c.status)
+		FROM coins c LEFT JOIN finality_live p ON p.proof_id = c.proof_id
+		WHERE c.proof_id IS NOT NULL AND c.status IN ('HELD', 'FREE') AND (p.chain, p.height) IS DISTINCT FROM (c.chain, c.height)`},
+
+	{ID: "I-47-slot", Promise: "every coin that an order has is in its slot, and is spent when it ended", sql: `
+		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s for order %s, which is %s%s', c.status, c.order_id, o.status,
+			CASE WHEN coalesce(strpos(s.lease, c.outpoint || ':'), 0) = 0 THEN ' and has another slot' ELSE '' END)
+		FROM coins c JOIN dispatch_orders o USING (order_id) LEFT JOIN dispatch_slots s ON s.order_id = c.order_id
+		WHERE c.status IN ('RESERVED', 'SPENT') AND (coalesce(strpos(s.lease, c.outpoint || ':'), 0) = 0
+			OR c.status = 'RESERVED' AND o.status NOT IN ` + openOrders + `
+			OR c.status = 'SPENT' AND (o.status NOT IN ('PAID', 'FAILED') OR c.spent_by <> o.tx_hash))
+		UNION ALL
+		SELECT s.org_id, 'order ' || s.order_id, 'has a slot and no coin in it'
+		FROM dispatch_slots s WHERE pooled(s.chain) AND NOT EXISTS (SELECT FROM coins c WHERE c.order_id = s.order_id)`},
+
 	{ID: "I-09", Promise: "nothing counts whose very block is not proven final", sql: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s in block %s %s of %s, proven is %s', d.status, d.height, d.block_hash, d.chain,
@@ -410,7 +465,7 @@ var checks = []Check{
 			format('lacks %s and gas %s; %s and gas %s were taken back, of deposits %s',
 				f.short, f.gas_short, f.reversed, f.gas_reversed, coalesce(d.amount, 0))
 		FROM address_funds f
-		LEFT JOIN (SELECT wallet_id, mint_id, sum(amount) AS amount FROM deposits WHERE status = 'REVERSED' OR lost_at IS NOT NULL OR is_flagged AND status = 'ORPHANED' GROUP BY 1, 2) d USING (wallet_id, mint_id)
+		LEFT JOIN (SELECT ` + keptAt + ` AS wallet_id, mint_id, sum(amount) AS amount FROM deposits d WHERE status = 'REVERSED' OR lost_at IS NOT NULL OR is_flagged AND status = 'ORPHANED' GROUP BY 1, 2) d USING (wallet_id, mint_id)
 		WHERE f.short <> greatest(0, f.reserved + f.swept + f.held - f.credited) OR f.gas_short <> greatest(0, f.gas_reserved - f.gas)
 			OR f.short > f.reversed OR f.gas_short > f.gas_reversed OR f.reversed + f.gas_reversed < coalesce(d.amount, 0)`},
 
@@ -424,7 +479,8 @@ var checks = []Check{
 			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.customer_id, d.product, d.purpose))
 		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
 		WHERE d.mint_id IS NOT NULL AND (m.chain, m.contract) IS DISTINCT FROM (d.chain, d.contract)
-			OR (w.org_id, w.address, w.purpose, w.subject) IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.customer_id, d.product, ''))`},
+			OR (w.org_id, w.address, w.purpose, CASE w.purpose WHEN 'CHANGE' THEN '' ELSE w.subject END)
+				IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.customer_id, d.product, ''))`},
 
 	{ID: "I-13", Promise: "every final block was walked, each one on top of the one before", sql: `
 		SELECT NULL::text, format('%s block %s', p.chain, p.height),
@@ -573,7 +629,7 @@ var checks = []Check{
 		FROM (SELECT org_id, deposit_id, purpose,
 				-- What is flagged is told then; an organization's is told by the same type again when it is approved.
 				CASE WHEN is_flagged AND purpose = 'ORGANIZATION_DEPOSIT' AND status IN ('CREDITED', 'REVERSED') THEN 2 ELSE 1 END AS times
-			FROM deposits WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND purpose <> 'TREASURY') d
+			FROM deposits WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND purpose NOT IN ('TREASURY', 'CHANGE')) d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events WHERE type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.purpose
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM d.times
@@ -581,7 +637,7 @@ var checks = []Check{
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('its reversal was told of by %s and it is not reversed so', e.type)
 				ELSE format('its reversal was told of %s times', coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id, purpose || '_REVERSED' AS type FROM deposits WHERE status = 'REVERSED' AND purpose <> 'TREASURY') d
+		FROM (SELECT org_id, deposit_id, purpose || '_REVERSED' AS type FROM deposits WHERE status = 'REVERSED' AND purpose NOT IN ('TREASURY', 'CHANGE')) d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events
 			WHERE type IN ('CUSTOMER_DEPOSIT_REVERSED', 'ORGANIZATION_DEPOSIT_REVERSED') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.type

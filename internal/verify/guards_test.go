@@ -115,8 +115,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a sweep to somebody else":         {ordered("sw_lie", "purpose", `'SWEEP', 'to_wallet_id', 'we_tre', 'to_address', '0xmallory'`), "dispatch_orders_to_own"},
 		"an order that has no slot":        {`UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = 'wd_queued'`, "dispatch_orders_slotted"},
 		"a payment that is called off":     {`UPDATE dispatch_orders SET status = 'WITHDRAWN' WHERE order_id = 'wd_queued'`, "dispatch_orders_caused"},
-		"an end that its withdrawal lacks": {`UPDATE dispatch_orders SET status = 'FAILED', fee = 0, proof_id = (SELECT max(proof_id) FROM finality_live) WHERE order_id = 'wd_out'`, "dispatch_orders_caused"},
-		"an end that nobody is charged for": {`UPDATE dispatch_orders SET status = 'PAID', fee = 4, proof_id = (SELECT max(proof_id) FROM finality_live), tx_hash = 'x' WHERE order_id = 'gas_open';
+		"an end that its withdrawal lacks": {`UPDATE dispatch_orders SET status = 'FAILED', fee = 0, proof_id = (SELECT max(proof_id) FROM finality_live WHERE chain = 'ETHEREUM') WHERE order_id = 'wd_out'`, "dispatch_orders_caused"},
+		"an end that nobody is charged for": {`UPDATE dispatch_orders SET status = 'PAID', fee = 4, proof_id = (SELECT max(proof_id) FROM finality_live WHERE chain = 'ETHEREUM'), tx_hash = 'x' WHERE order_id = 'gas_open';
 			UPDATE gas_top_ups SET status = 'DONE' WHERE top_up_id = 'gas_open'`, "dispatch_orders_charged"},
 		"a sweep that says it is done":  {`UPDATE sweeps SET status = 'DONE' WHERE sweep_id = 'sw_open'`, "sweeps_as_ordered"},
 		"a place that says it is made":  {`UPDATE places SET status = 'DONE', ended_at = now() WHERE place_id = 'pl_open'`, "places_as_ordered"},

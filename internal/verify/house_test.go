@@ -107,7 +107,9 @@ func build(t testing.TB) *house {
 	}
 	coin := token
 	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = 2, mint.Native, "", "ETH", "Ether", 18
-	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin}); err != nil {
+	bitcoin := coin
+	bitcoin.ID, bitcoin.Chain, bitcoin.Symbol, bitcoin.Name, bitcoin.Decimals = 3, chain.Bitcoin, "BTC", "Bitcoin", 8
+	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin, bitcoin}); err != nil {
 		t.Fatal(err)
 	}
 	h.system(func(ctx context.Context, tx pg.Tx) error {
@@ -316,12 +318,14 @@ func build(t testing.TB) *house {
 	h.told("TRANSFER_COMPLETED", "tr_made", 1, 0)
 	h.did("transfer.made", "tr_made")
 
+	h.coins(arrived, withdrawnOf, ordered)
 	for wallet, next := range nonce {
 		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)
 	}
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
 		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 96, 40, 0, 0),
 		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 200, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 438, 66, 0)`, h.org)
+	h.exec(`UPDATE dispatch_accounts SET chain = 'BITCOIN' WHERE wallet_id = 'we_btre'`)
 	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
 
 	// Events of withdrawals are numbered from 2 on; the last ones wait for their number.
@@ -474,4 +478,38 @@ func (h *house) tampered(sql ...string) (Report, error) {
 		return Report{}, err
 	}
 	return examine(h.t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)
+}
+
+// coins is what happened where accounts are coins: one that was credited is in the slot of
+// a payment that is out, the operator's own may be chosen, and one is dust.
+func (h *house) coins(arrived func(id, wallet, purpose, contract string, mintID *int, amount, height int, status, chainStatus, action string),
+	withdrawn func(mintID int, id string, amount int, status string, held bool, events ...string),
+	ordered func(id, purpose, wallet string, to *string, mintID, amount int, status string, fee, gasReserved int),
+) {
+	h.t.Helper()
+	for id, w := range map[string][2]string{"we_bdep": {"CUSTOMER_DEPOSIT", "ann"}, "we_btre": {"TREASURY", ""}, "we_brest": {"CHANGE", "wd_coin"}} {
+		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'BITCOIN', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
+		h.did("wallet.issued", id)
+	}
+	three := 3
+	arrived("dep_btc", "we_bdep", "CUSTOMER_DEPOSIT", "", &three, 1000, 11, "CREDITED", "FINALIZED", "credited")
+	arrived("dep_sats", "we_btre", "TREASURY", "", &three, 100, 12, "CREDITED", "FINALIZED", "credited")
+	arrived("dep_grain", "we_bdep", "CUSTOMER_DEPOSIT", "", &three, 1, 13, "BELOW_MINIMUM", "FINALIZED", "below_minimum")
+	h.exec(`INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
+		SELECT 'BITCOIN', height, hash, parent, block_time, providers, verified, created_at, 0 FROM finality_proofs WHERE fork = 1`)
+	h.exec(`INSERT INTO scan_cursors VALUES ('BITCOIN', 14, 'h14', now())`)
+	h.exec(`UPDATE deposits d SET chain = 'BITCOIN', position = '0', proof_id = p.proof_id FROM finality_proofs p WHERE p.chain = 'BITCOIN' AND p.height = d.height AND d.mint_id = 3`)
+	h.post(ledger.Deposit, "dep_btc", ledger.Leg{Debit: h.account(3, ledger.Custody, ""), Credit: h.account(3, ledger.Customer, "ann"), Amount: money.Units(1000)})
+	h.post(ledger.Deposit, "dep_sats", ledger.Leg{Debit: h.account(3, ledger.Custody, ""), Credit: h.account(3, ledger.Gas, ""), Amount: money.Units(100)})
+	h.told("CUSTOMER_DEPOSIT", "dep_btc", 1, 0)
+	withdrawn(3, "wd_coin", 400, "BROADCAST", false, "")
+	ordered("wd_coin", "PAYMENT", "we_btre", nil, 3, 400, "BROADCAST", 0, 20)
+	h.exec(`UPDATE withdrawals SET chain = 'BITCOIN' WHERE withdrawal_id = 'wd_coin'`)
+	h.exec(`UPDATE dispatch_orders SET chain = 'BITCOIN' WHERE order_id = 'wd_coin'`)
+	h.exec(`UPDATE dispatch_slots SET chain = 'BITCOIN', lease = 'tx_dep_btc:0:1000:0xwe_bdep 0xwe_brest' WHERE order_id = 'wd_coin'`)
+	h.exec(`INSERT INTO coins (chain, outpoint, org_id, wallet_id, mint_id, amount, status, deposit_id, order_id, proof_id, height, created_at)
+		SELECT chain, tx_hash || ':0', org_id, wallet_id, mint_id, amount, CASE deposit_id WHEN 'dep_btc' THEN 'RESERVED' WHEN 'dep_sats' THEN 'FREE' ELSE 'HELD' END,
+			deposit_id, CASE deposit_id WHEN 'dep_btc' THEN 'wd_coin' END, proof_id, height, now() FROM deposits WHERE mint_id = 3`)
+	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, gas, gas_reserved, dust) VALUES
+		('we_btre', 3, $1, 1000, 400, 100, 20, 0), ('we_bdep', 3, $1, 0, 0, 0, 0, 1)`, h.org)
 }

@@ -24,6 +24,7 @@ var unaudited = map[string]string{
 	"sweeps.status":                 "its order, by I-16",
 	"gas_top_ups.status":            "its order, by I-16",
 	"places.status":                 "its order, by I-16",
+	"coins.status":                  "its deposit or its order, by I-47-state and I-47-slot",
 	"deliveries.status":             "what was tried is a row of its own; no money and no right hangs on it",
 	"webhook_jobs.status":           "asked for by one row of the audit log, then counted by its deliveries",
 	"deposit_resolutions.status":    "its deposit moves with it, and that is looked for",
@@ -107,7 +108,7 @@ var tamperings = []struct {
 		`UPDATE ledger_balances SET balance = -1 WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER' AND mint_id = 1)`,
 	}},
 	{"I-04", "a balance raised by one", []string{`UPDATE ledger_balances SET balance = balance + 1 WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'CUSTOMER' AND mint_id = 1)`}},
-	{"I-04", "a balance removed", []string{`DELETE FROM ledger_balances WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'GAS')`}},
+	{"I-04", "a balance removed", []string{`DELETE FROM ledger_balances WHERE account_id = (SELECT account_id FROM ledger_accounts WHERE kind = 'GAS' AND mint_id = 2)`}},
 	{"I-04", "a transfer removed", []string{`DELETE FROM ledger_transfers WHERE cause_id = 'wd_held'`}},
 	{"I-04", "a balance where none belongs", []string{`INSERT INTO ledger_balances SELECT account_id, org_id, mint_id, 5 FROM ledger_accounts WHERE kind = 'CUSTODY' AND mint_id = 1`}},
 	{"I-18-held", "an open withdrawal removed", []string{`DELETE FROM withdrawals WHERE withdrawal_id = 'wd_held'`}},
@@ -166,7 +167,7 @@ var tamperings = []struct {
 	{"I-06-gas", "gas reserved and not promised", []string{`UPDATE address_funds SET gas_reserved = gas_reserved + 1 WHERE wallet_id = 'we_tre' AND mint_id = 2`}},
 	{"I-06-gas", "a slot's gas not reserved", []string{`UPDATE dispatch_slots SET gas_reserved = gas_reserved + 1 WHERE order_id = 'wd_out'`}},
 	{"I-06-gas", "a top-up not reserved", []string{`UPDATE dispatch_orders SET amount = amount + 1 WHERE order_id = 'gas_open'`}},
-	{"I-09", "a credit on another block's proof", []string{`UPDATE deposits SET proof_id = (SELECT proof_id FROM finality_proofs WHERE height = 12) WHERE deposit_id = 'dep_token'`}},
+	{"I-09", "a credit on another block's proof", []string{`UPDATE deposits SET proof_id = (SELECT proof_id FROM finality_proofs WHERE height = 12 AND chain = 'ETHEREUM') WHERE deposit_id = 'dep_token'`}},
 	{"I-09", "a credit on a proof of another fork", []string{`UPDATE finality_proofs SET hash = 'other' WHERE height = 11`}},
 	{"I-09", "a credit without a proof", []string{
 		`ALTER TABLE deposits DROP CONSTRAINT deposits_final_before_credit, DROP CONSTRAINT deposits_final_has_proof`,
@@ -333,6 +334,15 @@ var tamperings = []struct {
 	{"I-40-chain", "the end cut off and its note left", []string{`DELETE FROM audit_seal WHERE position = (SELECT max(position) FROM audit_seal)`}},
 	{"I-40-chain", "another hash at the anchor", []string{`UPDATE audit_anchors SET hash = repeat('0', 64)`}},
 	{"I-40-chain", "another chain", []string{`UPDATE audit_chain SET chain_id = 'aud_other'`}},
+	{"I-47", "a coin made of nothing", []string{`INSERT INTO coins SELECT chain, 'made:0', org_id, wallet_id, mint_id, 7, 'FREE', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'FREE'`}},
+	{"I-47", "a coin of more", []string{`UPDATE coins SET amount = amount + 1 WHERE status = 'RESERVED'`}},
+	{"I-47", "a coin taken away", []string{`DELETE FROM coins WHERE status = 'HELD'`}},
+	{"I-47-state", "dust that may be chosen", []string{`UPDATE coins SET status = 'FREE' WHERE status = 'HELD'`}},
+	{"I-47-state", "a coin of a block that nobody proved", []string{`UPDATE coins SET height = height + 1 WHERE status = 'FREE'`}},
+	{"I-47-state", "a credited coin held back", []string{`UPDATE coins SET status = 'HELD' WHERE status = 'FREE'`}},
+	{"I-47-slot", "a coin let go before its order ended", []string{`UPDATE coins SET status = 'FREE', order_id = NULL WHERE status = 'RESERVED'`}},
+	{"I-47-slot", "a coin spent before its order ended", []string{`UPDATE coins SET status = 'SPENT', spent_by = 'hash_wd_coin' WHERE status = 'RESERVED'`}},
+	{"I-47-slot", "a coin in another order's slot", []string{`UPDATE coins SET status = 'RESERVED', order_id = 'wd_coin' WHERE status = 'FREE'`}},
 	{"I-41", "a fence taken down", []string{`ALTER TABLE deposits NO FORCE ROW LEVEL SECURITY`}},
 	{"I-41", "a table without a fence", []string{`CREATE TABLE notes (org_id text NOT NULL)`, `GRANT SELECT ON notes TO coffer_reader`}},
 	{"I-45-whitelist", "another address", []string{`UPDATE whitelisted_addresses SET address = '0xMallory' WHERE whitelisted_address_id = 'wla_cools'`}},
@@ -433,6 +443,40 @@ func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
 	}
 }
 
+// Rule COIN-4.
+func TestAnAddressHoldsTheCoinsThatLieThere(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	net := sim.New(sim.Config{Name: chain.Bitcoin})
+	at := map[string]chain.Address{}
+	for _, id := range []string{"we_bdep", "we_btre", "we_brest"} {
+		at[id] = sim.Address(id)
+		h.exec(`UPDATE wallets SET address = $2 WHERE wallet_id = $1`, id, string(at[id]))
+	}
+	net.Mint(at["we_btre"], "", money.Units(100))
+	net.MineEmpty(20)
+	head, err := net.Final(t.Context(), 14)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.exec(`UPDATE scan_cursors SET hash = $1 WHERE chain = 'BITCOIN'`, head.Hash)
+	h.exec(`UPDATE finality_proofs SET hash = $1 WHERE chain = 'BITCOIN' AND height = 14`, head.Hash)
+	// A payment of a coin of 1000 is out: it may be there still or gone. A unit is dust.
+	for _, step := range []struct {
+		more  uint64
+		sound bool
+	}{{0, false}, {1, true}, {500, true}, {500, true}, {1, false}} {
+		net.Mint(at["we_bdep"], "", money.Units(step.more))
+		r, err := OnChain(t.Context(), h.db, chain.Chains{chain.Bitcoin: net.Configured()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.OK() != step.sound {
+			t.Errorf("%d more on the address: got %+v, want sound=%v", step.more, r.Breaches, step.sound)
+		}
+	}
+}
+
 func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	t.Parallel()
 	h := build(t)
@@ -440,7 +484,7 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	token, dep, tre, own := sim.Address("token"), sim.Address("we_dep"), sim.Address("we_tre"), sim.Address("we_own")
 	h.exec(`ALTER TABLE mints DISABLE TRIGGER USER`)
 	h.exec(`UPDATE mints SET contract = $1 WHERE mint_id = 1`, string(token))
-	h.exec(`UPDATE wallets SET address = CASE wallet_id WHEN 'we_dep' THEN $1 WHEN 'we_own' THEN $3 ELSE $2 END`, string(dep), string(tre), string(own))
+	h.exec(`UPDATE wallets SET address = CASE wallet_id WHEN 'we_dep' THEN $1 WHEN 'we_own' THEN $3 ELSE $2 END WHERE family = 'EVM'`, string(dep), string(tre), string(own))
 	// The deposit address holds 1000 - 600, a unit of dust and 300 that wait for
 	// their credit; its coin is 4 of fees that were held and not taken, and 40 of gas. Of what the treasury holds,
 	// 100 and a fee of 20 may be gone: a payment is out.

@@ -34,6 +34,10 @@ const (
 	Change              = "CHANGE"               // gets what is left of coins; one a payment on Bitcoin, whose order is the subject
 )
 
+// Operators tells whether what arrives at wallets of a purpose is nobody's deposit but
+// the operator's own coin.
+func Operators(purpose string) bool { return purpose == Treasury || purpose == Change }
+
 var (
 	// ErrProof says that the proof of an address does not hold. The address stays here.
 	ErrProof = signer.ErrProof
@@ -46,7 +50,7 @@ type Wallet struct {
 	ID, OrgID string
 	Family    chain.Family
 	Purpose   string
-	Subject   string // the customer's id or the product; "" for a treasury
+	Subject   string // the customer's id, the product or the order; "" for a treasury
 	Path      string
 	Address   chain.Address
 	Proof     []byte
@@ -107,6 +111,13 @@ func (b *Book) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error
 		return err
 	})
 	if errors.Is(err, ErrNotFound) {
+		// Where accounts are coins the treasury has what is credited from the moment of the
+		// credit on, and there nobody can be asked for one.
+		if ref.Family.Pooled() && ref.Purpose != Treasury {
+			if _, err := b.Treasury(ctx, ref.OrgID, ref.Family); err != nil {
+				return Wallet{}, err
+			}
+		}
 		w, err = b.issue(ctx, ref)
 	}
 	if err != nil {
@@ -220,6 +231,26 @@ func ByRef(ctx context.Context, tx pg.Tx, ref signer.WalletRef) (Wallet, error) 
 		return w, fmt.Errorf("wallet of %s for %s: %w", ref.OrgID, ref.Purpose, err)
 	}
 	return w, nil
+}
+
+// Treasuries are the treasuries of organizations in a family, by organization, without
+// those that have none.
+func Treasuries(ctx context.Context, tx pg.Tx, f chain.Family, orgs ...string) (map[string]string, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT org_id, wallet_id FROM wallets WHERE org_id = ANY ($1) AND family = $2 AND purpose = 'TREASURY' AND subject = ''`, orgs, string(f))
+	if err != nil {
+		return nil, fmt.Errorf("treasuries of %d organizations: %w", len(orgs), err)
+	}
+	found := map[string]string{}
+	var org, walletID string
+	_, err = pgx.ForEachRow(rows, []any{&org, &walletID}, func() error {
+		found[org] = walletID
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("treasuries of %d organizations: %w", len(orgs), err)
+	}
+	return found, nil
 }
 
 // Known finds which of some addresses are ours. The wallets are as their rows say;

@@ -1,0 +1,299 @@
+// Package coin is what an organization has on chains where an account is a heap of
+// outputs: every output of ours that became final, and which payment has which. See
+// docs/decisions/0055.
+//
+// What never happens here: a coin in the slots of two orders; one that is taken back from
+// a slot without proof; one chosen for a payment whose deposit is not credited. What a
+// crash leaves: whole transactions of others, this package begins none.
+package coin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+// Status is what a coin may be used for.
+type Status string
+
+// The statuses. Which follows which is drawn in states.md and kept by the table.
+const (
+	Held     Status = "HELD"     // not to be chosen: its deposit waits, is flagged or is dust, or its order has not ended
+	Free     Status = "FREE"     // any payment of the organization may have it
+	Reserved Status = "RESERVED" // in the slot of an order, for ever
+	Spent    Status = "SPENT"    // by that order's transaction, finally
+	Gone     Status = "GONE"     // finality broke, and its block is not on the chain
+)
+
+// A transition is a move that a coin may make, and why.
+type transition struct {
+	From, To Status
+	Cause    string
+}
+
+// transitions are all the moves there are.
+var transitions = []transition{
+	{Held, Free, "its deposit is credited, or the order whose rest it is has ended"},
+	{Held, Reserved, "the return that it is kept for has its slot, or the journal says that it was signed for"},
+	{Free, Reserved, "chosen for an order, with its slot"},
+	{Reserved, Spent, "its order ended, on proof"},
+	{Held, Gone, "finality broke below its block"},
+	{Free, Gone, "finality broke below its block"},
+	{Reserved, Gone, "finality broke below its block"},
+	{Gone, Held, "found again"},
+	{Gone, Free, "found again"},
+	{Gone, Reserved, "found again, and an order has it"},
+}
+
+// ErrTaken says that a coin is not what it was when it was chosen: another order has it.
+var ErrTaken = errors.New("a coin was taken by another order")
+
+// Found is an output of ours in a final block.
+type Found struct {
+	Chain           chain.Name
+	Tx              chain.TxHash
+	Position        string // its number
+	OrgID, WalletID string
+	MintID          int
+	Amount          money.Amount
+	// DepositID is the deposit that it is, or ChangeOf the order whose rest it is.
+	DepositID, ChangeOf string
+	// Free says that it may be chosen at once: its deposit is credited. Of change its
+	// order tells.
+	Free    bool
+	ProofID int64
+	Height  uint64
+}
+
+func (f Found) outpoint() string { return string(f.Tx) + ":" + f.Position }
+
+// Find takes outputs in, in the transaction that makes them final. One that a fork took
+// away is there again, for whoever had it; one that only the signer's journal knew is
+// proven now. Finding one again changes nothing. Everything that is found of a deposit was
+// written before.
+func Find(ctx context.Context, tx pg.Tx, found ...Found) error {
+	for _, f := range slices.SortedFunc(slices.Values(found), func(a, b Found) int { return compare(a.outpoint(), b.outpoint()) }) {
+		status := Held
+		if f.Free {
+			status = Free
+		}
+		if f.ChangeOf != "" {
+			var ended bool
+			err := tx.QueryRow(ctx, `
+				SELECT status IN ('PAID', 'FAILED') AND NOT (purpose = 'RETURN' AND status = 'FAILED')
+				FROM dispatch_orders WHERE order_id = $1`, f.ChangeOf).Scan(&ended)
+			if err != nil {
+				return fmt.Errorf("whose rest coin %s is: %w", f.outpoint(), err)
+			}
+			if ended {
+				status = Free
+			}
+		}
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO coins AS c (chain, outpoint, org_id, wallet_id, mint_id, amount, status, deposit_id, change_of, proof_id, height, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), nullif($9, ''), $10, $11, $12)
+			ON CONFLICT (chain, outpoint) DO UPDATE SET
+				status = CASE WHEN c.status <> 'GONE' THEN c.status
+					WHEN EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = c.order_id) THEN 'RESERVED' ELSE excluded.status END,
+				deposit_id = excluded.deposit_id, change_of = excluded.change_of, proof_id = excluded.proof_id, height = excluded.height
+			WHERE (c.org_id, c.wallet_id, c.mint_id, c.amount) = (excluded.org_id, excluded.wallet_id, excluded.mint_id, excluded.amount)`,
+			f.Chain, f.outpoint(), f.OrgID, f.WalletID, f.MintID, f.Amount, status, f.DepositID, f.ChangeOf, f.ProofID, f.Height, tx.Now)
+		if err != nil {
+			return fmt.Errorf("take in coin %s: %w", f.outpoint(), err)
+		}
+		if tag.RowsAffected() != 1 {
+			return fmt.Errorf("take in coin %s: it is there as another", f.outpoint())
+		}
+	}
+	return nil
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// Rests are those of some transactions that orders of ours have in their slots, with the
+// order: what comes from one to the order's own address for it is no deposit.
+func Rests(ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.TxHash) (map[chain.TxHash]string, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT a.tx_hash, a.order_id FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id)
+		WHERE a.tx_hash = ANY ($1) AND o.chain = $2`, hashes, ch)
+	if err != nil {
+		return nil, fmt.Errorf("which transactions on %s are ours: %w", ch, err)
+	}
+	ours := map[chain.TxHash]string{}
+	var hash chain.TxHash
+	var orderID string
+	_, err = pgx.ForEachRow(rows, []any{&hash, &orderID}, func() error {
+		ours[hash] = orderID
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("which transactions on %s are ours: %w", ch, err)
+	}
+	return ours, nil
+}
+
+// Credited lets the coins of deposits be chosen, in the transaction that credits them.
+func Credited(ctx context.Context, tx pg.Tx, depositIDs ...string) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE coins SET status = 'FREE', order_id = NULL
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE deposit_id = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`, depositIDs)
+	if err != nil {
+		return fmt.Errorf("free the coins of %d deposits from %s on: %w", len(depositIDs), depositIDs[0], err)
+	}
+	return nil
+}
+
+// Keep keeps the coin of a held deposit for the order that sends it away, and what came
+// back of it by earlier ones. Error: there is none.
+func Keep(ctx context.Context, tx pg.Tx, depositID, orderID string, earlier ...string) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE coins SET order_id = $2
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins
+			WHERE (deposit_id = $1 OR change_of = ANY ($3)) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`, depositID, orderID, earlier)
+	if err != nil {
+		return fmt.Errorf("keep the coin of deposit %s: %w", depositID, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return fmt.Errorf("keep the coin of deposit %s for order %s: there is none", depositID, orderID)
+	}
+	return nil
+}
+
+// Let undoes Keep, of an order that came to nothing before it had a slot.
+func Let(ctx context.Context, tx pg.Tx, orderID string) error {
+	if _, err := tx.Exec(ctx, `UPDATE coins SET order_id = NULL WHERE order_id = $1 AND status = 'HELD'`, orderID); err != nil {
+		return fmt.Errorf("let go the coin that was kept for order %s: %w", orderID, err)
+	}
+	return nil
+}
+
+// offeredMax is how many free coins one choice is made of: the largest.
+const offeredMax = 500
+
+// Offer locks what an order may be paid with: the coins that are kept for it, which it
+// has to spend, and free ones of the organization, the largest first, so that few inputs
+// pay much. Those that another transaction has locked are being chosen there, and are
+// left out: what lacks then is there a moment later, or is taken. Coins of wallets that
+// are frozen stand still.
+func Offer(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string) (kept, free []chain.Coin, err error) {
+	const columns = `SELECT c.outpoint, w.address, c.amount FROM coins c JOIN wallets w USING (wallet_id) WHERE `
+	if kept, err = coins(ctx, tx, columns+`c.order_id = $1 AND c.status = 'HELD' ORDER BY c.chain, c.outpoint FOR UPDATE OF c`, orderID); err != nil {
+		return nil, nil, err
+	}
+	free, err = coins(ctx, tx, columns+`c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
+			AND NOT EXISTS (SELECT FROM freezes f WHERE f.scope = 'WALLET' AND f.wallet_id = c.wallet_id AND f.lifted_at IS NULL)
+		ORDER BY c.amount DESC, c.outpoint LIMIT $4 FOR UPDATE OF c SKIP LOCKED`, org, ch, mintID, offeredMax)
+	return kept, free, err
+}
+
+func coins(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]chain.Coin, error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read coins: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c chain.Coin, err error) {
+		err = row.Scan(&c.Outpoint, &c.Holder, &c.Amount)
+		return c, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read coins: %w", err)
+	}
+	return found, nil
+}
+
+// Reserve gives coins to an order, in the transaction that writes its slot and after it.
+// Error: ErrTaken.
+func Reserve(ctx context.Context, tx pg.Tx, ch chain.Name, orderID string, chosen []chain.Coin) error {
+	outpoints := make([]string, len(chosen))
+	for i, c := range chosen {
+		outpoints[i] = c.Outpoint
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE coins SET status = 'RESERVED', order_id = $2
+		WHERE chain = $1 AND outpoint = ANY ($3) AND (status = 'FREE' OR status = 'HELD' AND order_id = $2)`, ch, orderID, outpoints)
+	if err != nil {
+		return fmt.Errorf("reserve %d coins for order %s: %w", len(chosen), orderID, err)
+	}
+	if tag.RowsAffected() != int64(len(chosen)) {
+		return fmt.Errorf("reserve %d coins for order %s: %w", len(chosen), orderID, ErrTaken)
+	}
+	return nil
+}
+
+// Claim reserves the coins of a slot that the signer's journal has and a restored database
+// lacks. Those that arrived after the backup are written as the journal has them; the walk
+// finds and proves them. Errors: a coin that another order has, or that is another one
+// here; a holder that is no wallet of the organization.
+func Claim(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, orderID string, signed time.Time, leased []chain.Coin) error {
+	for _, l := range slices.SortedFunc(slices.Values(leased), func(a, b chain.Coin) int { return compare(a.Outpoint, b.Outpoint) }) {
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO coins AS c (chain, outpoint, org_id, wallet_id, mint_id, amount, status, order_id, created_at)
+			SELECT $1, $2, w.org_id, w.wallet_id, $5, $6, 'RESERVED', $7, $8 FROM wallets w WHERE w.org_id = $3 AND w.family = $4 AND w.address = $9
+			ON CONFLICT (chain, outpoint) DO UPDATE SET status = 'RESERVED', order_id = excluded.order_id
+			WHERE (c.org_id, c.wallet_id, c.mint_id, c.amount) = (excluded.org_id, excluded.wallet_id, excluded.mint_id, excluded.amount)
+				AND (c.status IN ('FREE', 'HELD', 'GONE') OR c.status = 'RESERVED' AND c.order_id = excluded.order_id)`,
+			ch, l.Outpoint, org, ch.Family(), mintID, l.Amount, orderID, signed, l.Holder)
+		if err != nil {
+			return fmt.Errorf("coin %s, which the journal signed for: %w", l.Outpoint, err)
+		}
+		if tag.RowsAffected() != 1 {
+			return fmt.Errorf("coin %s, which the journal signed for, is another's here, another order's, or not what the journal says", l.Outpoint)
+		}
+	}
+	return nil
+}
+
+// Ended says that the coins of an order are spent, by a transaction that is final, and
+// lets what came back be chosen, unless the deposit that was to go away came back with it.
+// In the transaction that ends the order, after its status.
+func Ended(ctx context.Context, tx pg.Tx, orderID string, by chain.TxHash, keep bool) error {
+	if _, err := tx.Exec(ctx, `
+		UPDATE coins SET status = 'SPENT', spent_by = $2
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE order_id = $1 AND status = 'RESERVED' ORDER BY chain, outpoint FOR UPDATE)`, orderID, by); err != nil {
+		return fmt.Errorf("the coins of order %s are spent: %w", orderID, err)
+	}
+	if keep {
+		return nil
+	}
+	return Back(ctx, tx, orderID)
+}
+
+// Back lets be chosen what came back of the coins of orders that have ended.
+func Back(ctx context.Context, tx pg.Tx, orderIDs ...string) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE coins SET status = 'FREE', order_id = NULL
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE change_of = ANY ($1) AND status = 'HELD' ORDER BY chain, outpoint FOR UPDATE)`, orderIDs)
+	if err != nil {
+		return fmt.Errorf("free what came back of order %s: %w", orderIDs, err)
+	}
+	return nil
+}
+
+// Broken takes away what stood above the last block that both forks of a chain have. What
+// is spent stays that: its order is in question.
+func Broken(ctx context.Context, tx pg.Tx, ch chain.Name, above uint64) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE coins SET status = 'GONE'
+		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins
+			WHERE chain = $1 AND height > $2 AND status IN ('HELD', 'FREE', 'RESERVED') ORDER BY chain, outpoint FOR UPDATE)`, ch, above)
+	if err != nil {
+		return fmt.Errorf("take away the coins above block %d of %s: %w", above, ch, err)
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package deposit_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/coin"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/finality"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+const btc = 1
+
+var change = sim.Address("where the rest of wd_1 comes back to")
+
+// pooled is a world on a chain where accounts are coins, whose deposits above two
+// dollars are asked about; a coin is worth one dollar.
+func pooled(t *testing.T) (*world, *opinions) {
+	t.Helper()
+	db := pgtest.New(t)
+	o, _, err := org.Create(t.Context(), db, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = mint.Sync(t.Context(), db, []mint.Mint{{
+		ID: btc, Chain: chain.Bitcoin, Network: chain.Local, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin", Decimals: 0,
+		MinDeposit: money.Units(10), MinWithdraw: money.Units(10), ConfirmationsRequired: 3, Finality: "DEPTH",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := &opinions{says: map[chain.Address]risk.Severity{payer: risk.Low}}
+	w := &world{db: db, org: o.ID, c: sim.New(sim.Config{Name: chain.Bitcoin, Behind: 3}), logs: &bytes.Buffer{}}
+	for _, a := range []struct {
+		id, purpose, subject string
+		address              chain.Address
+	}{
+		{"adr_alice", wallet.CustomerDeposit, "alice", alice},
+		{"adr_treasury", wallet.Treasury, "", treasury},
+		{"adr_checkout", wallet.OrganizationDeposit, "CHECKOUT", checkout},
+		{"adr_change", wallet.Change, "wd_1", change},
+	} {
+		ref := signer.WalletRef{OrgID: o.ID, Family: chain.BitcoinFamily, Purpose: a.purpose, Subject: a.subject}
+		w.asOwner(t, `INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+			VALUES ($1, $2, 'BITCOIN', $3, $4, 'm/1', $5, $6, now())`, a.id, o.ID, a.purpose, a.subject, a.address,
+			ed25519.Sign(private, signer.Attested(ref, "m/1", a.address)))
+	}
+	err = db.InOrg(t.Context(), o.ID, func(ctx context.Context, tx pg.Tx) error {
+		_, _, err := customer.Ensure(ctx, tx, o.ID, "alice", "")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.asOwner(t, `UPDATE organization_settings SET screening_severity_threshold = 'MEDIUM', screening_usd_threshold = 200, updated_at = now()`)
+	w.c.Mint(payer, "", money.Units(1_000_000_000))
+	log := slog.New(slog.NewTextHandler(w.logs, nil))
+	w.book = wallet.New(db, nil, public)
+	w.desk = deposit.New(db, w.book, price.Fixed{Prices: map[int]money.USD{btc: money.MustParseUSD("1")}},
+		risk.Policy{Providers: says, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, log, deposit.Bound(grantKey()))
+	start := uint64(0)
+	w.w = scan.New(db, scan.Config{Chain: chain.Bitcoin, Reader: w.c, Start: &start, Concerned: []finality.Concerned{w.desk}}, w.desk, log)
+	w.walk(t)
+	return w, says
+}
+
+func (w *world) arrives(t *testing.T, to chain.Address, units uint64) chain.TxHash {
+	t.Helper()
+	hash := w.c.Pay(payer, to, "", units)
+	w.c.Mine(4)
+	w.walk(t)
+	return hash
+}
+
+// coins are all coins as "status amount at wallet", smallest first.
+func (w *world) coins(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	rows, err := pgtest.Owner(t, w.db).Query(t.Context(), `SELECT status || ' ' || amount || ' at ' || wallet_id FROM coins ORDER BY amount, wallet_id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, s)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("coins: got %q, want %q", got, want)
+	}
+}
+
+// holds compares what the treasury and alice's address have by the books.
+func (w *world) keeps(t *testing.T, treasury, gas, alices, held uint64) {
+	t.Helper()
+	f, a := w.funds(t, "adr_treasury", btc), w.funds(t, "adr_alice", btc)
+	if got, want := []money.Amount{f.Spendable(), f.GasSpendable(), a.Spendable(), a.Held}, []money.Amount{
+		money.Units(treasury), money.Units(gas), money.Units(alices), money.Units(held),
+	}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the treasury has %v and gas %v, the address %v and held %v; want %v", got[0], got[1], got[2], got[3], want)
+	}
+}
+
+// Rule COIN-1.
+func TestWhatIsCreditedIsTheTreasurysAtOnceAndItsCoinMayBeChosen(t *testing.T) {
+	t.Parallel()
+	w, _ := pooled(t)
+	w.arrives(t, alice, 100)
+	w.keeps(t, 100, 0, 0, 0)
+	w.arrives(t, checkout, 70)
+	w.arrives(t, treasury, 50)
+	w.keeps(t, 170, 50, 0, 0)
+	w.arrives(t, alice, 9) // below the minimum
+	w.arrives(t, change, 30)
+	w.keeps(t, 170, 50, 0, 0)
+	w.coins(t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout", "FREE 100 at adr_alice")
+	if got := w.balance(t, ledger.Customer, "alice", btc); got != money.Units(100) {
+		t.Errorf("alice has %v, want 100", got)
+	}
+	if n := w.count(t, `SELECT count(*) FROM deposits WHERE status = 'UNSUPPORTED' AND reason = 'CHANGE_ADDRESS'`); n != 1 {
+		t.Errorf("what somebody paid to an address of change: got %d deposits that count for nobody, want 1", n)
+	}
+	if got := w.list(t, deposit.Filter{}); len(got) != 3 {
+		t.Errorf("the organization sees %d deposits, want the three of its customers and products", len(got))
+	}
+	// Reading again changes nothing.
+	if err := w.w.Rewind(t.Context(), 2, operator().Actor); err != nil {
+		t.Fatal(err)
+	}
+	w.walk(t)
+	w.coins(t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout", "FREE 100 at adr_alice")
+	w.keeps(t, 170, 50, 0, 0)
+}
+
+// Rule COIN-1.
+func TestWithoutATreasuryNothingIsCreditedWhereAccountsAreCoins(t *testing.T) {
+	t.Parallel()
+	w, _ := pooled(t)
+	w.asOwner(t, `UPDATE wallets SET family = 'EVM' WHERE wallet_id = 'adr_treasury'`)
+	w.arrives(t, alice, 100)
+	w.coins(t, "HELD 100 at adr_alice")
+	w.asOwner(t, `UPDATE wallets SET family = 'BITCOIN' WHERE wallet_id = 'adr_treasury'`)
+	w.credit(t)
+	w.coins(t, "FREE 100 at adr_alice")
+	w.keeps(t, 100, 0, 0, 0)
+}
+
+// Rule COIN-2.
+func TestTheCoinOfAFlaggedDepositPaysNobody(t *testing.T) {
+	t.Parallel()
+	w, says := pooled(t)
+	says.set(payer, risk.Severe)
+	w.arrives(t, alice, 500)
+	w.keeps(t, 0, 0, 0, 500)
+	w.coins(t, "HELD 500 at adr_alice")
+	id := w.the(t).DepositID
+	if _, err := w.resolutions().Approve(t.Context(), id, operator(), ""); err != nil {
+		t.Fatal(err)
+	}
+	w.keeps(t, 500, 0, 0, 0)
+	w.coins(t, "FREE 500 at adr_alice")
+	if got := w.balance(t, ledger.Customer, "alice", btc); got != money.Units(500) {
+		t.Errorf("alice has %v, want 500", got)
+	}
+}
+
+// Rule COIN-3.
+func TestACoinWhoseBlockIsGonePaysNobody(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]bool{"found again": true, "gone for good": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, says := pooled(t)
+			hash := w.arrives(t, alice, 100)
+			says.set(payer, risk.Severe)
+			flagged := w.arrives(t, alice, 500)
+			w.coins(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice")
+			var dropped []chain.TxHash
+			if !again {
+				dropped = []chain.TxHash{hash, flagged}
+			}
+			w.c.Fork(8, dropped...)
+			w.c.Mine(10)
+			w.part(t)
+			w.coins(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice") // nothing is paid meanwhile
+			w.repoint(t)
+			w.coins(t, "GONE 100 at adr_alice", "GONE 500 at adr_alice")
+			w.c.Mine(10)
+			w.final(t)
+			w.settle(t)
+			w.letGo(t)
+			if again {
+				w.coins(t, "FREE 100 at adr_alice", "HELD 500 at adr_alice")
+				w.keeps(t, 100, 0, 0, 500)
+			} else {
+				w.coins(t, "GONE 100 at adr_alice", "GONE 500 at adr_alice")
+				w.keeps(t, 0, 0, 0, 0)
+			}
+		})
+	}
+}
+
+// unasked writes past the triggers that ask for other rows.
+func (w *world) unasked(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	tx, err := pgtest.Owner(t, w.db).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Rule COIN-4. A coin is in one slot, whoever asks at the same time, and what is promised there stays.
+func TestTheTableGivesACoinToOneOrder(t *testing.T) {
+	t.Parallel()
+	w, says := pooled(t)
+	w.arrives(t, alice, 100)
+	says.set(payer, risk.Severe)
+	w.arrives(t, alice, 500)
+	var paid, held string
+	w.read(t, func(ctx context.Context, tx pg.Tx) error {
+		if err := tx.QueryRow(ctx, `SELECT outpoint FROM coins WHERE status = 'FREE'`).Scan(&paid); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT outpoint FROM coins WHERE status = 'HELD'`).Scan(&held)
+	})
+	for i, id := range []string{"wd_1", "wd_2"} {
+		w.asOwner(t, `INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
+			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`, id, w.org)
+		w.unasked(t, `INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, now())`, i, fmt.Sprintf("%s:100:x %s:500:x %d", paid, held, i), w.org, id)
+	}
+	take := func(order string, outpoint string) error {
+		return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			return coin.Reserve(ctx, tx, chain.Bitcoin, order, []chain.Coin{{Outpoint: outpoint}})
+		})
+	}
+	// Two at once: the second waits for the first and finds it taken.
+	results := make(chan error, 2)
+	for _, id := range []string{"wd_1", "wd_2"} {
+		go func() { results <- take(id, paid) }()
+	}
+	first, second := <-results, <-results
+	if (first == nil) == (second == nil) {
+		t.Fatalf("two orders take one coin at once: got %v and %v, want one refusal", first, second)
+	}
+	if err := take("wd_1", held); err == nil {
+		t.Error("a held coin was given to a payment")
+	}
+	for name, c := range map[string]struct{ sql, constraint string }{
+		"a coin of more":                            {`UPDATE coins SET amount = amount + 1`, "coins_fixed"},
+		"a coin of another wallet":                  {`UPDATE coins SET wallet_id = 'adr_treasury'`, "coins_fixed"},
+		"a reserved coin let go":                    {`UPDATE coins SET status = 'FREE', order_id = NULL WHERE status = 'RESERVED'`, "coins_moves"},
+		"a reserved coin for another order":         {`UPDATE coins SET order_id = CASE order_id WHEN 'wd_1' THEN 'wd_2' ELSE 'wd_1' END WHERE status = 'RESERVED'`, "coins_kept"},
+		"a coin spent without proof":                {`UPDATE coins SET status = 'SPENT', spent_by = 'x' WHERE status = 'RESERVED'`, "coins_spent_when_proven"},
+		"a held coin freed":                         {`UPDATE coins SET status = 'FREE' WHERE status = 'HELD'`, "coins_free_when_counted"},
+		"a held coin for a payment":                 {`UPDATE coins SET status = 'RESERVED', order_id = 'wd_1' WHERE status = 'HELD'`, "coins_reserved_by_slot"},
+		"a held coin that is kept for a payment":    {`UPDATE coins SET status = 'SPENT', order_id = 'wd_1', spent_by = 'x' WHERE status = 'HELD'`, "coins_moves"},
+		"a coin of no movement":                     {`INSERT INTO coins SELECT chain, 'made:0', org_id, wallet_id, mint_id, amount, 'HELD', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`, "coins_as_deposited"},
+		"change of an order that never sent it":     {`INSERT INTO coins SELECT chain, 'made:0', org_id, 'adr_change', mint_id, amount, 'HELD', NULL, 'wd_1', NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`, "coins_as_returned"},
+		"a coin that only a journal knows, for all": {`INSERT INTO coins SELECT chain, 'made:0', org_id, wallet_id, mint_id, amount, 'RESERVED', NULL, NULL, 'wd_1', NULL, NULL, NULL, now() FROM coins WHERE status = 'HELD'`, "coins_reserved_by_slot"},
+		"a coin on a chain that has none":           {`UPDATE coins SET chain = 'ETHEREUM'`, "coins_fixed"},
+		"the same coin again":                       {`INSERT INTO coins SELECT chain, outpoint, org_id, wallet_id, mint_id, amount, 'HELD', deposit_id, NULL, NULL, NULL, proof_id, height, now() FROM coins WHERE status = 'HELD'`, "coins_pkey"},
+	} {
+		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, c.sql)
+			return err
+		})
+		if !pg.Violates(err, c.constraint) {
+			t.Errorf("%s: got %v, want %s", name, err, c.constraint)
+		}
+	}
+	if err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `DELETE FROM coins`)
+		return err
+	}); err == nil {
+		t.Error("coins were deleted")
+	}
+}
