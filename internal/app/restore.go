@@ -68,6 +68,13 @@ func restorer(pay *withdrawal.Service, by audit.Actor) restoring {
 	return restoring{dispatch.Journal{
 		Features: map[signer.Purpose]dispatch.Restorer{signer.Payment: pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Return: &deposit.Resolutions{}},
 		FeesOf:   feesOf,
+		Spends: func(name chain.Name, lease string) ([]chain.Coin, error) {
+			pool := pay.Chains[name].Pool
+			if pool == nil {
+				return nil, fmt.Errorf("%s is not configured to send", name)
+			}
+			return pool.Spends(lease)
+		},
 	}, by}
 }
 

@@ -166,6 +166,7 @@ var places = []place{
 	{"internal/trial/built", foundations, testOnly},
 	{"internal/trial/forks", watch, testOnly | mayKeys | mayRand},
 	{"internal/trial/flags", watch, testOnly | mayKeys},
+	{"internal/trial/coins", watch, testOnly},
 	{"internal/trial/race", world, testOnly},
 	{"internal/trial/leases", watch, testOnly | mayKeys},
 	{"internal/trial/tokens", world, testOnly},

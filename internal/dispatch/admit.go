@@ -182,6 +182,14 @@ func (d *Desk) admitGroup(ctx context.Context, from wallet.Wallet, acct chain.Ac
 	}
 	crash.Point("W07")
 	slotted, err := d.slotted(ctx, from, acct, together, fees, entries)
+	if errors.Is(err, errTogether) { // fewer coins, or less of a fee for one of them, may do
+		half := (len(ready) + 1) / 2
+		if slots, err = d.admitGroup(ctx, from, acct, ordersOf(ready[:half]), limit); err != nil && !errors.Is(err, errLost) {
+			return slots, err
+		}
+		more, err := d.admitGroup(ctx, from, acct, ordersOf(ready[half:]), limit-slots)
+		return slots + more, err
+	}
 	if slotted {
 		slots = 1
 	}
@@ -271,7 +279,7 @@ func (d *Desk) candidate(ctx context.Context, from wallet.Wallet, acct chain.Acc
 		case !free:
 			return nil, d.wait(ctx, o, WantSlot, money.Zero, "it is not final yet whether there is something where it would make a place")
 		}
-	} else if acct.Leased {
+	} else if acct.Leased && d.chain.Pool == nil {
 		if free, err := d.free(ctx, acct); err != nil {
 			return nil, err
 		} else if len(free) == 0 {
@@ -356,6 +364,11 @@ func (d *Desk) admitIntent(ctx context.Context, from wallet.Wallet, c candidate)
 func (d *Desk) slotted(ctx context.Context, from wallet.Wallet, acct chain.Account, together []candidate, fees chain.Fees, admitted []signer.Entry) (bool, error) {
 	orders := ordersOf(together)
 	err := d.slot(ctx, from, acct, orders, together[0].native, fees, admitted)
+	if err != nil && d.chain.Pool != nil {
+		if other, waits := d.uncoined(ctx, orders, together[0].native, err); other == nil {
+			return false, waits
+		}
+	}
 	var want Want
 	var barred *barredError
 	why := ""
@@ -495,6 +508,14 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account,
 	for _, o := range orders {
 		mints = append(mints, o.MintID)
 	}
+	var change chain.Address
+	if d.chain.Pool != nil {
+		acct.Leased = false // its places are made of coins
+		if change, err = d.rest(ctx, lead); err != nil {
+			return err
+		}
+	}
+	price := fees
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// Neither a freeze nor a quarantine can come between here and the commit: who
 		// puts one waits until the slot is there, or is seen.
@@ -528,6 +549,14 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account,
 		if err != nil {
 			return err
 		}
+		if d.chain.Pool != nil {
+			if at.Lease, fees, err = d.choose(ctx, tx, lead, native, change, price, payments...); err != nil {
+				return err
+			}
+			if cost, err = costs(ctx, tx, orders, native, fees); err != nil {
+				return err
+			}
+		}
 		payload, err := d.chain.Sender.Build(from.Address, at, fees, payments...)
 		if err != nil {
 			return fmt.Errorf("build order %s: %w", lead.ID, err)
@@ -548,6 +577,11 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account,
 			INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at, orders)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, from.ID, lead.Chain, at.Nonce, at.Lease, lead.OrgID, lead.ID, cost, tx.Now, len(orders)); err != nil {
 			return fmt.Errorf("%v of order %s: %w", at, lead.ID, err)
+		}
+		if d.chain.Pool != nil {
+			if err := d.reserve(ctx, tx, lead, at); err != nil {
+				return err
+			}
 		}
 		if err := insertAttempt(ctx, tx, lead, 1, signer.Pay, forFirst, fees, payload); err != nil {
 			return err
@@ -619,7 +653,7 @@ func (d *Desk) site(ctx context.Context, acct chain.Account, o Order) (free, tak
 		return false, final, nil
 	}
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND lease = $2)`, o.Chain, at.Lease).Scan(&taken)
+		return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM dispatch_slots WHERE chain = $1 AND md5(lease) = md5($2::text) AND lease = $2)`, o.Chain, at.Lease).Scan(&taken)
 	})
 	if err != nil {
 		return false, false, fmt.Errorf("which places on %s are made: %w", o.Chain, err)
@@ -644,7 +678,9 @@ func unleased(ctx context.Context, tx pg.Tx, name chain.Name, acct chain.Account
 			free = append(free, l.Final)
 		}
 	}
-	rows, err := tx.Query(ctx, `SELECT lease FROM dispatch_slots WHERE chain = $1 AND lease <> '' AND lease = ANY ($2)`, name, free)
+	rows, err := tx.Query(ctx, `
+		SELECT lease FROM dispatch_slots
+		WHERE chain = $1 AND lease <> '' AND md5(lease) = ANY (ARRAY(SELECT md5(l) FROM unnest($2::text[]) l)) AND lease = ANY ($2)`, name, free)
 	if err != nil {
 		return nil, fmt.Errorf("which places on %s are taken: %w", name, err)
 	}

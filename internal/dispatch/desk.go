@@ -63,17 +63,22 @@ type Desk struct {
 	listeners map[signer.Purpose]Listener
 	conf      Config
 	log       *slog.Logger
+	rests     Issuer // nil: none
 
 	mu      sync.Mutex
 	alarmed map[string]time.Time // order -> when its trouble was last told; may be lost
 }
 
 // New makes the desk of a chain. It does nothing until Run or Round is called.
-func New(db *pg.DB, ch chain.Chain, s signer.Signer, m Mirror, listeners map[signer.Purpose]Listener, conf Config, log *slog.Logger) *Desk {
-	return &Desk{
+func New(db *pg.DB, ch chain.Chain, s signer.Signer, m Mirror, listeners map[signer.Purpose]Listener, conf Config, log *slog.Logger, options ...Option) *Desk {
+	d := &Desk{
 		db: db, chain: ch, signer: s, mirror: m, listeners: listeners, conf: conf.withDefaults(),
 		log: log.With("chain", string(ch.Name)), alarmed: map[string]time.Time{},
 	}
+	for _, change := range options {
+		change(d)
+	}
+	return d
 }
 
 // LockName is the advisory lock that the desk of a chain holds while it works, in

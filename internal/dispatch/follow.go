@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/freeze"
@@ -66,7 +67,7 @@ func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (acc
 // followSigned takes the slots on that have bytes, up to the first that has none and
 // leads others.
 func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot) (_ *chain.Account, busy bool, err error) {
-	acct, err := d.chain.Sender.Account(ctx, from.Address)
+	acct, err := d.chain.Sender.Account(ctx, from.Address, placesOf(open)...)
 	if err != nil {
 		return nil, busy, fmt.Errorf("ask where the account stands: %w", err)
 	}
@@ -426,6 +427,10 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 		payments = s.payments(from.Address)
 	}
 	payload, err := d.chain.Sender.Build(from.Address, s.At, fees, payments...)
+	var short *chain.ShortError
+	if errors.As(err, &short) {
+		return errCapped // its coins are what they are
+	}
 	if err != nil {
 		return fmt.Errorf("build a replacement: %w", err)
 	}
@@ -684,6 +689,11 @@ func (d *Desk) finish(ctx context.Context, tx pg.Tx, ends ...ending) error {
 			return err
 		}
 		moves = append(moves, moved(*o, e, native, reserved)...)
+		if o.Chain.Pooled() { // the lead's; who rides has none
+			if err := coin.Ended(ctx, tx, o.ID, e.Hash, o.Purpose == signer.Return && !e.Paid); err != nil {
+				return err
+			}
+		}
 	}
 	if err := wallet.Move(ctx, tx, moves...); err != nil {
 		return err

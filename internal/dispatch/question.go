@@ -93,7 +93,7 @@ func (d *Desk) answer(ctx context.Context, from wallet.Wallet, all []question) (
 	if !due {
 		return false, nil
 	}
-	acct, err := d.chain.Sender.Account(ctx, from.Address)
+	acct, err := d.chain.Sender.Account(ctx, from.Address, placesOf(all)...)
 	if err != nil {
 		return false, fmt.Errorf("ask where the account stands: %w", err)
 	}

@@ -41,6 +41,8 @@ type Journal struct {
 	Features map[signer.Purpose]Restorer
 	// FeesOf reads the fees out of an unsigned transaction.
 	FeesOf func(name chain.Name, payload []byte) (chain.Fees, error)
+	// Spends reads the coins of a slot, on chains where it is made of them.
+	Spends func(name chain.Name, lease string) ([]chain.Coin, error)
 }
 
 // restoredWhy stands with an order that the signer admitted and never signed.
@@ -276,6 +278,9 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 			return err
 		}
 		if err := takeSlot(ctx, tx, r.Order, missing[0]); err != nil {
+			return err
+		}
+		if err := j.claim(ctx, tx, r.Order, at, native); err != nil {
 			return err
 		}
 		r.Status = Slotted

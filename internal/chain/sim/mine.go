@@ -26,6 +26,7 @@ type tx struct {
 	moves    []Move
 	fails    bool
 	scripted bool // pays no fee
+	spends   []chain.Coin
 	gasLimit uint64
 	tip, cap money.Amount
 }
@@ -54,7 +55,7 @@ func (c *Chain) mine(candidates []*tx) {
 	// for the rest the order is the caller's.
 	waiting := slices.Clone(candidates)
 	slices.SortStableFunc(waiting, func(x, y *tx) int {
-		if x.from == y.from && x.nonce == y.nonce {
+		if x.from == y.from && x.nonce == y.nonce && x.spends == nil {
 			return y.cap.Cmp(x.cap)
 		}
 		return 0
@@ -62,11 +63,15 @@ func (c *Chain) mine(candidates []*tx) {
 	for progress := true; progress; {
 		progress = false
 		for i, t := range waiting {
-			if t == nil || b.state.nonces[t.from] != t.nonce || !c.canPay(b.state, t) {
+			if t == nil || !c.fits(b.state, t) {
 				continue
 			}
 			b.txs = append(b.txs, t)
-			c.run(b, t)
+			if t.spends != nil {
+				c.runCoins(b, t)
+			} else {
+				c.run(b, t)
+			}
 			waiting[i] = nil
 			progress = true
 		}
@@ -77,12 +82,26 @@ func (c *Chain) mine(candidates []*tx) {
 	}
 	b.Hash = digest(words...)
 	b.Traced = !c.conf.Untraced
+	b.Weighed = c.conf.Coins
 	b.Verified = "receipts-root"
 
 	slices.SortFunc(b.Fees, func(x, y chain.Fee) int { return cmp.Compare(x.Payer, y.Payer) })
 	c.blocks = append(c.blocks, b)
 	c.byHash[b.Hash] = b
-	c.pool = slices.DeleteFunc(c.pool, func(t *tx) bool { return t.nonce < b.state.nonces[t.from] })
+	c.pool = slices.DeleteFunc(c.pool, func(t *tx) bool {
+		if t.spends != nil {
+			return slices.ContainsFunc(t.spends, func(coin chain.Coin) bool { return b.state.spent[coin.Outpoint] })
+		}
+		return t.nonce < b.state.nonces[t.from]
+	})
+}
+
+// fits tells whether a transaction can run now.
+func (c *Chain) fits(s *state, t *tx) bool {
+	if t.spends != nil {
+		return s.has(t.spends)
+	}
+	return s.nonces[t.from] == t.nonce && c.canPay(s, t)
 }
 
 // canPay tells whether a block takes the transaction at all.
@@ -143,6 +162,9 @@ func (c *Chain) run(b *block, t *tx) {
 			return
 		}
 		moved := chain.Transfer{Tx: t.hash, Kind: m.Kind, Contract: m.Contract, From: m.From, To: m.To, Amount: m.Amount}
+		if c.conf.Coins {
+			moved.Position = strconv.Itoa(len(transfers))
+		}
 		switch m.Kind {
 		case chain.Token:
 			if m.Silent {
@@ -171,6 +193,9 @@ func (c *Chain) run(b *block, t *tx) {
 	r.transfers = transfers
 	b.Transfers = append(b.Transfers, transfers...)
 	maps.Copy(b.senders, senders)
+	if c.conf.Coins {
+		after.keep(transfers)
+	}
 	b.state = after
 }
 

@@ -37,6 +37,7 @@ type Config struct {
 	BaseFee   uint64        // per gas; 1,000,000,000
 	FeeCap    uint64        // most that is paid per gas; 100,000,000,000
 	Untraced  bool          // internal movements are not looked for
+	Coins     bool          // accounts are coins; BaseFee is then what a transaction costs
 }
 
 func (c Config) withDefaults() Config {
@@ -118,10 +119,12 @@ type state struct {
 	balances map[chain.Holding]money.Amount
 	refuses  map[chain.Holding]string // a token that will not pay this address, and why
 	programs map[chain.Address]bool   // where a contract is
+	coins    map[string]chain.Coin    // by outpoint, where accounts are coins
+	spent    map[string]bool
 }
 
 func (s *state) copy() *state {
-	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refuses: maps.Clone(s.refuses), programs: maps.Clone(s.programs)}
+	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refuses: maps.Clone(s.refuses), programs: maps.Clone(s.programs), coins: maps.Clone(s.coins), spent: maps.Clone(s.spent)}
 }
 
 func (s *state) add(h chain.Holding, a money.Amount) error {
@@ -153,6 +156,7 @@ func New(conf Config) *Chain {
 	}
 	genesis := &block{state: &state{
 		nonces: map[chain.Address]uint64{}, balances: map[chain.Holding]money.Amount{}, refuses: map[chain.Holding]string{}, programs: map[chain.Address]bool{},
+		coins: map[string]chain.Coin{}, spent: map[string]bool{},
 	}, receipts: map[chain.TxHash]*receipt{}}
 	genesis.Block = chain.Block{Hash: digest("genesis", c.conf.ChainID), Parent: digest("nothing"), Time: c.conf.Start}
 	c.blocks = []*block{genesis}
@@ -162,10 +166,14 @@ func New(conf Config) *Chain {
 
 // Configured is the chain as the program configures one.
 func (c *Chain) Configured() chain.Chain {
-	return chain.Chain{
+	configured := chain.Chain{
 		Name: c.conf.Name, Network: chain.Local, CAIP2: fmt.Sprintf("eip155:%d", c.conf.ChainID),
 		SignerID: fmt.Sprint(c.conf.ChainID), Grammar: c.Grammar(), Reader: c, Sender: c,
 	}
+	if c.conf.Coins {
+		configured.Sender, configured.Pool, configured.OthersPay = sender{c}, pool{}, true
+	}
+	return configured
 }
 
 // Address is an address that belongs to a name: somebody outside, or a contract.
@@ -296,7 +304,7 @@ func (c *Chain) script(from chain.Address, nonce uint64, fails bool, moves []Mov
 			natives++
 		}
 	}
-	if natives > 1 {
+	if natives > 1 && !c.conf.Coins {
 		panic("sim: a transaction has one value of its own; the others are internal")
 	}
 	c.pool = append(c.pool, t)
@@ -362,7 +370,7 @@ func (c *Chain) Fork(n int, dropped ...chain.TxHash) {
 	c.blocks = c.blocks[:len(c.blocks)-n]
 	// A waiting transaction with the same nonce loses against the one that was mined.
 	c.pool = slices.DeleteFunc(c.pool, func(t *tx) bool {
-		return slices.ContainsFunc(back, func(b *tx) bool { return b.from == t.from && b.nonce == t.nonce })
+		return slices.ContainsFunc(back, func(b *tx) bool { return b.from == t.from && b.nonce == t.nonce && b.spends == nil || b.shares(t) })
 	})
 	c.pool = append(back, c.pool...)
 }
