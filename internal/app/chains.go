@@ -156,7 +156,7 @@ func (c Config) solanaMints() map[chain.Address]solana.Mint {
 		if m.Program == token2022 {
 			program = solanatx.Token2022Program
 		}
-		out[chain.Address(m.Contract)] = solana.Mint{Program: program, Decimals: uint8(m.Decimals)}
+		out[chain.Address(m.Contract)] = solana.Mint{Program: program, Decimals: uint8(m.Decimals), Allow: m.Extensions}
 	}
 	return out
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/solana"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/networks"
@@ -303,6 +304,7 @@ type Mint struct {
 	Chain                 chain.Name `toml:"chain"`
 	Contract              string     `toml:"contract,omitempty" comment:"none for the native coin"`
 	Program               string     `toml:"program,omitempty" comment:"SOLANA: TOKEN_2022 for a token of that program; the other one unless it is set"`
+	Extensions            []uint16   `toml:"extensions,omitempty" comment:"SOLANA: what a token of TOKEN_2022 may have beside texts and groups, by its numbers; reviewed"`
 	Symbol                string     `toml:"symbol"`
 	Name                  string     `toml:"name"`
 	Decimals              int        `toml:"decimals"`
@@ -723,6 +725,11 @@ func (c Config) checkMints(errs *faults) {
 		}
 		if m.Program != "" && (m.Program != token2022 || m.Chain != chain.Solana || m.Contract == "") {
 			bad(at+".program", "is %q; it is %s, of a token of SOLANA, or not set", m.Program, token2022)
+		}
+		for _, kind := range m.Extensions {
+			if m.Program != token2022 || !solana.MayAllow(kind) {
+				bad(at+".extensions", "has %d; of a token of %s it is 3, 4, 6, 10 or 12, since with any other what is paid is not what arrives", kind, token2022)
+			}
 		}
 		if token := [2]string{string(m.Chain), contract}; tokens[token] {
 			bad(at+".contract", "is the token of another mint, too; every token is one mint")

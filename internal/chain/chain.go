@@ -212,6 +212,19 @@ func Senders(of []Transfer) [][]Address {
 	return all
 }
 
+// Tokens is what the Reader of a chain also tells where a wallet's tokens lie in accounts
+// of its own, as many as anybody likes, and where a token can be made to do more to its
+// holders than its transfers say. Elsewhere balances tell both.
+type Tokens interface {
+	// Aside tells whether a transfer came to an account of its receiver that payments of
+	// theirs do not come out of. It asks nobody.
+	Aside(t Transfer) bool
+	// Unsound says in words why a token is not the money that the catalogue takes it for,
+	// as it is finally, and "" when nothing speaks against it. As many providers as have to
+	// agree said so. Errors: ErrDisagreement among others; nobody knows then.
+	Unsound(ctx context.Context, token Address) (why string, err error)
+}
+
 // Called is what a contract answered at one provider, in that provider's latest block.
 type Called struct {
 	At   Block

@@ -25,6 +25,7 @@ func (w *Walker) Final(ctx context.Context) (moved bool, err error) {
 
 // step is Final; what is ahead of the walk is got ready meanwhile.
 func (w *Walker) step(ctx context.Context, ahead *ahead) (moved bool, err error) {
+	w.reviewed(ctx)
 	at, ok, err := w.cursor(ctx)
 	if err != nil {
 		return false, err
@@ -92,7 +93,8 @@ type weighed struct {
 	chain.Contents
 	found    []Found
 	findings []finding
-	err      error // then nothing of the rest holds; chain.ErrNotYet among others
+	unsound  map[int]string // mints that are no money any more, and why
+	err      error          // then nothing of the rest holds; chain.ErrNotYet among others
 }
 
 // weighed reads the first final block at or above a height and compares it with the
@@ -118,6 +120,9 @@ func (w *Walker) weighed(ctx context.Context, height uint64) (b weighed) {
 	}
 	if !b.Weighed {
 		b.findings, b.err = w.weigh(ctx, b.Contents, b.found)
+	}
+	if b.err == nil {
+		b.unsound, b.err = w.inspect(ctx, b.found)
 	}
 	return b
 }
@@ -205,6 +210,9 @@ func (w *Walker) advance(ctx context.Context, at chain.Block, b weighed, take Ta
 					return err
 				}
 			}
+		}
+		if err := quarantine(ctx, tx, b.unsound); err != nil {
+			return err
 		}
 		if err := take(ctx, tx, proof); err != nil {
 			return err

@@ -41,11 +41,15 @@ type Found struct {
 	// the one where there is no other.
 	Senders  []chain.Address
 	FromOurs bool   // wallets of ours alone sent it: a sweep, a top-up, change, never a deposit
-	Doubt    string // "" or why it must not be credited: BalanceDelta
+	Doubt    string // "" or why it must not be credited: BalanceDelta, TokenAccount
 }
 
 // BalanceDelta is the doubt about a movement that the balance does not show.
 const BalanceDelta = "BALANCE_DELTA"
+
+// TokenAccount is the doubt about a token in an account that no payment of ours comes out
+// of: it is ours, and nothing of it could be swept or sent back.
+const TokenAccount = "TOKEN_ACCOUNT"
 
 // Proof is the row that says that a block is final, and the block.
 type Proof struct {
@@ -118,6 +122,8 @@ type Walker struct {
 	log      *slog.Logger
 	final    atomic.Uint64          // the final head as last heard
 	forked   atomic.Bool            // the head walk has just followed a fork
+	tokens   chain.Tokens           // nil where the chain has no such
+	review   atomic.Int64           // when the catalogue is looked at next, in Unix seconds
 	told     atomic.Pointer[string] // of what parting this process has told
 }
 
@@ -129,7 +135,9 @@ func New(db *pg.DB, conf Config, listener Listener, log *slog.Logger) *Walker {
 	if conf.HeadDepth == 0 {
 		conf.HeadDepth = headDepthDefault
 	}
-	return &Walker{db: db, conf: conf, listener: listener, log: log.With("chain", string(conf.Chain))}
+	w := &Walker{db: db, conf: conf, listener: listener, log: log.With("chain", string(conf.Chain))}
+	w.tokens, _ = conf.Reader.(chain.Tokens)
+	return w
 }
 
 // Run walks until ctx ends, while this process holds the chain's lock; without
@@ -361,6 +369,9 @@ func (w *Walker) received(ctx context.Context, c chain.Contents) (found []Found,
 			f := Found{Transfer: t, Wallet: to}
 			if m, ok := catalogue.ByContract(w.conf.Chain, t.Contract); ok {
 				f.Mint = &m
+			}
+			if w.tokens != nil && w.tokens.Aside(t) {
+				f.Doubt = TokenAccount
 			}
 			found = append(found, f)
 		}

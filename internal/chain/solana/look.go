@@ -184,20 +184,20 @@ func (m Mint) is(at chain.Address, a *account) error {
 	case len(data) >= dataMax:
 		return refuse("the extensions of token %s cannot be read: they are longer than any that is paid", at)
 	case len(data) > mintBytes:
-		return usual(at, data[extensionsByte:])
+		return m.usual(at, data[extensionsByte:])
 	}
 	return nil
 }
 
-// usual refuses a mint with extensions that are not harmless.
-func usual(at chain.Address, list []byte) error {
+// usual refuses a mint with extensions that are neither harmless nor reviewed.
+func (m Mint) usual(at chain.Address, list []byte) error {
 	const head = 4
 	for len(list) >= head {
 		kind, size := binary.LittleEndian.Uint16(list), int(binary.LittleEndian.Uint16(list[2:]))
 		if kind == 0 {
 			return nil // what is left is empty
 		}
-		if !harmless[kind] {
+		if !m.allows(kind) {
 			what := extensions[kind]
 			if what == "" {
 				what = "an extension that is not known to be harmless"

@@ -109,6 +109,11 @@ func (c Config) check() error {
 		if m.Program != solanatx.TokenProgram && m.Program != solanatx.Token2022Program {
 			say("mint %.60q: %.60q is no token program", string(at), string(m.Program))
 		}
+		for _, kind := range m.Allow {
+			if !MayAllow(kind) {
+				say("mint %.60q: extension %d of Token-2022 cannot be allowed: what is paid of it would not be what arrives", string(at), kind)
+			}
+		}
 	}
 	if c.PriceMax > priceLimit || c.PriceMin > cmp.Or(c.PriceMax, priceMaxDefault) {
 		say("price is %d to %d: the least may not be above the most, and that not above %d", c.PriceMin, c.PriceMax, uint64(priceLimit))
@@ -123,6 +128,9 @@ func (c Config) check() error {
 type Mint struct {
 	Program  chain.Address // which owns it: solanatx.TokenProgram or solanatx.Token2022Program
 	Decimals uint8
+	// Allow are the extensions of Token-2022 that it may have beside those that change
+	// nothing, by their numbers.
+	Allow []uint16
 }
 
 // A Client is a chain with its providers. It implements chain.Reader and

@@ -40,6 +40,8 @@ import (
 const (
 	sol     = 11
 	solUSDC = 12
+	solOdd  = 13                                             // a token of Token-2022 that is as good as any, for now
+	solBad  = 14                                             // one whose issuer may take what anybody has
 	genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d" // nobody compares it here
 )
 
@@ -57,6 +59,7 @@ type shore struct {
 	seed     keys.Seed
 	treasury wallet.Wallet
 	steps    []works.Step
+	odd      surfpool.Mint
 
 	mu  sync.Mutex
 	now time.Time
@@ -94,7 +97,11 @@ func land(t *testing.T) *shore {
 	}
 	token := coin
 	token.ID, token.Kind, token.Contract, token.Symbol, token.Name, token.Decimals = solUSDC, mint.Token, usdCoin.Address, "USDC", "USD Coin", 6
-	s.must(mint.Sync(s.ctx, s.db, []mint.Mint{coin, token}))
+	s.odd = s.token2022(surfpool.Extension{Type: 18, Data: make([]byte, 64)})
+	bad := s.token2022(surfpool.PermanentDelegate(s.node.FaucetAddress()))
+	odd, worse := token, token
+	odd.ID, odd.Contract, odd.Symbol, worse.ID, worse.Contract, worse.Symbol = solOdd, s.odd.Address, "ODD", solBad, bad.Address, "BAD"
+	s.must(mint.Sync(s.ctx, s.db, []mint.Mint{coin, token, odd, worse}))
 	o, _, err := org.Create(s.ctx, s.db, "Acme")
 	s.must(err)
 	s.org = o.ID
@@ -107,14 +114,18 @@ func land(t *testing.T) *shore {
 	s.mine(surfpool.Finality)
 	c, err := solana.New(s.ctx, solana.Config{
 		Network: chain.Local, Endpoints: []string{s.node.URL}, Agree: 1,
-		Mints: map[chain.Address]solana.Mint{usdCoin.Address: {Program: usdCoin.Program, Decimals: usdCoin.Decimals}},
+		Mints: map[chain.Address]solana.Mint{
+			usdCoin.Address: {Program: usdCoin.Program, Decimals: usdCoin.Decimals},
+			s.odd.Address:   {Program: s.odd.Program, Decimals: s.odd.Decimals},
+			bad.Address:     {Program: bad.Program, Decimals: bad.Decimals},
+		},
 	})
 	s.must(err)
 	heads, err := c.Heads(s.ctx)
 	s.must(err)
 	s.Works = works.Wire(works.Plan{
 		DB: s.db, Chain: c.Chain(), Start: heads.Final.Height, Signer: sign, Attest: s.seed.Attest().Public(),
-		Prices:  price.Fixed{Prices: map[int]money.USD{sol: money.MustParseUSD("1000"), solUSDC: money.MustParseUSD("1")}, Clock: s.clock},
+		Prices:  price.Fixed{Prices: map[int]money.USD{sol: money.MustParseUSD("1000"), solUSDC: money.MustParseUSD("1"), solOdd: money.MustParseUSD("1")}, Clock: s.clock},
 		Screens: risk.Policy{Providers: &s.opinions, UnknownAs: risk.UnknownHolds, Grace: risk.GraceDefault},
 	})
 	s.steps = s.Steps(nil)
@@ -124,25 +135,23 @@ func land(t *testing.T) *shore {
 	_, err = s.node.Pay(s.ctx, s.treasury.Address, 10*surfpool.LamportsPerSOL)
 	s.must(err)
 	s.final()
-	key, err := s.seed.Wallet(s.treasury.Ref())
-	s.must(err)
-	for n := range uint32(4) {
-		create, err := c.NonceCreation(s.ctx, s.treasury.Address, n)
-		s.must(err)
-		payload, err := create.Payload()
-		s.must(err)
-		raw, _, err := solanatx.Attach(payload, key.SignMessage(payload))
-		s.must(err)
-		_, err = s.node.SendRaw(s.ctx, raw)
-		s.must(err)
-	}
-	s.final()
+	s.final() // with that it makes its places
 	return s
 }
 
 func (s *shore) mine(blocks int) {
 	s.Helper()
 	s.must(s.node.Mine(s.ctx, blocks))
+}
+
+// token2022 places a mint of Token-2022.
+func (s *shore) token2022(extensions ...surfpool.Extension) surfpool.Mint {
+	s.Helper()
+	k, err := surfpool.NewKey()
+	s.must(err)
+	m := surfpool.Mint{Address: surfpool.AddressOf(k), Program: solanatx.Token2022Program, Decimals: 6, Extensions: extensions}
+	s.must(s.node.PlaceMint(s.ctx, m))
+	return m
 }
 
 // turn has every part of the service do what there is to do, and checks the books.
@@ -325,5 +334,76 @@ func TestOnSolanaTheTreasuryPaysForWhatGoesBack(t *testing.T) {
 	s.wantHas("ann's coin, swept", ann.Address, false, solanatx.WalletRent)
 	if n := s.one(`SELECT count(*)::text FROM dispatch_orders WHERE wallet_id = $1`, ann.ID); n != "0" {
 		t.Errorf("got %s orders that ann's address paid for, want none", n)
+	}
+}
+
+// Rules DEP-41 and DEP-42, hostile H-64.
+func TestOnSolanaATokenCountsWhereItCanBePaidFromAndWhileItIsMoney(t *testing.T) {
+	t.Parallel()
+	s := land(t)
+	ann, bob := s.customer("ann"), s.customer("bob")
+	key, at := s.stranger(risk.Low)
+	statuses := func(customerID string) string {
+		return s.one(`SELECT coalesce(string_agg(concat_ws(' ', (amount / 1000000)::bigint, status, reason), ', ' ORDER BY amount), '') FROM deposits WHERE customer_id = $1`, customerID)
+	}
+
+	// The catalogue was looked at before anything came.
+	if got := s.one(`SELECT string_agg(concat_ws(' ', mint_id, quarantine_reason), ', ' ORDER BY mint_id) FROM mints WHERE quarantined_at IS NOT NULL`); !strings.HasPrefix(got, fmt.Sprint(solBad)) ||
+		!strings.Contains(got, "a permanent delegate") || strings.Contains(got, ", 1") {
+		t.Errorf("got %q under quarantine, want the one with a delegate and why", got)
+	}
+
+	// Ann gets one as usual, one in an account that a stranger made for her, and one that
+	// was the stranger's and was handed over.
+	made, err := surfpool.NewKey()
+	s.must(err)
+	given, err := surfpool.NewKey()
+	s.must(err)
+	for account, owner := range map[*ed25519.PrivateKey]chain.Address{&made: ann.Address, &given: at} {
+		_, err := s.node.Do(s.ctx, surfpool.Transaction{Keys: []ed25519.PrivateKey{key, *account}, Instructions: []surfpool.Instruction{
+			surfpool.CreateAccount(at, surfpool.AddressOf(*account), solanatx.TokenProgram, surfpool.RentOfTokenAccount, 165),
+			usdCoin.Initialize(surfpool.AddressOf(*account), owner),
+		}})
+		s.must(err)
+	}
+	s.does(key, usdCoin.Create(at, ann.Address), usdCoin.Transfer(usdCoin.Account(at), usdCoin.Account(ann.Address), at, 100*dollars))
+	s.does(key, usdCoin.Transfer(usdCoin.Account(at), surfpool.AddressOf(made), at, 200*dollars))
+	s.does(key, usdCoin.Transfer(usdCoin.Account(at), surfpool.AddressOf(given), at, 300*dollars))
+	s.does(key, usdCoin.HandOver(surfpool.AddressOf(given), at, ann.Address))
+
+	// Bob's account is frozen by the issuer when his has come.
+	s.does(key, usdCoin.Create(at, bob.Address), usdCoin.Transfer(usdCoin.Account(at), usdCoin.Account(bob.Address), at, 100*dollars))
+	s.does(s.node.Faucet(), usdCoin.Freeze(usdCoin.Account(bob.Address), s.node.FaucetAddress()))
+	s.final()
+	s.final()
+	if got, want := statuses("ann"), "100 CREDITED, 200 UNSUPPORTED TOKEN_ACCOUNT, 300 UNSUPPORTED TOKEN_ACCOUNT"; got != want {
+		t.Errorf("ann's: got %s, want %s", got, want)
+	}
+	s.wantHas("ann's account", usdCoin.Account(ann.Address), true, 0)
+	s.wantHas("the treasury's account", usdCoin.Account(s.treasury.Address), true, 100*dollars)
+	if got := s.one(`SELECT concat_ws(' ', status, waiting_for, last_error) FROM dispatch_orders WHERE from_wallet_id = $1`, bob.ID); !strings.HasPrefix(got, "QUEUED SIMULATION") || !strings.Contains(got, "frozen") {
+		t.Errorf("the sweep of what is frozen: got %s, want it to wait and say why", got)
+	}
+	s.does(s.node.Faucet(), surfpool.Instruction{Program: usdCoin.Program, Accounts: []surfpool.Meta{
+		{Address: usdCoin.Account(bob.Address), Writable: true}, {Address: usdCoin.Address}, {Address: s.node.FaucetAddress(), Signer: true},
+	}, Data: []byte{11}}) // ThawAccount
+	s.final()
+	s.final()
+	s.wantHas("the treasury's account, when bob's is thawed", usdCoin.Account(s.treasury.Address), true, 200*dollars)
+
+	// A token changes after it was reviewed: what came before is credited, what comes then
+	// is kept until a person has looked.
+	s.must(s.node.MintTo(s.ctx, s.odd, at, 1000*dollars))
+	s.does(key, s.odd.Create(at, bob.Address), s.odd.Transfer(s.odd.Account(at), s.odd.Account(bob.Address), at, 400*dollars))
+	s.final()
+	s.odd.Extensions = append(s.odd.Extensions, surfpool.TransferFee(100, 5))
+	s.must(s.node.PlaceMint(s.ctx, s.odd))
+	s.must(s.node.MintTo(s.ctx, s.odd, bob.Address, 500*dollars))
+	s.final()
+	if got, want := statuses("bob"), "100 CREDITED, 400 CREDITED, 500 SCREENING"; got != want {
+		t.Errorf("bob's: got %s, want %s", got, want)
+	}
+	if got := s.one(`SELECT quarantine_reason FROM mints WHERE mint_id = $1`, solOdd); !strings.Contains(got, "a fee on transfers") {
+		t.Errorf("got quarantine for %q, want the fee", got)
 	}
 }
