@@ -200,7 +200,7 @@ func (p *provider) history(ctx context.Context, w *wallets, a chain.Address, scr
 			for _, in := range tx.TxIn {
 				spent[in.PreviousOutPoint] = true
 			}
-			if isCoinbase(tx) && heights[f.Block]+maturity > w.height {
+			if makesCoins(tx) && heights[f.Block]+maturity > w.height {
 				continue
 			}
 			id := tx.TxHash()

@@ -78,15 +78,13 @@ func (p *provider) senders(ctx context.Context, s *sealed, ids []chainhash.Hash)
 		if !here {
 			elsewhere = append(elsewhere, id)
 		} else if i > 0 {
-			for _, in := range s.txs[i].TxIn {
-				spends[id] = append(spends[id], in.PreviousOutPoint)
-			}
+			spends[id] = s.spends(i)
 		}
 	}
 	// What is not in the block is of a miner, and older: his coins are told of when they
 	// can be spent.
 	err := p.transactions(ctx, elsewhere, func(id chainhash.Hash, tx *wire.MsgTx) error {
-		if !isCoinbase(tx) {
+		if !makesCoins(tx) {
 			return fmt.Errorf("transaction %s is not in block %s", id, s.hash)
 		}
 		return nil
@@ -95,12 +93,12 @@ func (p *provider) senders(ctx context.Context, s *sealed, ids []chainhash.Hash)
 		return nil, err
 	}
 	scripts := map[wire.OutPoint][]byte{}
-	read := func(id chainhash.Hash, tx *wire.MsgTx) error {
+	read := func(id chainhash.Hash, made [][]byte) error {
 		for _, n := range wanted[id] {
-			if int64(n) >= int64(len(tx.TxOut)) {
-				return fmt.Errorf("block %s spends output %d of %s, which has %d", s.hash, n, id, len(tx.TxOut))
+			if int64(n) >= int64(len(made)) {
+				return fmt.Errorf("block %s spends output %d of %s, which has %d", s.hash, n, id, len(made))
 			}
-			scripts[wire.OutPoint{Hash: id, Index: n}] = tx.TxOut[n].PkScript
+			scripts[wire.OutPoint{Hash: id, Index: n}] = made[n]
 		}
 		return nil
 	}
@@ -116,14 +114,21 @@ func (p *provider) senders(ctx context.Context, s *sealed, ids []chainhash.Hash)
 	missing = slices.DeleteFunc(missing, func(id chainhash.Hash) bool {
 		i, here := place[id]
 		if here {
-			err = errors.Join(err, read(id, s.txs[i]))
+			err = errors.Join(err, read(id, s.scripts(i)))
 		}
 		return here
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := p.transactions(ctx, missing, read); err != nil {
+	err = p.transactions(ctx, missing, func(id chainhash.Hash, tx *wire.MsgTx) error {
+		made := make([][]byte, len(tx.TxOut))
+		for i, out := range tx.TxOut {
+			made[i] = out.PkScript
+		}
+		return read(id, made)
+	})
+	if err != nil {
 		return nil, err
 	}
 	all := map[chain.TxHash][]chain.Address{}
@@ -178,6 +183,12 @@ func (p *provider) transactions(ctx context.Context, ids []chainhash.Hash, each 
 		ids = ids[n:]
 	}
 	return nil
+}
+
+// makesCoins tells whether a transaction is a coinbase.
+func makesCoins(tx *wire.MsgTx) bool {
+	return len(tx.TxIn) == 1 && tx.TxIn[0].PreviousOutPoint.Index == wire.MaxPrevOutIndex &&
+		tx.TxIn[0].PreviousOutPoint.Hash == chainhash.Hash{}
 }
 
 func readTx(raw []byte) (*wire.MsgTx, error) {
