@@ -1,14 +1,20 @@
 package solana
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
+	"math/rand/v2"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mr-tron/base58"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -529,13 +535,84 @@ func busyBlock(transactions int) []byte {
 	return blockOf(txs...)
 }
 
+// Nodes write no spaces, and the quick way of reading is for that: with spaces everywhere
+// the same is read, and the same refused.
+func TestSpacesChangeNothing(t *testing.T) {
+	t.Parallel()
+	block := busyBlock(9)
+	random := rand.New(rand.NewPCG(3, 4))
+	const letters = `{}[]",:0123456789eE-.ntf`
+	both := 0
+	for range 6_000 {
+		b := bytes.Clone(block)
+		for range random.IntN(3) {
+			at := random.IntN(len(b))
+			switch c := letters[random.IntN(len(letters))]; random.IntN(3) {
+			case 0:
+				b[at] = c
+			case 1:
+				b = slices.Insert(b, at, c)
+			default:
+				b = slices.Delete(b, at, min(at+1+random.IntN(3), len(b)))
+			}
+		}
+		var spaced bytes.Buffer
+		if json.Indent(&spaced, b, " ", "\t") != nil {
+			continue // no JSON, and where a space belongs in it nobody knows
+		}
+		quick, errQuick := read(b)
+		slow, errSlow := read(spaced.Bytes())
+		if (errQuick == nil) != (errSlow == nil) || !slices.Equal(quick.transfers, slow.transfers) || !slices.Equal(quick.fees, slow.fees) {
+			t.Fatalf("%s: got %v, %v, with spaces %v, %v", b, quick.transfers, errQuick, slow.transfers, errSlow)
+		}
+		if errQuick == nil {
+			both++
+		}
+	}
+	if both < 1000 {
+		t.Errorf("got %d blocks that are taken, want many", both)
+	}
+}
+
+// BenchmarkDecode2000 is a busy block of 2,000 transactions from a provider's answer to
+// its movements.
 func BenchmarkDecode2000(b *testing.B) {
 	raw := busyBlock(2000)
 	b.SetBytes(int64(len(raw)))
 	b.ReportAllocs()
-	for b.Loop() {
+	metered(b, func() {
 		if _, err := read(raw); err != nil {
 			b.Fatal(err)
 		}
+	})
+}
+
+// BenchmarkScan2000 is what a look through the same bytes costs, which says no more than
+// that they are JSON.
+func BenchmarkScan2000(b *testing.B) {
+	raw := jsontext.Value(busyBlock(2000))
+	b.SetBytes(int64(len(raw)))
+	metered(b, func() {
+		if !raw.IsValid() {
+			b.Fatal("got no JSON")
+		}
+	})
+}
+
+// metered reports the processor time of each round, the garbage collector's with it: it
+// says the same whoever else is on the machine.
+func metered(b *testing.B, round func()) {
+	b.Helper()
+	spent := func() time.Duration {
+		var used syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 	}
+	before := spent()
+	for b.Loop() {
+		round()
+	}
+	b.ReportMetric(float64(spent()-before)/float64(b.N), "cpu-ns/op")
 }

@@ -67,6 +67,18 @@ func (s *scanner) expect(c byte) {
 // more tells whether an object or list that has begun has another element, and steps
 // to it. n counts them from 0.
 func (s *scanner) more(end byte, n *int) bool {
+	// Nodes write no spaces, and after a mistake nothing is left to look at.
+	if b := s.b[s.i:]; *n > 0 && len(b) > 1 {
+		switch {
+		case b[0] == ',' && b[1] > ' ' && b[1] != end:
+			s.i++
+			*n++
+			return true
+		case b[0] == end:
+			s.i++
+			return false
+		}
+	}
 	switch c := s.peek(); {
 	case s.err != nil:
 		return false
@@ -111,6 +123,10 @@ func (s *scanner) word() []byte {
 // member reads the name of an object's member.
 func (s *scanner) member() []byte {
 	w := s.word()
+	if s.i < len(s.b) && s.b[s.i] == ':' {
+		s.i++
+		return w
+	}
 	if s.peek() != ':' {
 		s.fail("no colon")
 		return nil
@@ -165,9 +181,16 @@ func (s *scanner) quantity() uint64 {
 	return n
 }
 
+// digitsSafe of any number fit 64 bits.
+const digitsSafe = 19
+
 // digits reads a number as far as it goes; used is 0 when there is none or it is too
 // large or written with zeros before.
 func digits(b []byte) (n uint64, used int) {
+	for used < min(len(b), digitsSafe) && b[used]-'0' <= 9 {
+		n = 10*n + uint64(b[used]-'0')
+		used++
+	}
 	for used < len(b) && b[used]-'0' <= 9 {
 		hi, lo := bits.Mul64(n, 10)
 		sum, carry := bits.Add64(lo, uint64(b[used]-'0'), 0)
@@ -185,8 +208,17 @@ func digits(b []byte) (n uint64, used int) {
 
 // skip steps over a value and returns it.
 func (s *scanner) skip() []byte {
-	s.peek()
+	c := s.peek()
 	from := s.i
+	switch c { // most of what is skipped is one value
+	case '{', '[', '}', ']', ',', ':', 0:
+	case '"':
+		s.text()
+		return s.since(from)
+	default:
+		s.scalar()
+		return s.since(from)
+	}
 	var open uint64 // a bit for each level: 1 for an object
 	for depth := 0; ; {
 		switch c := s.peek(); c {
@@ -229,6 +261,14 @@ func (s *scanner) skip() []byte {
 	}
 }
 
+// since is what was stepped over from a place on; nothing after a mistake.
+func (s *scanner) since(from int) []byte {
+	if s.err != nil {
+		return nil
+	}
+	return s.b[from:s.i:s.i]
+}
+
 // opens is 1 for the braces of an object and 0 for the brackets of a list.
 func opens(c byte) uint64 { return uint64(c >> 5 & 1) }
 
@@ -241,6 +281,9 @@ func (s *scanner) text() {
 			return
 		}
 		s.i += n + 1
+		if !s.escapes {
+			return
+		}
 		slashes := 0
 		for j := s.i - 2; s.b[j] == '\\'; j-- {
 			slashes++

@@ -38,6 +38,7 @@ var figures = []figure{
 	{"alone", "POST /transfers, one caller alone", alone},
 	{"deposits", "deposits from block to committed credit", deposits},
 	{"matching", "a block's recipients against ten million addresses", matching},
+	{"decode", "blocks of Bitcoin and Solana on one core", decode},
 	{"webhooks", "webhooks to a fast local receiver", webhooks},
 	{"start", "cold start of coffer serve", start},
 }
