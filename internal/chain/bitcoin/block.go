@@ -35,7 +35,7 @@ type sealed struct {
 	height uint64 // as its coinbase says
 	told   bool   // the coinbase says it
 	raw    []byte
-	txs    []placed
+	txs    []span
 	ids    []chainhash.Hash
 	// movements are the outputs with an address and an amount, the coinbase's apart. Who
 	// sent them stands in other blocks: see Senders.

@@ -103,11 +103,15 @@ func (a *adapter) effects(ctx context.Context, p *provider, hash chainhash.Hash,
 	if i < 0 {
 		return nil, fmt.Errorf("%s: %s is not in block %s, where it says", p.name, tx, hash)
 	}
-	fee, err := p.cost(ctx, s, s.txs[i])
+	is, err := s.tx(i)
+	if err != nil {
+		return nil, err
+	}
+	fee, err := p.cost(ctx, s, is)
 	if err != nil {
 		return nil, fmt.Errorf("what %s cost: %w", tx, err)
 	}
-	effects, err := outputs(a.params, s.ids[i], s.txs[i])
+	effects, err := s.outputs(a.params, i, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -135,14 +139,19 @@ func (p *provider) heightOf(ctx context.Context, hash chainhash.Hash) (height ui
 // cost is what the coins of a transaction held beyond what it paid.
 func (p *provider) cost(ctx context.Context, s *sealed, tx *wire.MsgTx) (money.Amount, error) {
 	before := map[chainhash.Hash]*wire.MsgTx{}
-	for i, id := range s.ids {
-		before[id] = s.txs[i]
-	}
 	var missing []chainhash.Hash
 	for _, in := range tx.TxIn {
-		if _, ok := before[in.PreviousOutPoint.Hash]; !ok {
-			before[in.PreviousOutPoint.Hash] = nil
-			missing = append(missing, in.PreviousOutPoint.Hash)
+		id := in.PreviousOutPoint.Hash
+		if _, met := before[id]; met {
+			continue
+		}
+		before[id] = nil
+		if i := slices.Index(s.ids, id); i < 0 {
+			missing = append(missing, id)
+		} else if made, err := s.tx(i); err != nil {
+			return money.Zero, err
+		} else {
+			before[id] = made
 		}
 	}
 	err := p.transactions(ctx, missing, func(id chainhash.Hash, made *wire.MsgTx) error {
@@ -262,9 +271,9 @@ func (a *adapter) standingAt(ctx context.Context, p *provider, open []chain.Slot
 		if err != nil {
 			return nil, err
 		}
-		for _, tx := range s.txs {
-			for _, in := range tx.TxIn {
-				young[bitcointx.OutpointOf(chain.TxHash(in.PreviousOutPoint.Hash.String()), in.PreviousOutPoint.Index)] = true
+		for i := range s.txs {
+			for _, out := range s.spends(i) {
+				young[bitcointx.OutpointOf(chain.TxHash(out.Hash.String()), out.Index)] = true
 			}
 		}
 	}

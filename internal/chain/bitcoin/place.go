@@ -17,9 +17,9 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// placed is where in the bytes of a block a transaction lies. What its hash names, which
+// span is where in the bytes of a block a transaction lies. What its hash names, which
 // is all but the witnesses, is its version, what lies from ins to witness, and its end.
-type placed struct {
+type span struct {
 	from    int
 	ins     int // the number of its inputs, and they
 	outs    int // the number of its outputs, and they
@@ -99,7 +99,7 @@ func (s *sealed) place() error {
 	if c.err != nil {
 		return c.err
 	}
-	s.txs = make([]placed, 0, min(count, uint64(len(c.b)/transactionBytes)))
+	s.txs = make([]span, 0, min(count, uint64(len(c.b)/transactionBytes)))
 	for i := range count {
 		t := c.transaction()
 		if c.err != nil {
@@ -117,7 +117,7 @@ func (s *sealed) place() error {
 const transactionBytes = 60
 
 // transaction steps over one.
-func (c *cursor) transaction() (t placed) {
+func (c *cursor) transaction() (t span) {
 	t.from = c.at
 	c.take(versionBytes)
 	marked := c.err == nil && c.at < len(c.b) && c.b[c.at] == 0
@@ -179,6 +179,9 @@ func (s *sealed) id(i int, digest hash.Hash) (id chainhash.Hash) {
 	digest.Sum(id[:0])
 	return id
 }
+
+// tx reads a whole transaction, for whoever needs more of it than where it lies.
+func (s *sealed) tx(i int) (*wire.MsgTx, error) { return readTx(s.raw[s.txs[i].from:s.txs[i].to]) }
 
 // spends are the outputs that a transaction spends.
 func (s *sealed) spends(i int) (all []wire.OutPoint) {
