@@ -376,8 +376,19 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no JSON", http.StatusBadRequest)
 		return
 	}
+	answer := n.say(r.URL.Path[1:], asked)
+	if answer == nil {
+		http.Error(w, "down", http.StatusBadGateway)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// say is a node's answer, lie and all.
+func (n *node) say(method string, asked map[string]any) any {
 	n.mu.Lock()
-	view, method := "wallet", r.URL.Path[1:]
+	defer n.mu.Unlock() // also when a lie does not find what it changes
+	view := "wallet"
 	if rest, ok := bytes.CutPrefix([]byte(method), []byte("walletsolidity/")); ok {
 		view, method = "walletsolidity", string(rest)
 	} else {
@@ -387,12 +398,7 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if n.lie != nil {
 		answer = n.lie(view, method, asked, clone(answer))
 	}
-	n.mu.Unlock()
-	if answer == nil {
-		http.Error(w, "down", http.StatusBadGateway)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(answer)
+	return answer
 }
 
 // clone copies an answer, so that a lie leaves the chain as it is. Numbers stay exact.

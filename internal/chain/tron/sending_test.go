@@ -210,11 +210,17 @@ func TestNobodyAloneMakesAPlaceLapseOrUsed(t *testing.T) {
 	}
 
 	behind := &node{}
-	o := newPayout(t, 2, &node{}, &node{}, behind)
+	o := newPayout(t, 2, behind, &node{}, &node{})
 	o.until(t, 0)
 	o.Mine(t, solidBehind)
 	o.lapsed(t, true, "all have seen the end")
 	o.uses(t, true, true, "all have seen the end")
+	silent := func() *node {
+		return &node{lie: func(string, string, map[string]any, any) any { return nil }}
+	}
+	if proof, lapsed, err := o.open(t, 2, nil, &node{}, silent(), silent()).Lapsed(t.Context(), o.slot); lapsed || err == nil {
+		t.Errorf("by the word of one: got lapsed %v, %+v, %v, want an error", lapsed, proof, err)
+	}
 	o.locked(func() { behind.lag = solidBehind + 2 })
 	o.lapsed(t, false, "one has not seen the end")
 	o.uses(t, false, false, "one has not seen the end")

@@ -146,8 +146,12 @@ func ended(h header, at trontx.Place) bool { return h.at >= at.Until }
 // one that the place refers to.
 func (c *Client) has(ctx context.Context, p *provider, of view, head header, at trontx.Place) (bool, error) {
 	lease := at.Lease()
-	for id := head.hash(); ; {
+	id := head.hash()
+	for height := head.height; ; height-- {
 		b, err := c.block(ctx, p, of, id)
+		if err == nil && b.height != height {
+			err = fmt.Errorf("%s: block %s is at height %d, not %d", p.name, id, b.height, height)
+		}
 		if err != nil {
 			return false, err
 		}

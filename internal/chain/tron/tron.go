@@ -41,7 +41,7 @@ const (
 	timeoutDefault        = 15 * time.Second
 	answerBytesMaxDefault = 64 << 20
 	lifeDefault           = 10 * time.Minute
-	lifeMin               = time.Minute
+	lifeMin               = 5 * time.Minute // a final block is a minute old already
 	priceMaxDefault       = 2_000
 	costMaxDefault        = 100_000_000 // sun
 	idBytes               = 32
