@@ -1,0 +1,111 @@
+package local_test
+
+import (
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// both is a transaction of the moves of two requests in the slot of the first.
+func (v *vault) both(a, b signer.SignRequest, with []string, change func(*solanatx.Tx)) signer.SignRequest {
+	v.t.Helper()
+	first, err := solanatx.Decode(a.Payload)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	second, err := solanatx.Decode(b.Payload)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	first.Moves = append(first.Moves, second.Moves...)
+	for i := range first.Moves[1:] {
+		first.Moves[i+1].Owner = "" // the first makes the treasury's account for all
+	}
+	if change != nil {
+		change(&first)
+	}
+	if a.Payload, err = first.Payload(); err != nil {
+		v.t.Fatal(err)
+	}
+	a.With = with
+	return a
+}
+
+// Invariant I-16: who is signed together is so for ever, each as it was admitted, in one
+// slot and by its owner's key.
+func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	other, err := v.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: v.deposit.Family, Purpose: "CUSTOMER_DEPOSIT", Subject: "bob"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := v.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_2", Family: v.deposit.Family, Purpose: "TREASURY"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two, three := v.sweep("sw_1"), v.sweep("sw_2"), v.sweep("sw_3")
+	two.From = other.WalletRef
+	foreign := v.payment("wd_9", "")
+	foreign.From = stranger.WalletRef
+	for _, i := range []signer.Intent{one, two, three, foreign} {
+		v.admit(i)
+	}
+	first := v.request(one, 0, nonceA, nil)
+	second := v.request(two, 0, nonceA, func(tx *solanatx.Tx) {
+		tx.Moves[0].From = other.Address
+	})
+	third := v.request(three, 0, nonceA, nil)
+	dear := v.payment("wd_1", "")
+	dear.FeeMax = money.Units(1)
+	v.admit(dear)
+	turned := v.both(first, second, []string{"sw_2"}, func(tx *solanatx.Tx) {
+		tx.Moves[0].From, tx.Moves[1].From = tx.Moves[1].From, tx.Moves[0].From
+	})
+	for name, c := range map[string]struct {
+		r    signer.SignRequest
+		want string
+	}{
+		"one move for two":          {v.both(first, second, []string{"sw_2"}, func(tx *solanatx.Tx) { tx.Moves = tx.Moves[:1] }), signer.RefusedPayload},
+		"two moves for one":         {v.both(first, second, nil, nil), signer.RefusedPayload},
+		"in another order":          {turned, signer.RefusedPayload},
+		"another amount of one":     {v.both(first, second, []string{"sw_2"}, func(tx *solanatx.Tx) { tx.Moves[1].Amount = money.Units(8) }), signer.RefusedPayload},
+		"the same twice":            {v.both(first, first, []string{"sw_1"}, nil), signer.RefusedIntent},
+		"one that nobody admitted":  {v.both(first, second, []string{"sw_8"}, nil), signer.RefusedIntent},
+		"another organization's":    {v.both(first, second, []string{"wd_9"}, nil), signer.RefusedIntent},
+		"a share above one's limit": {v.both(first, v.request(dear, 0, nonceA, nil), []string{"wd_1"}, nil), signer.RefusedFee},
+		"a name of nothing":         {v.both(first, second, []string{""}, nil), signer.RefusedMalformed},
+	} {
+		v.refuses(name, c.r, c.want)
+	}
+	pays := v.both(first, second, []string{"sw_2"}, nil)
+	signed := v.signs(pays)
+	signers, err := solanatx.Signers(payloadOf(t, signed.Raw))
+	if err != nil || len(signers) != 3 || signers[0] != v.treasury.Address {
+		t.Errorf("got it signed by %v (%v), want the treasury and both owners", signers, err)
+	}
+	dearer := func(tx *solanatx.Tx) { tx.Price++ }
+	for n := range uint64(2) {
+		if again := v.signs(pays); string(again.Raw) != string(signed.Raw) {
+			t.Error("got other bytes, want the same")
+		}
+		v.refuses("alone", v.request(one, 0, nonceA, dearer), signer.RefusedSlot)
+		second.IntentID = "sw_2"
+		v.refuses("the other alone", second, signer.RefusedSlot)
+		v.refuses("the other alone in a slot of its own", v.request(two, 1, nonceB, func(tx *solanatx.Tx) { tx.Moves[0].From = other.Address }), signer.RefusedSlot)
+		v.refuses("with one more", v.both(v.both(first, second, nil, nil), third, []string{"sw_2", "sw_3"}, nil), signer.RefusedSlot)
+		v.refuses("with another", v.both(first, third, []string{"sw_3"}, nil), signer.RefusedSlot)
+		cancel := v.request(one, 0, nonceA, func(tx *solanatx.Tx) { tx.Moves, tx.Price = nil, 3000+n })
+		cancel.Act = signer.Cancel
+		v.refuses("a cancel for one of them", cancel, signer.RefusedSlot)
+		cancel.With = pays.With
+		v.signs(cancel)
+		v.signs(v.both(first, second, []string{"sw_2"}, dearer))
+		if err := v.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		v.open()
+	}
+}
