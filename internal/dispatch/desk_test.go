@@ -115,6 +115,7 @@ type bench struct {
 	treasury wallet.Wallet
 	token    chain.Address
 	proven   uint64
+	name     chain.Name
 }
 
 func newBench(t *testing.T, policy local.ChainPolicy) *bench {
@@ -124,14 +125,17 @@ func newBench(t *testing.T, policy local.ChainPolicy) *bench {
 
 func newBenchOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *bench {
 	t.Helper()
-	b := &bench{T: t, ctx: t.Context(), feature: &heard{}, clock: &clock{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, token: sim.Address("USDC")}
+	b := &bench{T: t, ctx: t.Context(), feature: &heard{}, clock: &clock{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, token: sim.Address("USDC"), name: chain.Ethereum}
+	if net.Name != "" {
+		b.name, b.token = net.Name, sim.SolanaAddress("USDC")
+	}
 	b.db = pgtest.NewWithClock(t, b.clock.now)
 	b.chain = sim.New(net)
 	seed, err := keys.NewSeed()
 	b.must(err)
 	conf := local.Config{
 		Journal: filepath.Join(t.TempDir(), "journal"), Clock: b.clock.now,
-		Policy: local.Policy{Chains: map[chain.Name]local.ChainPolicy{chain.Ethereum: policy}},
+		Policy: local.Policy{Chains: map[chain.Name]local.ChainPolicy{b.name: policy}},
 	}
 	b.must(local.Create(conf, seed))
 	b.conf, b.seed = conf, seed
@@ -142,18 +146,18 @@ func newBenchOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *bench {
 	b.must(mirror.Import(b.ctx, b.db, b.signer, b.book))
 	b.must(mint.Sync(b.ctx, b.db, []mint.Mint{
 		{
-			ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: b.token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
+			ID: usdc, Chain: b.name, Network: chain.Local, Kind: mint.Token, Contract: b.token, Symbol: "USDC", Name: "USD Coin", Decimals: 6,
 			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 3, Finality: "FINALIZED",
 		},
 		{
-			ID: native, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18,
+			ID: native, Chain: b.name, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "Ether", Decimals: 18,
 			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 3, Finality: "FINALIZED",
 		},
 	}))
 	o, _, err := org.Create(b.ctx, b.db, "Test")
 	b.must(err)
 	b.org = o.ID
-	b.treasury, err = b.book.Treasury(b.ctx, b.org, chain.EVM)
+	b.treasury, err = b.book.Treasury(b.ctx, b.org, b.name.Family())
 	b.must(err)
 	b.newDesk(dispatch.Config{})
 	return b
@@ -163,7 +167,7 @@ func newBenchOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *bench {
 func (b *bench) policy(p local.ChainPolicy) {
 	b.Helper()
 	b.must(b.signer.Close())
-	b.conf.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{chain.Ethereum: p}}
+	b.conf.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{b.name: p}}
 	var err error
 	b.signer, err = local.Open(b.conf, b.seed)
 	b.must(err)
@@ -227,7 +231,7 @@ func (b *bench) give(w wallet.Wallet, gas, tokens uint64) {
 
 func (b *bench) order(id string, to chain.Address, units uint64) dispatch.Order {
 	return dispatch.Order{
-		ID: id, OrgID: b.org, Purpose: signer.Payment, Chain: chain.Ethereum, WalletID: b.treasury.ID,
+		ID: id, OrgID: b.org, Purpose: signer.Payment, Chain: b.name, WalletID: b.treasury.ID,
 		To: to, MintID: usdc, Contract: b.token, Amount: money.Units(units), CustomerID: "ann",
 	}
 }
@@ -278,7 +282,7 @@ func (b *bench) prove() {
 		b.must(err)
 		b.system(func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, `INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at)
-				VALUES ('ETHEREUM', $1, $2, $3, $4, 1, 'sim', $4)`, c.Height, c.Hash, c.Parent, tx.Now)
+				VALUES ($5, $1, $2, $3, $4, 1, 'sim', $4)`, c.Height, c.Hash, c.Parent, tx.Now, b.name)
 			return err
 		})
 		b.proven++

@@ -56,8 +56,8 @@ func (b *bench) took(keep bool) {
 	b.system(func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO finality_breaks (chain, fork, ancestor_height, ancestor_hash, tip_height, tip_hash, settle_height, reason, decided_by, created_at)
-			SELECT 'ETHEREUM', coalesce(max(fork), 0) + 1, $1, $2, $3, $4, $3, 'test', 'op', $5 FROM finality_breaks`,
-			at.Height, at.Hash, tip.Height, tip.Hash, tx.Now)
+			SELECT $6, coalesce(max(fork), 0) + 1, $1, $2, $3, $4, $3, 'test', 'op', $5 FROM finality_breaks`,
+			at.Height, at.Hash, tip.Height, tip.Hash, tx.Now, b.name)
 		return err
 	})
 	b.proven = at.Height
@@ -75,7 +75,7 @@ func (b *bench) remine(n int) {
 		b.must(err)
 		b.system(func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, `INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
-				SELECT 'ETHEREUM', $1, $2, $3, $4, 1, 'sim', $4, coalesce(max(fork), 0) FROM finality_breaks`, c.Height, c.Hash, c.Parent, tx.Now)
+				SELECT $5, $1, $2, $3, $4, 1, 'sim', $4, coalesce(max(fork), 0) FROM finality_breaks`, c.Height, c.Hash, c.Parent, tx.Now, b.name)
 			return err
 		})
 	}

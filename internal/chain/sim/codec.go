@@ -36,6 +36,9 @@ func (c *Chain) Grammar() chain.Grammar { return evmtx.Grammar{ChainID: c.conf.C
 // Build implements chain.Sender. The bytes are those of the real family, so
 // that the real signer signs them.
 func (c *Chain) Build(from chain.Address, s chain.Slot, f chain.Fees, ps ...chain.Payment) ([]byte, error) {
+	if c.leased() {
+		return c.buildLeased(from, s, f, ps)
+	}
 	p, err := chain.Only(ps)
 	if err != nil {
 		return nil, err

@@ -23,6 +23,9 @@ type tx struct {
 	hash     chain.TxHash
 	from     chain.Address
 	nonce    uint64
+	place    chain.Address // the nonce account, with the value that it has to have; "" where places are numbered
+	value    string
+	most     money.Amount // what it may cost there
 	moves    []Move
 	fails    bool
 	scripted bool // pays no fee
@@ -55,7 +58,7 @@ func (c *Chain) mine(candidates []*tx) {
 	// for the rest the order is the caller's.
 	waiting := slices.Clone(candidates)
 	slices.SortStableFunc(waiting, func(x, y *tx) int {
-		if x.from == y.from && x.nonce == y.nonce && x.spends == nil {
+		if rivals(x, y) && x.spends == nil {
 			return y.cap.Cmp(x.cap)
 		}
 		return 0
@@ -92,7 +95,7 @@ func (c *Chain) mine(candidates []*tx) {
 		if t.spends != nil {
 			return slices.ContainsFunc(t.spends, func(coin chain.Coin) bool { return b.state.spent[coin.Outpoint] })
 		}
-		return t.nonce < b.state.nonces[t.from]
+		return b.state.past(t)
 	})
 }
 
@@ -101,7 +104,7 @@ func (c *Chain) fits(s *state, t *tx) bool {
 	if t.spends != nil {
 		return s.has(t.spends)
 	}
-	return s.nonces[t.from] == t.nonce && c.canPay(s, t)
+	return s.takes(t) && c.canPay(s, t)
 }
 
 // canPay tells whether a block takes the transaction at all.
@@ -109,15 +112,17 @@ func (c *Chain) canPay(s *state, t *tx) bool {
 	if t.scripted {
 		return true
 	}
-	if t.cap.Less(money.Units(c.baseFee)) {
-		return false
-	}
-	need, err := t.cap.Mul(t.gasLimit)
-	if err != nil {
-		return false
+	need, err := t.most, error(nil)
+	if t.place == "" {
+		if t.cap.Less(money.Units(c.baseFee)) {
+			return false
+		}
+		if need, err = t.cap.Mul(t.gasLimit); err != nil {
+			return false
+		}
 	}
 	for _, m := range t.moves {
-		if m.Kind == chain.Native {
+		if m.Kind == chain.Native && m.From == t.from {
 			if need, err = need.Add(m.Amount); err != nil {
 				return false
 			}
@@ -128,7 +133,7 @@ func (c *Chain) canPay(s *state, t *tx) bool {
 
 // run executes a transaction on the block's state.
 func (c *Chain) run(b *block, t *tx) {
-	b.state.nonces[t.from]++
+	b.state.advance(t, b.Parent, b.Height, c.forks)
 	r := &receipt{fee: money.Zero}
 	b.receipts[t.hash] = r
 	if !t.scripted {
@@ -137,7 +142,10 @@ func (c *Chain) run(b *block, t *tx) {
 			price = t.cap
 		}
 		gas := min(t.gas(), t.gasLimit)
-		if r.fee, err = price.Mul(gas); err != nil {
+		if r.fee, err = price.Mul(gas); t.place != "" {
+			r.fee, err = t.most, nil
+		}
+		if err != nil {
 			panic(fmt.Sprintf("sim: fee of %s: %v", t.hash, err))
 		}
 		if err := b.state.sub(chain.Holding{Address: t.from}, r.fee); err != nil {
@@ -147,7 +155,7 @@ func (c *Chain) run(b *block, t *tx) {
 	}
 
 	after := b.state.copy()
-	if t.fails || !t.scripted && t.gas() > t.gasLimit {
+	if t.fails || !t.scripted && t.place == "" && t.gas() > t.gasLimit {
 		return
 	}
 	var transfers []chain.Transfer

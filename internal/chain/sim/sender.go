@@ -13,8 +13,14 @@ import (
 // tipPerGas is what a quote offers the block's maker.
 const tipPerGas = 1_000_000_000
 
-// Fits implements chain.Sender: as on EVM a transaction makes one payment.
-func (c *Chain) Fits([]chain.Payment) int { return 1 }
+// Fits implements chain.Sender: as on EVM a transaction makes one payment, unless the
+// chain is told otherwise.
+func (c *Chain) Fits(ps []chain.Payment) int {
+	if c.leased() {
+		return c.fitting(ps)
+	}
+	return 1
+}
 
 // Quote implements chain.Sender.
 func (c *Chain) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
@@ -23,18 +29,29 @@ func (c *Chain) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, err
 	if err := ctx.Err(); err != nil {
 		return chain.Fees{}, err
 	}
-	if len(ps) != 1 {
-		return chain.Fees{}, fmt.Errorf("quote of %d payments, and a transaction makes one", len(ps))
+	if len(ps) == 0 || len(ps) > max(1, c.fitting(ps)) {
+		return chain.Fees{}, fmt.Errorf("quote of %d payments, and a transaction makes %d", len(ps), c.conf.Several)
 	}
-	p := ps[0]
 	if _, err := c.answering(); err != nil {
-		return chain.Fees{}, fmt.Errorf("quote a payment of %s: %w", p.From, err)
+		return chain.Fees{}, fmt.Errorf("quote a payment of %s: %w", ps[0].From, err)
 	}
-	m := Move{Kind: chain.Native, Contract: p.Contract, From: p.From, To: p.To, Amount: p.Amount}
-	if err := c.tip().state.copy().apply(m); err != nil {
-		return chain.Fees{}, err
+	var t tx
+	after := c.tip().state.copy()
+	signers := map[chain.Address]bool{}
+	for _, p := range ps {
+		m := Move{Kind: chain.Native, Contract: p.Contract, From: p.From, To: p.To, Amount: p.Amount}
+		if err := after.apply(m); err != nil {
+			return chain.Fees{}, err
+		}
+		t.moves = append(t.moves, m)
+		signers[p.From] = true
+		if p.Payer != "" {
+			signers[p.Payer] = true
+		}
 	}
-	t := tx{moves: []Move{m}}
+	if c.leased() {
+		return offerLeased(len(ps), len(signers)), nil
+	}
 	return c.offer(t.gas())
 }
 
@@ -47,6 +64,9 @@ func (c *Chain) TransferFees(ctx context.Context) (chain.Fees, error) {
 	}
 	if _, err := c.answering(); err != nil {
 		return chain.Fees{}, fmt.Errorf("fees of a transfer: %w", err)
+	}
+	if c.leased() {
+		return offerLeased(1, 2), nil
 	}
 	return c.offer(tokenGas)
 }
@@ -69,6 +89,9 @@ func (c *Chain) offer(gas uint64) (chain.Fees, error) {
 func (c *Chain) Bump(ctx context.Context, last chain.Fees) (chain.Fees, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return chain.Fees{}, false, err
+	}
+	if c.leased() {
+		return bumpLeased(last)
 	}
 	tip, err := raised(last.TipCap, 13)
 	if err != nil {
@@ -106,7 +129,11 @@ func (p *Provider) send(raw []byte) (chain.Answer, string) {
 	if p.down != nil {
 		return chain.Unknown, p.down.Error()
 	}
-	t, err := decode(c.conf.ChainID, raw)
+	read := func() (*tx, error) { return decode(c.conf.ChainID, raw) }
+	if c.leased() {
+		read = func() (*tx, error) { return c.decodeLeased(raw) }
+	}
+	t, err := read()
 	if err != nil {
 		return chain.Unknown, err.Error()
 	}
@@ -134,6 +161,16 @@ func (c *Chain) knows(h chain.TxHash) bool {
 
 // accept puts a transaction into the pool by the rules of real nodes.
 func (c *Chain) accept(t *tx) error {
+	if t.place != "" {
+		switch s := c.tip().state; {
+		case !s.takes(t):
+			return errors.New("blockhash not found")
+		case s.balances[chain.Holding{Address: t.from}].Less(t.most):
+			return errors.New("attempt to debit an account but found no record of a prior credit")
+		}
+		c.pool = append(c.pool, t) // beside others for its place: whichever comes first takes it
+		return nil
+	}
 	if t.nonce < c.tip().state.nonces[t.from] {
 		return errors.New("nonce too low")
 	}
@@ -207,7 +244,11 @@ func (c *Chain) Account(ctx context.Context, a chain.Address, _ ...chain.Slot) (
 			acc.Final = final
 		}
 	}
-	return acc, nil
+	if c.leased() {
+		acc = chain.Account{Leased: true}
+		acc.Leases, err = c.leases(a, up[0].latest(), up[0].final())
+	}
+	return acc, err
 }
 
 // Outcome implements chain.Sender.

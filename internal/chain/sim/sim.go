@@ -22,12 +22,14 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
 // Config says what kind of chain it is. Zero values mean what stands behind them.
 type Config struct {
-	Name      chain.Name    // ETHEREUM; any chain of the EVM family
+	Name      chain.Name    // ETHEREUM; any chain of the EVM family, or SOLANA
+	Several   int           // payments that a transaction makes, on SOLANA; 1
 	ChainID   uint64        // 31337
 	Behind    uint64        // blocks from the latest to the final one; 3
 	BlockTime time.Duration // 1 s of virtual time
@@ -59,6 +61,9 @@ func (c Config) withDefaults() Config {
 	if c.Providers == 0 {
 		c.Providers = 1
 	}
+	if c.Several == 0 {
+		c.Several = 1
+	}
 	if c.Agree == 0 {
 		c.Agree = c.Providers
 	}
@@ -80,6 +85,7 @@ type Chain struct {
 	byHash    map[string]*block // every block that ever was
 	pool      []*tx             // in the order of arrival
 	swallowed map[chain.TxHash]*tx
+	owners    map[chain.Address]chain.Address // of token accounts, of which only they stand in bytes
 	providers []*Provider
 	shows     int // the provider that shows what is not final
 	baseFee   uint64
@@ -121,10 +127,11 @@ type state struct {
 	programs map[chain.Address]bool   // where a contract is
 	coins    map[string]chain.Coin    // by outpoint, where accounts are coins
 	spent    map[string]bool
+	values   map[chain.Address]string // of nonce accounts that were taken
 }
 
 func (s *state) copy() *state {
-	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refuses: maps.Clone(s.refuses), programs: maps.Clone(s.programs), coins: maps.Clone(s.coins), spent: maps.Clone(s.spent)}
+	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refuses: maps.Clone(s.refuses), programs: maps.Clone(s.programs), coins: maps.Clone(s.coins), spent: maps.Clone(s.spent), values: maps.Clone(s.values)}
 }
 
 func (s *state) add(h chain.Holding, a money.Amount) error {
@@ -148,7 +155,7 @@ func New(conf Config) *Chain {
 	c := &Chain{
 		conf: conf.withDefaults(), byHash: map[string]*block{}, swallowed: map[chain.TxHash]*tx{},
 		undecodable: map[uint64]bool{}, balanceLies: map[chain.Holding]money.Amount{},
-		silent: map[chain.Address]bool{},
+		silent: map[chain.Address]bool{}, owners: map[chain.Address]chain.Address{},
 	}
 	c.baseFee = c.conf.BaseFee
 	for i := range c.conf.Providers {
@@ -156,7 +163,7 @@ func New(conf Config) *Chain {
 	}
 	genesis := &block{state: &state{
 		nonces: map[chain.Address]uint64{}, balances: map[chain.Holding]money.Amount{}, refuses: map[chain.Holding]string{}, programs: map[chain.Address]bool{},
-		coins: map[string]chain.Coin{}, spent: map[string]bool{},
+		coins: map[string]chain.Coin{}, spent: map[string]bool{}, values: map[chain.Address]string{},
 	}, receipts: map[chain.TxHash]*receipt{}}
 	genesis.Block = chain.Block{Hash: digest("genesis", c.conf.ChainID), Parent: digest("nothing"), Time: c.conf.Start}
 	c.blocks = []*block{genesis}
@@ -166,6 +173,12 @@ func New(conf Config) *Chain {
 
 // Configured is the chain as the program configures one.
 func (c *Chain) Configured() chain.Chain {
+	if c.leased() {
+		return chain.Chain{
+			Name: c.conf.Name, Network: chain.Local, CAIP2: "solana:sim", SignerID: string(SolanaAddress("network")),
+			Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true,
+		}
+	}
 	configured := chain.Chain{
 		Name: c.conf.Name, Network: chain.Local, CAIP2: fmt.Sprintf("eip155:%d", c.conf.ChainID),
 		SignerID: fmt.Sprint(c.conf.ChainID), Grammar: c.Grammar(), Reader: c, Sender: c,
@@ -370,7 +383,7 @@ func (c *Chain) Fork(n int, dropped ...chain.TxHash) {
 	c.blocks = c.blocks[:len(c.blocks)-n]
 	// A waiting transaction with the same nonce loses against the one that was mined.
 	c.pool = slices.DeleteFunc(c.pool, func(t *tx) bool {
-		return slices.ContainsFunc(back, func(b *tx) bool { return b.from == t.from && b.nonce == t.nonce && b.spends == nil || b.shares(t) })
+		return slices.ContainsFunc(back, func(b *tx) bool { return rivals(b, t) && b.spends == nil || b.shares(t) })
 	})
 	c.pool = append(back, c.pool...)
 }
