@@ -13,13 +13,13 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
-	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -254,11 +254,19 @@ func TestEachOfASlotThatIsStuckIsDecidedByItself(t *testing.T) {
 	b.once(1)
 }
 
+// swept does to sweeps what their feature would.
+type swept struct{ *heard }
+
+func (swept) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	_, err := tx.Exec(ctx, `UPDATE sweeps SET status = 'DONE', ended_at = $2 WHERE sweep_id = $1 AND $3`, o.ID, tx.Now, e.Paid)
+	return nil, err
+}
+
 // Several deposit addresses are emptied by one transaction that the treasury pays for.
 func TestSweepsOfSeveralAddressesAreOneTransaction(t *testing.T) {
 	t.Parallel()
 	b := together(t)
-	b.desk = dispatch.New(b.db, b.chain.Configured(), b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Sweep: sweep.Sweeps{}},
+	b.desk = dispatch.New(b.db, b.chain.Configured(), b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Sweep: swept{b.feature}},
 		dispatch.Config{}, slog.New(slog.DiscardHandler))
 	for i, customer := range []string{"ann", "bob", "eve"} {
 		from, err := b.book.Address(b.ctx, signer.WalletRef{OrgID: b.org, Family: chain.SolanaFamily, Purpose: wallet.CustomerDeposit, Subject: customer})
