@@ -1,7 +1,7 @@
-// Package oracle reads an EVM chain with its own few lines, to say what really
-// happened: what every address received, what our addresses sent, what they
-// hold. It shares no code with the product, so that a mistake in reading the
-// chain cannot hide itself.
+// Package oracle reads a chain with its own few lines, an EVM chain or Solana, to
+// say what really happened: what every address received, what our addresses sent,
+// what they hold. It shares no code with the product, so that a mistake in reading
+// the chain cannot hide itself.
 //
 // What never happens here: an answer taken from the service or its database. A
 // crash leaves nothing; it keeps what it read in memory.
@@ -25,8 +25,8 @@ import (
 const transferTopic = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 
 // Movement is an amount that changed its address, in atomic units. An asset is
-// the address of a token's contract, or "" for the native coin. Addresses and
-// hashes are lower-case hex.
+// the address of a token's contract or mint, or "" for the native coin. Addresses
+// and hashes are lower-case hex on EVM, and as they are on Solana.
 type Movement struct {
 	Tx       string
 	Block    uint64
@@ -51,14 +51,18 @@ type block struct {
 	sent      []Sent
 }
 
-// Chain is what was read of a chain so far. It is not safe for concurrent use.
-type Chain struct {
-	url    string
-	blocks []block // by height
+// History is what was read of a chain so far. It is not safe for concurrent use.
+type History struct {
+	node
+	blocks  []block
+	written func(string) string // an address or a hash as the movements have it
 }
 
-// Open prepares to read the chain at a JSON-RPC URL.
-func Open(url string) *Chain { return &Chain{url: url} }
+// Chain is an EVM chain, and its history from its first block on.
+type Chain struct{ History }
+
+// Open prepares to read the EVM chain at a JSON-RPC URL.
+func Open(url string) *Chain { return &Chain{History{node: node{url}, written: lower}} }
 
 type rawBlock struct {
 	Number, Hash, ParentHash string
@@ -212,7 +216,7 @@ func coinMovements(s Sent, f rawFrame, out *[]Movement) error {
 }
 
 // Received is what came to an address of an asset, in the order of the chain.
-func (c *Chain) Received(asset, to string) (out []Movement) {
+func (c *History) Received(asset, to string) (out []Movement) {
 	for _, b := range c.blocks {
 		for _, m := range b.movements {
 			if m.Asset == asset && m.To == to {
@@ -224,7 +228,7 @@ func (c *Chain) Received(asset, to string) (out []Movement) {
 }
 
 // Sent are the transactions of any of the addresses, in the order of the chain.
-func (c *Chain) Sent(from map[string]bool) (out []Sent) {
+func (c *History) Sent(from map[string]bool) (out []Sent) {
 	for _, b := range c.blocks {
 		for _, s := range b.sent {
 			if from[s.From] {
@@ -236,7 +240,7 @@ func (c *Chain) Sent(from map[string]bool) (out []Sent) {
 }
 
 // Left is what went from any of the addresses to an address that is not one of them.
-func (c *Chain) Left(ours map[string]bool) (out []Movement) {
+func (c *History) Left(ours map[string]bool) (out []Movement) {
 	for _, b := range c.blocks {
 		for _, m := range b.movements {
 			if ours[m.From] && !ours[m.To] {
@@ -279,10 +283,10 @@ type Claim struct {
 // Judge compares claims with the chain: who was paid received exactly the
 // amount, once, in the transaction that is named; who was not received nothing;
 // and nothing left our addresses for anybody else. It returns what is wrong.
-func (c *Chain) Judge(claims []Claim, ours map[string]bool) (wrong []string) {
+func (c *History) Judge(claims []Claim, ours map[string]bool) (wrong []string) {
 	claimed := map[[2]string]bool{}
 	for _, claim := range claims {
-		to := lower(claim.To)
+		to := c.written(claim.To)
 		claimed[[2]string{claim.Asset, to}] = true
 		got := slices.DeleteFunc(c.Received(claim.Asset, to), func(m Movement) bool { return !ours[m.From] })
 		switch {
@@ -290,7 +294,7 @@ func (c *Chain) Judge(claims []Claim, ours map[string]bool) (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("%s was not paid, says the service, and %s received %s in %s", claim.ID, to, got[0].Amount, got[0].Tx))
 		case claim.Paid && len(got) != 1:
 			wrong = append(wrong, fmt.Sprintf("%s: %s was paid %d times, want once", claim.ID, to, len(got)))
-		case claim.Paid && (got[0].Amount.Cmp(claim.Amount) != 0 || got[0].Tx != lower(claim.Tx)):
+		case claim.Paid && (got[0].Amount.Cmp(claim.Amount) != 0 || got[0].Tx != c.written(claim.Tx)):
 			wrong = append(wrong, fmt.Sprintf("%s: %s received %s in %s from %s, want %s in %s from us", claim.ID, to, got[0].Amount, got[0].Tx, got[0].From, claim.Amount, claim.Tx))
 		}
 	}
@@ -302,8 +306,11 @@ func (c *Chain) Judge(claims []Claim, ours map[string]bool) (wrong []string) {
 	return wrong
 }
 
+// node is where a chain is asked.
+type node struct{ url string }
+
 // call is one JSON-RPC call.
-func (c *Chain) call(ctx context.Context, into any, method string, params ...any) error {
+func (c node) call(ctx context.Context, into any, method string, params ...any) error {
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	if err != nil {
 		return err
