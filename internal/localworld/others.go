@@ -85,7 +85,11 @@ func (w *World) startOthers(ctx context.Context, g *errgroup.Group) {
 	lasting := context.WithoutCancel(ctx)
 	if w.has(chain.Solana) {
 		g.Go(func() (err error) {
-			w.others.solana, err = surfpool.Start(lasting, surfpool.Config{SlotTime: slotTime})
+			conf := surfpool.Config{SlotTime: slotTime}
+			if w.opts.Manual {
+				conf.SlotTime = 0
+			}
+			w.others.solana, err = surfpool.Start(lasting, conf)
 			return err
 		})
 	}
@@ -165,7 +169,7 @@ func withUser(at, password string) string {
 }
 
 // fundOthers sends the coin that fees are paid with, where anything is paid. Both clocks
-// make the blocks with it.
+// make the blocks with it, or whoever makes them by hand.
 func (w *World) fundOthers(ctx context.Context) error {
 	if n := w.others.solana; n != nil && w.app.Pays(chain.Solana) {
 		to, err := w.empty(ctx, chain.Solana)

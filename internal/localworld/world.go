@@ -29,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
+	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/people"
@@ -443,6 +444,9 @@ func (w *World) Database() *local.Cluster { return w.database }
 
 // Chain is the world's Ethereum, for who has to steer it.
 func (w *World) Chain() *anvil.Node { return w.chain }
+
+// Solana is the world's, for who has to steer it; nil when it has none.
+func (w *World) Solana() *surfpool.Node { return w.others.solana }
 
 // Wait returns when ctx ends or when a part of the world does, which is an error.
 func (w *World) Wait(ctx context.Context) error {
