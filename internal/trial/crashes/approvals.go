@@ -230,7 +230,7 @@ func wordsChanged(ctx context.Context, s *stage) error {
 			UPDATE withdrawals SET to_address = '%s' WHERE withdrawal_id = '%s'; COMMIT`, to, p.made.WithdrawalID), nil)
 	}
 	thief := s.nobody()
-	s.held = func(ctx context.Context) error { return payee(ctx, thief.Hex()) }
+	s.held = func(ctx context.Context) error { return payee(ctx, thief) }
 	approve := func() (*process, error) { return s.byCommand("approve", s.owner(), p) }
 	if err := s.commanded(ctx, approve); err != nil {
 		return err
@@ -243,7 +243,7 @@ func wordsChanged(ctx context.Context, s *stage) error {
 	if is, err := s.status(ctx, p); err != nil || is != "AWAITING_APPROVAL" || again.err() == nil {
 		return errors.Join(err, fmt.Errorf("it goes to somebody else now, is %s, and approving it ends with %w", is, orClean(again.err())))
 	}
-	if err := payee(ctx, p.to.Hex()); err != nil {
+	if err := payee(ctx, p.to); err != nil {
 		return err
 	}
 	if err := s.goes(ctx, p, approve); err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/trial/built"
 )
 
@@ -77,6 +78,19 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 			t.Errorf("%s stands in the source and is not played", name)
 		}
 	}
+	for _, s := range sites {
+		for name, why := range s.without {
+			is := slices.IndexFunc(points, func(p point) bool { return p.name == name })
+			if is < 0 || why == "" || !strings.Contains(s.families, name[:1]) {
+				t.Errorf("%s is listed as not played on %s and is no point there, or has no reason", name, s.chain)
+			}
+		}
+	}
+	for _, p := range points {
+		if !sites[0].plays(p) {
+			t.Errorf("%s is not played on %s", p.name, sites[0].chain)
+		}
+	}
 	for _, u := range unplayed {
 		if played[u.name] || u.why == "" {
 			t.Errorf("%s is played and listed as not played, or has no reason", u.name)
@@ -100,6 +114,7 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, opts := range []Options{
 		{Points: []string{"W99"}}, {Faults: []Fault{"flood"}}, {Points: []string{"K08"}, Faults: []Fault{Kill}},
+		{Chains: []chain.Name{chain.Tron}}, {Points: []string{"W25", "K01"}, Chains: []chain.Name{chain.Solana}},
 	} {
 		if got, err := chosen(opts); err == nil {
 			t.Errorf("%+v: got %d cells, want an error", opts, len(got))
@@ -109,13 +124,15 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(all, func(c cell) bool { return c.point.name == "W14" && c.fault == Kill }) {
-		t.Error("W14 kill is not among all cells")
+	for _, want := range []string{"W14 kill ETHEREUM", "W14 kill SOLANA", "D01 cut SOLANA", "S05 stop SOLANA", "K08 stop ETHEREUM"} {
+		if !slices.ContainsFunc(all, func(c cell) bool { return c.name() == want }) {
+			t.Errorf("%s is not among all cells", want)
+		}
 	}
 }
 
 // Rules WD-7, WD-10, IDEM-1, TR-6, TR-9 and DEP-30: the service, its signer or the database dies, or
-// the answer to a commit is lost, at the steps where most is at stake; the
+// the answer to a commit is lost, at the steps where most is at stake, on each chain; the
 // receiver gets the amount once, and the books agree with the chain. make crash
 // plays all points with all faults.
 func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
@@ -124,15 +141,24 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 	if err := built.Program(t.Context(), ".", program, "crash"); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
-	report, err := Run(t.Context(), Options{Program: program, Worlds: 1, Only: []string{
-		"W03 cut", "W11 signer", "W14 kill", "W18 postgres", "W27 cut", "D08 cut", "F01 cut", "S04 kill", "S07 kill", "T01 kill", "T02 kill", "T02 cut",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%s\n%s", time.Since(began).Round(time.Second), report)
-	if report.Failed > 0 {
-		t.Errorf("%d of %d cells failed:\n%s", report.Failed, report.Cells, report.Failures())
+	for name, only := range map[string][]string{
+		"ethereum": {
+			"W03 cut ETHEREUM", "W11 signer ETHEREUM", "W14 kill ETHEREUM", "W18 postgres ETHEREUM", "W27 cut ETHEREUM", "D08 cut ETHEREUM",
+			"F01 cut ETHEREUM", "S04 kill ETHEREUM", "S07 kill ETHEREUM", "T01 kill ETHEREUM", "T02 kill ETHEREUM", "T02 cut ETHEREUM",
+		},
+		"solana": {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			report, err := Run(t.Context(), Options{Program: program, Worlds: 1, Only: only})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s\n%s", time.Since(began).Round(time.Second), report)
+			if report.Failed > 0 || report.Cells != len(only) {
+				t.Errorf("%d of %d cells failed, want %d played:\n%s", report.Failed, report.Cells, len(only), report.Failures())
+			}
+		})
 	}
 }

@@ -2,7 +2,6 @@ package crashes
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"errors"
 	"fmt"
 	"math/big"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/params"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	coffer "github.com/cofferpay/coffer/internal/deposit"
@@ -20,33 +17,18 @@ import (
 )
 
 // nobody is an address that nothing was ever sent to.
-func (s *stage) nobody() common.Address {
+func (s *stage) nobody() string {
 	s.strangers++
-	return common.BytesToAddress(crypto.Keccak256(fmt.Appendf(nil, "%s%s%d", s.dir, s.name, s.strangers)))
-}
-
-// stranger is somebody with coin and so many units, who never paid before.
-func (s *stage) stranger(ctx context.Context, units *big.Int) (*ecdsa.PrivateKey, error) {
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		return nil, err
-	}
-	at := crypto.PubkeyToAddress(key.PublicKey)
-	if err := s.world.Chain().SetBalance(ctx, at, big.NewInt(params.Ether)); err != nil {
-		return nil, err
-	}
-	_, err = s.world.Chain().PayToken(ctx, s.token(), at, units)
-	return key, err
+	return s.net.nobody(fmt.Appendf(nil, "%s%s%d", s.dir, s.name, s.strangers))
 }
 
 // ofStranger is a deposit that a stranger is about to make, so that what goes back to
 // its sender is told from everything else.
-func (s *stage) ofStranger(ctx context.Context, units int64) (d *deposit, from common.Address, err error) {
+func (s *stage) ofStranger(ctx context.Context, units int64) (d *deposit, from string, err error) {
 	d = s.newDeposit(units)
-	if d.from, err = s.stranger(ctx, d.units); err != nil {
-		return nil, from, err
-	}
-	return d, crypto.PubkeyToAddress(d.from.PublicKey), nil
+	who, err := s.net.stranger(ctx, s.token(), d.units)
+	d.from = &who
+	return d, who.address, err
 }
 
 // flagged makes a deposit while everybody is above the threshold, and waits until it is
@@ -91,9 +73,9 @@ func (s *stage) deciding(depositID, verb string) func(context.Context) error {
 }
 
 // redirect has the operator send a flagged deposit to an address.
-func (s *stage) redirect(ctx context.Context, depositID string, to common.Address) error {
+func (s *stage) redirect(ctx context.Context, depositID string, to string) error {
 	_, err := s.tools.FlaggedDeposits().Redirect(ctx, depositID, coffer.Decider{Actor: audit.Operator("trial")},
-		coffer.Redirection{To: to.Hex(), Reason: coffer.ComplianceHold, Reference: s.name})
+		coffer.Redirection{To: to, Reason: coffer.ComplianceHold, Reference: s.name})
 	return err
 }
 
@@ -111,7 +93,7 @@ func (s *stage) becomes(ctx context.Context, depositID, status string) error {
 
 // away waits until a flagged deposit was sent to an address, as the decision says, and
 // is claimed there. left is what its customer has then.
-func (s *stage) away(ctx context.Context, d *deposit, depositID, status string, to common.Address, left *big.Int) error {
+func (s *stage) away(ctx context.Context, d *deposit, depositID, status string, to string, left *big.Int) error {
 	if err := s.becomes(ctx, depositID, status); err != nil {
 		return err
 	}
@@ -120,7 +102,7 @@ func (s *stage) away(ctx context.Context, d *deposit, depositID, status string, 
 	if err != nil {
 		return err
 	}
-	s.sentAway = append(s.sentAway, oracle.Claim{ID: depositID, Asset: s.asset(), To: to.Hex(), Amount: d.units, Paid: true, Tx: hash})
+	s.sentAway = append(s.sentAway, oracle.Claim{ID: depositID, Asset: s.asset(), To: to, Amount: d.units, Paid: true, Tx: hash})
 	return errors.Join(s.has(ctx, d.customer, left), s.resolvedOnce(ctx, depositID))
 }
 
@@ -137,7 +119,7 @@ func (s *stage) resolvedOnce(ctx context.Context, depositID string) error {
 // stays asks the chain whether an address has what is flagged there, and nothing else.
 func (s *stage) stays(ctx context.Context, d *deposit) error {
 	return until(ctx, "the address has what is flagged, and no more", drainMax, func(ctx context.Context) (bool, error) {
-		got, err := s.world.Chain().TokenBalance(ctx, s.token(), d.address)
+		got, err := s.net.holds(ctx, s.token(), d.address)
 		if err == nil && got.Cmp(d.units) != 0 {
 			err = fmt.Errorf("it has %s, and %s is flagged", got, d.units)
 		}
@@ -184,7 +166,7 @@ func rejectedFlag(ctx context.Context, s *stage) error {
 
 // fuelled is a deposit that is being sent back and whose gas has arrived: what passes a
 // point of dispatch next is the return itself. go lets it go on.
-func (s *stage) fuelled(ctx context.Context) (d *deposit, depositID string, sender common.Address, goOn func(context.Context) error, err error) {
+func (s *stage) fuelled(ctx context.Context) (d *deposit, depositID string, sender string, goOn func(context.Context) error, err error) {
 	if d, sender, err = s.ofStranger(ctx, smallUnits); err != nil {
 		return d, "", sender, nil, err
 	}
@@ -239,12 +221,12 @@ func liedReturn(ctx context.Context, s *stage) error {
 }
 
 // blacklist has the token refuse an address, or take it back.
-func (s *stage) blacklist(ctx context.Context, who common.Address, on bool) error {
+func (s *stage) blacklist(ctx context.Context, who string, on bool) error {
 	act := "blacklist"
 	if !on {
 		act = "unBlacklist"
 	}
-	_, err := s.world.Chain().Do(ctx, s.token(), nil, evmtoken.FiatToken.Call(act, who))
+	_, err := s.world.Chain().Do(ctx, common.HexToAddress(s.token()), nil, evmtoken.FiatToken.Call(act, common.HexToAddress(who)))
 	return err
 }
 

@@ -2,7 +2,6 @@ package crashes
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,11 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
-
-	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/webhook"
@@ -27,7 +21,7 @@ type payment struct {
 	body map[string]any
 	made webhook.Withdrawal
 	last webhook.Withdrawal
-	to   common.Address
+	to   string
 	unit *big.Int
 }
 
@@ -36,9 +30,9 @@ const paymentUnits = 1_000_000
 // newPayment is a payment that was not asked for yet.
 func (s *stage) newPayment() *payment {
 	p := &payment{unit: big.NewInt(paymentUnits)}
-	p.to = common.BytesToAddress(crypto.Keccak256([]byte(s.dir + s.name)))
+	p.to = s.net.nobody([]byte(s.dir + s.name))
 	p.body = map[string]any{
-		"mintId": s.usdc.ID, "customerId": rich, "amount": p.unit.String(), "toAddress": p.to.Hex(), "idempotencyKey": s.name,
+		"mintId": s.usdc.ID, "customerId": rich, "amount": p.unit.String(), "toAddress": p.to, "idempotencyKey": s.name,
 	}
 	s.claims = append(s.claims, p)
 	return p
@@ -89,9 +83,9 @@ const (
 type deposit struct {
 	customer string
 	units    *big.Int
-	address  common.Address
-	from     *ecdsa.PrivateKey // who pays; nil: the chain's account that has plenty
-	tx       common.Hash
+	address  string
+	from     *stranger // who pays; nil: the chain's account that has plenty
+	tx       string
 	credited int // how many deposits of the customer to expect; 1
 }
 
@@ -106,16 +100,16 @@ func (t *town) addressed(ctx context.Context, d *deposit) error {
 	if err != nil || status != http.StatusOK {
 		return fmt.Errorf("POST /deposit: %d %w", status, err)
 	}
-	d.address = common.HexToAddress(got.Address)
+	d.address = got.Address
 	return nil
 }
 
 // send pays it on the chain.
 func (t *town) send(ctx context.Context, d *deposit) (err error) {
 	if d.from != nil {
-		d.tx, err = t.world.Chain().SendFrom(ctx, d.from, ptr(t.token()), nil, evmtoken.Token.Call("transfer", d.address, d.units))
+		d.tx, err = d.from.pay(ctx, t.token(), d.address, d.units)
 	} else {
-		d.tx, err = t.world.Info.Faucet(ctx, t.usdc, d.address, d.units)
+		d.tx, err = t.world.Info.Pay(ctx, t.usdc, d.address, d.units)
 	}
 	if err != nil {
 		return err
@@ -216,7 +210,7 @@ func (s *stage) settled(ctx context.Context) error {
 	left := new(big.Int).Set(s.deposited)
 	balance := new(big.Int).Sub(big.NewInt(richUnits), s.given)
 	for _, p := range s.claims {
-		c := oracle.Claim{ID: p.made.WithdrawalID, Asset: s.asset(), To: p.to.Hex(), Amount: p.unit, Paid: p.last.Status == paid}
+		c := oracle.Claim{ID: p.made.WithdrawalID, Asset: s.asset(), To: p.to, Amount: p.unit, Paid: p.last.Status == paid}
 		if c.Paid {
 			if p.last.TxHash == nil {
 				return fmt.Errorf("%s is completed without a transaction", c.ID)
@@ -310,9 +304,4 @@ func (s *stage) told(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// raw is the signed form of a transaction that the chain knows.
-func (t *town) raw(ctx context.Context, hash common.Hash) (hexutil.Bytes, error) {
-	return t.world.Chain().Raw(ctx, hash)
 }

@@ -1,41 +1,47 @@
 // Package crashes plays every place where a crash must be survived, with every
-// fault, against the real program on a real chain: the service, its signer and
-// PostgreSQL as processes of their own, wires between them that can be cut, and
-// an oracle that reads the chain by its own code.
+// fault, against the real program on real chains, anvil and surfpool: the service,
+// its signer and PostgreSQL as processes of their own, wires between them that can
+// be cut, and an oracle that reads the chain by its own code.
 //
-// A cell of the table is one point with one fault. It passes when the point was
-// reached, everything that was open came to its end within a minute, who was to
-// be paid received the amount once, the books agree with the chain, and every
-// event was delivered with one body. What a crash of the trial itself leaves:
-// no process; its folders in the system's temporary directory.
+// A cell of the table is one point with one fault on one chain. It passes when the
+// point was reached, everything that was open came to its end within a minute, who
+// was to be paid received the amount once, the books agree with the chain, and every
+// event was delivered with one body. What a crash of the trial itself leaves: no
+// process; its folders in the system's temporary directory.
 package crashes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
 )
 
 const cellMax = 4 * time.Minute
 
 // Options say what is played.
 type Options struct {
-	Program string   // coffer, built with the tag crash
-	Points  []string // empty: all
-	Faults  []Fault  // empty: all
-	Only    []string // "W14 kill": these cells alone; empty: all that Points and Faults leave
-	Worlds  int      // at once; 0: one for each core, and one more since they mostly wait
+	Program string       // coffer, built with the tag crash
+	Points  []string     // empty: all
+	Faults  []Fault      // empty: all
+	Chains  []chain.Name // empty: all
+	Only    []string     // "W14 kill ETHEREUM": these cells alone; empty: all that the others leave
+	Worlds  int          // at once; 0: one for each core, and one more since they mostly wait
 	Out     io.Writer
 }
 
-// cell is one point with one fault, and how it went.
+// cell is one point with one fault on one chain, and how it went.
 type cell struct {
+	site  site
 	point point
 	fault Fault
 	took  time.Duration
@@ -97,7 +103,7 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 		if c.err != nil {
 			verdict = "FAILED: " + c.err.Error()
 		}
-		fmt.Fprintf(opts.Out, "%4d/%d  %6.1fs  %-4s %-9s %s\n", done, len(cells), c.took.Seconds(), c.point.name, c.fault, verdict)
+		fmt.Fprintf(opts.Out, "%4d/%d  %6.1fs  %-8s  %-4s %-9s %s\n", done, len(cells), c.took.Seconds(), c.site.chain, c.point.name, c.fault, verdict)
 		if c.err != nil && c.log != "" {
 			fmt.Fprintf(opts.Out, "--- end of the log\n%s---\n", c.log)
 		}
@@ -110,21 +116,25 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 	for _, c := range cells {
 		if c.err != nil || c.took == 0 {
 			r.Failed++
-			r.failures += fmt.Sprintf("%s %s: %v\n%s\n", c.point.name, c.fault, c.err, c.log)
+			r.failures += fmt.Sprintf("%s: %v\n%s\n", c.name(), c.err, c.log)
 		}
 	}
 	r.table = table(cells, opts, r)
 	return r, ctx.Err()
 }
 
-// work plays cells in a town of its own, and in a new one after a failure: what
-// went wrong must not be seen twice.
+// work plays cells in a town of its own, and in a new one on another chain and after a
+// failure: what went wrong must not be seen twice.
 func work(ctx context.Context, program string, take func() *cell, tell func(*cell)) {
 	var t *town
 	for c := take(); c != nil; c = take() {
 		began := time.Now()
+		if t != nil && t.site.chain != c.site.chain {
+			_ = t.stop() // its end says nothing about the cell
+			t = nil
+		}
 		if t == nil {
-			if t, c.err = newTown(ctx, program); c.err != nil {
+			if t, c.err = newTown(ctx, program, c.site); c.err != nil {
 				c.took = time.Since(began)
 				tell(c)
 				continue
@@ -134,6 +144,7 @@ func work(ctx context.Context, program string, take func() *cell, tell func(*cel
 		c.err = t.play(ctx, c.point, c.fault)
 		c.took = time.Since(began)
 		if c.err != nil {
+			c.err = errors.Join(c.err, t.waits(ctx))
 			c.log = t.log.String()
 			if over := len(c.log) - logBytesMax; over > 0 {
 				c.log = c.log[over:]
@@ -159,7 +170,10 @@ func (t *town) play(ctx context.Context, p point, f Fault) error {
 	return s.run(ctx)
 }
 
-// chosen are the cells that the options ask for, fault by fault of each point.
+// name is how Only and failures name it.
+func (c cell) name() string { return fmt.Sprintf("%s %s %s", c.point.name, c.fault, c.site.chain) }
+
+// chosen are the cells that the options ask for, fault by fault of each point, chain by chain.
 func chosen(opts Options) (cells []cell, err error) {
 	for _, name := range opts.Points {
 		if !slices.ContainsFunc(points, func(p point) bool { return p.name == name }) {
@@ -171,14 +185,24 @@ func chosen(opts Options) (cells []cell, err error) {
 			return nil, fmt.Errorf("no fault is called %q", f)
 		}
 	}
-	for _, p := range points {
-		if len(opts.Points) > 0 && !slices.Contains(opts.Points, p.name) {
-			continue
+	for _, name := range opts.Chains {
+		if !slices.ContainsFunc(sites, func(s site) bool { return s.chain == name }) {
+			return nil, fmt.Errorf("nothing is played on %s", name)
 		}
-		for _, f := range Faults {
-			if p.takes(f) && (len(opts.Faults) == 0 || slices.Contains(opts.Faults, f)) &&
-				(len(opts.Only) == 0 || slices.Contains(opts.Only, p.name+" "+string(f))) {
-				cells = append(cells, cell{point: p, fault: f})
+	}
+	asked := func(c cell) bool {
+		return c.site.plays(c.point) && c.point.takes(c.fault) &&
+			(len(opts.Chains) == 0 || slices.Contains(opts.Chains, c.site.chain)) &&
+			(len(opts.Points) == 0 || slices.Contains(opts.Points, c.point.name)) &&
+			(len(opts.Faults) == 0 || slices.Contains(opts.Faults, c.fault)) &&
+			(len(opts.Only) == 0 || slices.Contains(opts.Only, c.name()))
+	}
+	for _, s := range sites {
+		for _, p := range points {
+			for _, f := range Faults {
+				if c := (cell{site: s, point: p, fault: f}); asked(c) {
+					cells = append(cells, c)
+				}
 			}
 		}
 	}
@@ -198,37 +222,43 @@ func chosen(opts Options) (cells []cell, err error) {
 	return cells, nil
 }
 
+// cellsOf is how a point went on a chain, fault by fault, and whether it was asked for.
+func cellsOf(cells []cell, s site, p point) (row string, any bool) {
+	for _, f := range Faults {
+		text := "-"
+		for _, c := range cells {
+			if c.site.chain != s.chain || c.point.name != p.name || c.fault != f {
+				continue
+			}
+			any = true
+			switch {
+			case c.err != nil:
+				text = "FAILED"
+			case c.took == 0:
+				text = "not run"
+			default:
+				text = fmt.Sprintf("%.1fs", c.took.Seconds())
+			}
+		}
+		row += "\t" + text
+	}
+	return row, any
+}
+
 // table is the result for a person.
 func table(cells []cell, opts Options, r Report) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "point")
+	fmt.Fprint(w, "chain\tpoint")
 	for _, f := range Faults {
 		fmt.Fprintf(w, "\t%s", f)
 	}
 	fmt.Fprintln(w, "\twhat stands there")
-	for _, p := range points {
-		row, any := p.name, false
-		for _, f := range Faults {
-			text := "-"
-			for _, c := range cells {
-				if c.point.name != p.name || c.fault != f {
-					continue
-				}
-				any = true
-				switch {
-				case c.err != nil:
-					text = "FAILED"
-				case c.took == 0:
-					text = "not run"
-				default:
-					text = fmt.Sprintf("%.1fs", c.took.Seconds())
-				}
+	for _, s := range sites {
+		for _, p := range points {
+			if row, any := cellsOf(cells, s, p); any {
+				fmt.Fprintf(w, "%s\t%s%s\t%s\n", s.chain, p.name, row, p.what)
 			}
-			row += "\t" + text
-		}
-		if any {
-			fmt.Fprintln(w, row+"\t"+p.what)
 		}
 	}
 	_ = w.Flush() // into memory
@@ -236,6 +266,11 @@ func table(cells []cell, opts Options, r Report) string {
 		b.WriteString("\nnot played:\n")
 		for _, u := range unplayed {
 			fmt.Fprintf(&b, "%-8s %s\n", u.name, u.why)
+		}
+		for _, s := range sites {
+			for _, name := range slices.Sorted(maps.Keys(s.without)) {
+				fmt.Fprintf(&b, "%-8s on %s: %s\n", name, s.chain, s.without[name])
+			}
 		}
 	}
 	verdict := "every crash was survived"

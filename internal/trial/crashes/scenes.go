@@ -8,16 +8,13 @@ import (
 	"log/slog"
 	"math/big"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
-	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/scan"
@@ -116,9 +113,9 @@ func (s *stage) out(ctx context.Context, p *payment, versions int) error {
 	})
 }
 
-// still stops the blocks; goOn starts them again.
-func (s *stage) still()                     { s.mining.Store(false) }
-func (s *stage) goOn(context.Context) error { s.mining.Store(true); return nil }
+// still has what is sent wait; goOn ends that.
+func (s *stage) still()                     { s.net.pool(s.town, true) }
+func (s *stage) goOn(context.Context) error { s.net.pool(s.town, false); return nil }
 
 // waiting asks for a payment and leaves it in the pool.
 func (s *stage) waiting(ctx context.Context, p *payment) error {
@@ -159,15 +156,7 @@ func olderMined(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	node := s.world.Chain()
-	if err := node.DropTransaction(ctx, common.HexToHash(newer)); err != nil {
-		return err
-	}
-	var got common.Hash
-	if err := node.RPC.CallContext(ctx, &got, "eth_sendRawTransaction", fmt.Sprintf("0x%x", raw)); err != nil {
-		return err
-	}
-	if err := node.Mine(ctx, 1); err != nil {
+	if err := s.net.instead(ctx, raw, newer); err != nil {
 		return err
 	}
 	s.meanwhile = func(ctx context.Context) error { s.provider.away(false); return s.goOn(ctx) }
@@ -205,11 +194,7 @@ func reverted(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	hash, err := s.world.Chain().Send(ctx, ptr(s.token()), nil, evmtoken.FiatToken.Call("blacklist", p.to))
-	if err != nil {
-		return err
-	}
-	if _, err := s.world.Chain().Receipt(ctx, hash); err != nil {
+	if err := s.net.refuse(ctx, s.token(), p.to); err != nil {
 		return err
 	}
 	if err := s.through(ctx, s.point.name, func(context.Context) error { return release() }); err != nil {
@@ -227,7 +212,7 @@ func cancelled(ctx context.Context, s *stage) error {
 	if err := s.waiting(ctx, p); err != nil {
 		return err
 	}
-	desk := dispatch.New(s.tools.DB(), s.tools.Chains()[chain.Ethereum], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	desk := dispatch.New(s.tools.DB(), s.tools.Chains()[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler))
 	s.meanwhile = s.goOn
 	err := s.through(ctx, s.point.name, func(ctx context.Context) error {
 		return until(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
@@ -289,9 +274,9 @@ func (s *stage) credited(ctx context.Context, d *deposit) error {
 // rescanned sets the walk back below a deposit while it is being credited.
 func rescanned(ctx context.Context, s *stage) error {
 	s.held = func(ctx context.Context) error {
-		walker := scan.New(s.tools.DB(), scan.Config{Chain: chain.Ethereum, Reader: s.tools.Chains()[chain.Ethereum].Reader}, nil, slog.New(slog.DiscardHandler))
+		walker := scan.New(s.tools.DB(), scan.Config{Chain: s.site.chain, Reader: s.tools.Chains()[s.site.chain].Reader}, nil, slog.New(slog.DiscardHandler))
 		var at uint64
-		if err := s.query(ctx, `SELECT height - 8 FROM scan_cursors`, nil, &at); err != nil {
+		if err := s.query(ctx, `SELECT height - 8 FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &at); err != nil {
 			return err
 		}
 		return walker.Rewind(ctx, at, audit.Operator("crash trial"))
@@ -326,7 +311,7 @@ func (s *stage) seen(ctx context.Context, d *deposit) ([]byte, error) {
 	if err := s.shown(ctx, d, "CONFIRMING"); err != nil {
 		return nil, err
 	}
-	return s.raw(ctx, d.tx)
+	return s.world.Chain().Raw(ctx, common.HexToHash(d.tx))
 }
 
 func (s *stage) shown(ctx context.Context, d *deposit, status string) error {
@@ -355,16 +340,6 @@ func forkFound(ctx context.Context, s *stage) error {
 		return err
 	}
 	return s.credited(ctx, d)
-}
-
-// back1 sends a transaction again that a fork took away.
-func (s *stage) back1(ctx context.Context, raw []byte) error {
-	var hash common.Hash
-	err := s.world.Chain().RPC.CallContext(ctx, &hash, "eth_sendRawTransaction", fmt.Sprintf("0x%x", raw))
-	if err != nil && !strings.Contains(err.Error(), "already") {
-		return err
-	}
-	return nil
 }
 
 // includedAgain is in another block, at another place of it, after a fork.
@@ -402,24 +377,24 @@ func undecodable(ctx context.Context, s *stage) error {
 	if err := s.send(ctx, d); err != nil {
 		return err
 	}
-	receipt, err := s.world.Chain().Receipt(ctx, d.tx)
+	block, err := s.net.height(ctx, d.tx)
 	if err != nil {
 		return err
 	}
 	standing := func() error {
 		return until(ctx, "the walk stands before the block", sceneMax, func(ctx context.Context) (bool, error) {
-			head, err := s.world.Chain().Eth.BlockNumber(ctx)
+			head, behind, err := s.net.head(ctx)
 			if err != nil {
 				return false, err
 			}
 			var at uint64
-			if err := s.query(ctx, `SELECT height FROM scan_cursors`, nil, &at); err != nil {
+			if err := s.query(ctx, `SELECT height FROM scan_cursors WHERE chain = $1`, []any{s.site.chain}, &at); err != nil {
 				return false, err
 			}
-			if at >= receipt.BlockNumber.Uint64() {
-				return false, fmt.Errorf("it went over block %d to %d", receipt.BlockNumber, at)
+			if at >= block {
+				return false, fmt.Errorf("it went over block %d to %d", block, at)
 			}
-			return head > receipt.BlockNumber.Uint64()+8 && at == receipt.BlockNumber.Uint64()-1, nil
+			return head > block+2*behind && at == block-1, nil
 		})
 	}
 	if err := standing(); err != nil {
@@ -453,7 +428,7 @@ func swept1(ctx context.Context, s *stage) error {
 // emptied waits until nothing is left at a deposit's address, as the chain says.
 func (s *stage) emptied(ctx context.Context, d *deposit) error {
 	return until(ctx, "the address is swept", drainMax, func(ctx context.Context) (bool, error) {
-		left, err := s.world.Chain().TokenBalance(ctx, s.token(), d.address)
+		left, err := s.net.holds(ctx, s.token(), d.address)
 		if err == nil && left.Sign() != 0 {
 			err = fmt.Errorf("it holds %s", left)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -19,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/app"
@@ -33,20 +33,22 @@ import (
 )
 
 const (
-	blockEvery = 200 * time.Millisecond
-	callMax    = 20 * time.Second // one call of the API
-	answerMax  = 60 * time.Second // until the API has answered, over restarts
-	drainMax   = 60 * time.Second // until nothing is open any more
-	upMax      = 30 * time.Second // for a process to answer
-	hookPath   = "/hooks"
-	rich       = "user_rich" // the customer whose money the payments are
-	richUnits  = 1_000_000_000_000
+	callMax   = 20 * time.Second // one call of the API
+	askEvery  = 300 * time.Millisecond
+	answerMax = 60 * time.Second // until the API has answered, over restarts
+	drainMax  = 60 * time.Second // until nothing is open any more
+	upMax     = 30 * time.Second // for a process to answer
+	hookPath  = "/hooks"
+	rich      = "user_rich" // the customer whose money the payments are
+	richUnits = 1_000_000_000_000
 )
 
 // town is a world with the service as real processes: a signer, a service, now
 // and then a second one, and wires between them that can be cut. Its clock of
 // blocks is ours, so that the chain can be stopped.
 type town struct {
+	site     site
+	net      network
 	world    *localworld.World
 	conf     app.Config // as the world has it: the signer's files, no wires
 	dir      string
@@ -63,10 +65,12 @@ type town struct {
 	tools    *app.App
 	looking  sync.Mutex
 	eye      *pgx.Conn // the superuser's, for query; nil until it is needed
-	oracle   *oracle.Chain
+	oracle   truth
 	mining   atomic.Bool
 	stopMine context.CancelFunc
 	mined    sync.WaitGroup
+	far      bool // as of asked; both are the miner's
+	asked    time.Time
 
 	usdc      localworld.Mint
 	claims    []*payment
@@ -78,8 +82,8 @@ type town struct {
 }
 
 // newTown starts everything and makes one customer rich.
-func newTown(ctx context.Context, program string) (t *town, err error) {
-	t = &town{program: program, log: &tail{}, deposited: new(big.Int), given: new(big.Int)}
+func newTown(ctx context.Context, program string, at site) (t *town, err error) {
+	t = &town{site: at, program: program, log: &tail{}, deposited: new(big.Int), given: new(big.Int)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.stop())
@@ -93,13 +97,14 @@ func newTown(ctx context.Context, program string) (t *town, err error) {
 	if err := os.Mkdir(t.points, 0o700); err != nil {
 		return t, err
 	}
-	t.world, err = localworld.Start(ctx, localworld.Options{Furnish: pgtest.Furnish, Dir: t.dir, Bare: true, Manual: true, Log: slog.New(slog.DiscardHandler)})
+	t.world, err = localworld.Start(ctx, localworld.Options{Furnish: pgtest.Furnish, Dir: t.dir, Bare: true, Manual: true, Chains: []chain.Name{at.chain}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return t, err
 	}
 	if t.conf, err = app.ReadConfig(t.world.Info.Config); err != nil {
 		return t, err
 	}
+	t.net = at.open(t.world)
 	t.mine(ctx)
 	if err := t.connect(); err != nil {
 		return t, err
@@ -126,6 +131,9 @@ func newTown(ctx context.Context, program string) (t *town, err error) {
 		return t, fmt.Errorf("register the webhook: %d %w", status, err)
 	}
 	t.receiver.expect(hookPath, hook.Secret, false)
+	if err := t.net.readied(ctx, t); err != nil {
+		return t, err
+	}
 	d := &deposit{customer: rich, units: big.NewInt(richUnits)}
 	if err := t.payIn(ctx, d); err != nil {
 		return t, err
@@ -141,19 +149,38 @@ func (t *town) mine(ctx context.Context) {
 	ctx, t.stopMine = context.WithCancel(ctx)
 	t.mining.Store(true)
 	t.mined.Go(func() {
-		tick := time.NewTicker(blockEvery)
+		tick := time.NewTicker(t.net.every())
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if t.mining.Load() {
-					_ = t.world.Chain().Mine(ctx, 1) // the next tick tries again
+				if t.mining.Load() && !t.tooFar(ctx) {
+					_ = t.net.mine(ctx) // the next tick tries again
 				}
 			}
 		}
 	})
+}
+
+// tooFar tells whether the service has to walk before there are more blocks. What cannot
+// be known changes nothing: the chain does not stop for a database that is down.
+func (t *town) tooFar(ctx context.Context) bool {
+	most := t.net.ahead()
+	if most == 0 || time.Since(t.asked) < askEvery {
+		return t.far
+	}
+	t.asked = time.Now()
+	head, _, err := t.net.head(ctx)
+	var at uint64
+	if err == nil {
+		err = t.query(ctx, `SELECT height FROM scan_cursors WHERE chain = $1`, []any{t.site.chain}, &at)
+	}
+	if err == nil {
+		t.far = head > at+most
+	}
+	return t.far
 }
 
 func (t *town) connect() (err error) {
@@ -164,18 +191,18 @@ func (t *town) connect() (err error) {
 	if t.wire, err = newWire(db.Host); err != nil {
 		return err
 	}
-	if t.provider, err = newProvider(t.world.Chain().URL); err != nil {
+	if t.provider, err = newProvider(t.net); err != nil {
 		return err
 	}
 	if t.receiver, err = newReceiver(); err != nil {
 		return err
 	}
 	for _, m := range t.world.Info.Mints {
-		if m.Symbol == "USDC" {
+		if m.Symbol == "USDC" && m.Chain == string(t.site.chain) {
 			t.usdc = m
 		}
 	}
-	t.oracle = oracle.Open(t.world.Chain().URL)
+	t.oracle = t.net.truth()
 	return nil
 }
 
@@ -209,9 +236,10 @@ func (t *town) writeConfigs() error {
 	}
 	db.Host = t.wire.address()
 	first.Database.URL = db.String()
-	eth := first.Chains[chain.Ethereum]
-	eth.Endpoints = []string{t.provider.url}
-	first.Chains = map[chain.Name]app.Chain{chain.Ethereum: eth}
+	ours := first.Chains[t.site.chain]
+	ours.Endpoints = []string{t.provider.url}
+	first.Chains = maps.Clone(first.Chains)
+	first.Chains[t.site.chain] = ours
 	return app.WriteConfig(t.file("service"), first)
 }
 
@@ -310,15 +338,15 @@ func (t *town) stop() error {
 			errs = append(errs, p.kill())
 		}
 	}
+	if t.stopMine != nil {
+		t.stopMine()
+		t.mined.Wait()
+	}
 	if t.eye != nil {
 		_ = t.eye.Close(context.Background()) // it was for looking
 	}
 	if t.tools != nil {
 		errs = append(errs, t.tools.Close())
-	}
-	if t.stopMine != nil {
-		t.stopMine()
-		t.mined.Wait()
 	}
 	if t.provider != nil {
 		t.provider.close()
@@ -422,6 +450,18 @@ const openWork = `
 		UNION ALL SELECT 'freeze: ' || reason, 1 FROM freezes WHERE lifted_at IS NULL
 	) AS open WHERE n > 0`
 
+// waits is what has not ended, with the last words of the providers.
+func (t *town) waits(ctx context.Context) error {
+	var said string
+	err := t.query(ctx, `
+		SELECT coalesce(string_agg(concat_ws(' ', order_id, o.status, waiting_for, 'version', a.version, a.act, a.tx_hash, a.last_answer), '; '), '')
+		FROM dispatch_orders o LEFT JOIN dispatch_attempts a USING (order_id) WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')`, nil, &said)
+	if err == nil && said != "" {
+		err = errors.New("open: " + said)
+	}
+	return err
+}
+
 // drained waits until nothing is under way any more.
 func (t *town) drained(ctx context.Context, patience time.Duration) error {
 	return until(ctx, "everything is done", patience, func(ctx context.Context) (bool, error) {
@@ -442,19 +482,29 @@ func (t *town) expire(ctx context.Context) error {
 	return t.query(ctx, `UPDATE deliveries SET leased_until = now(), attempt_after = now() WHERE status = 'PENDING' AND lease IS NOT NULL`, nil)
 }
 
-// ours are the addresses that our keys control.
+// ours are the addresses on the town's chain that our keys control.
 func (t *town) ours(ctx context.Context) (map[string]bool, error) {
 	var all []string
-	if err := t.query(ctx, `SELECT array_agg(lower(address)) FROM wallets`, nil, &all); err != nil {
+	err := t.query(ctx, `SELECT array_agg(address) FROM (SELECT address FROM wallets WHERE family = $1 UNION SELECT address FROM places WHERE chain = $2) AS ours`,
+		[]any{t.site.chain.Family(), t.site.chain}, &all)
+	if err != nil {
 		return nil, err
 	}
 	out := map[string]bool{}
 	for _, a := range all {
-		out[a] = true
+		out[t.written(a)] = true
 	}
 	return out, nil
 }
 
-func (t *town) asset() string { return strings.ToLower(*t.usdc.ContractAddress) }
+// written is an address as the oracle has it.
+func (t *town) written(address string) string {
+	if t.site.chain.Family() == chain.EVM {
+		return strings.ToLower(address)
+	}
+	return address
+}
 
-func (t *town) token() common.Address { return common.HexToAddress(*t.usdc.ContractAddress) }
+func (t *town) asset() string { return t.written(t.token()) }
+
+func (t *town) token() string { return *t.usdc.ContractAddress }

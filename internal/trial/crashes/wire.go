@@ -3,16 +3,13 @@ package crashes
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/core/types"
 )
 
 // wire stands between the service and PostgreSQL. It can cut every connection,
@@ -138,7 +135,7 @@ const (
 
 // provider stands between the service and the chain.
 type provider struct {
-	target string
+	net    network
 	server *http.Server
 	url    string
 	client *http.Client
@@ -148,17 +145,17 @@ type provider struct {
 	lie     lie
 	met     chan struct{} // closed when a lie was reached
 	open    chan struct{} // closed to let the lie go on
-	garbled bool          // receipts of blocks are nonsense
-	asked   int           // for garbled receipts
+	garbled bool          // blocks are nonsense
+	forgets bool          // takes transactions, and forgets them all
 	down    bool
 }
 
-func newProvider(target string) (*provider, error) {
+func newProvider(of network) (*provider, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &provider{target: target, url: "http://" + l.Addr().String(), conns: map[net.Conn]bool{}, client: &http.Client{Timeout: 30 * time.Second}}
+	p := &provider{net: of, url: "http://" + l.Addr().String(), conns: map[net.Conn]bool{}, client: &http.Client{Timeout: 30 * time.Second}}
 	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: 10 * time.Second, ConnState: func(c net.Conn, s http.ConnState) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -197,13 +194,14 @@ func (p *provider) tell(l lie) (met <-chan struct{}, honestly func()) {
 func (p *provider) garble(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.garbled, p.asked = on, 0
+	p.garbled = on
 }
 
-func (p *provider) garbledAsked() int {
+// forget has transactions taken and forgotten, until it is over.
+func (p *provider) forget(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asked
+	p.forgets = on
 }
 
 func (p *provider) away(on bool) {
@@ -231,21 +229,19 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(body, &call) // a batch is passed on as it is
 	p.mu.Lock()
 	down, mine, met, open := p.down, honest, p.met, p.open
-	if call.Method == "eth_sendRawTransaction" {
+	sends := call.Method == p.net.sends()
+	if sends {
 		mine, p.lie = p.lie, honest
 	}
-	garbled := p.garbled && call.Method == "eth_getBlockReceipts"
-	if garbled {
-		p.asked++
-	}
+	garbled, forgets := p.garbled, p.forgets
 	p.mu.Unlock()
 	if down {
 		http.Error(w, "away", http.StatusBadGateway)
 		return
 	}
 	var answer []byte
-	if mine == swallow {
-		answer, err = taken(call)
+	if mine == swallow || sends && forgets {
+		answer, err = p.taken(call)
 	} else {
 		answer, err = p.pass(body)
 	}
@@ -257,12 +253,14 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 		close(met)
 		<-open
 	}
-	switch {
-	case mine == refused:
+	if mine == refused {
 		http.Error(w, "bad gateway", http.StatusBadGateway)
 		return
-	case garbled:
-		answer, err = json.Marshal(map[string]any{"jsonrpc": "2.0", "id": call.ID, "result": []any{map[string]any{"logs": "none"}}})
+	}
+	if garbled {
+		if nonsense, ok := p.net.spoil(call.Method, answer); ok {
+			answer, err = json.Marshal(map[string]any{"jsonrpc": "2.0", "id": call.ID, "result": nonsense})
+		}
 		if err != nil {
 			return
 		}
@@ -272,7 +270,7 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *provider) pass(body []byte) ([]byte, error) {
-	resp, err := p.client.Post(p.target, "application/json", bytes.NewReader(body))
+	resp, err := p.client.Post(p.net.url(), "application/json", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -281,18 +279,14 @@ func (p *provider) pass(body []byte) ([]byte, error) {
 }
 
 // taken is the answer of a provider that took a transaction.
-func taken(call request) ([]byte, error) {
-	if len(call.Params) != 1 {
-		return nil, fmt.Errorf("a transaction was sent with %d parameters", len(call.Params))
+func (p *provider) taken(call request) ([]byte, error) {
+	if len(call.Params) == 0 {
+		return nil, errors.New("a transaction was sent without parameters")
 	}
 	text, _ := call.Params[0].(string)
-	raw, err := hexutil.Decode(text)
+	id, err := p.net.id(text)
 	if err != nil {
 		return nil, err
 	}
-	var tx types.Transaction
-	if err := tx.UnmarshalBinary(raw); err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]any{"jsonrpc": "2.0", "id": call.ID, "result": tx.Hash()})
+	return json.Marshal(map[string]any{"jsonrpc": "2.0", "id": call.ID, "result": id})
 }

@@ -1,6 +1,6 @@
 // Command run plays the crash points and prints the table: make crash.
 //
-// POINTS=W11,W14 and FAULTS=kill,cut choose, WORLDS says how many at once.
+// POINTS=W11,W14, FAULTS=kill,cut and CHAINS=solana choose, WORLDS says how many at once.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/trial/crashes"
 )
 
@@ -38,6 +39,9 @@ func run(ctx context.Context) (ok bool, err error) {
 	opts := crashes.Options{Program: filepath.Join(dir, "coffer"), Points: list("POINTS"), Out: os.Stdout}
 	for _, f := range list("FAULTS") {
 		opts.Faults = append(opts.Faults, crashes.Fault(f))
+	}
+	for _, name := range list("CHAINS") {
+		opts.Chains = append(opts.Chains, chain.Name(strings.ToUpper(name)))
 	}
 	if n := os.Getenv("WORLDS"); n != "" {
 		if opts.Worlds, err = strconv.Atoi(n); err != nil {
