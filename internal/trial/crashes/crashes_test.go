@@ -113,8 +113,11 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, opts := range []Options{
-		{Points: []string{"W99"}}, {Faults: []Fault{"flood"}}, {Points: []string{"K08"}, Faults: []Fault{Kill}},
-		{Chains: []chain.Name{chain.Tron}}, {Points: []string{"W25", "K01"}, Chains: []chain.Name{chain.Solana}},
+		{Points: []string{"W99"}},
+		{Faults: []Fault{"flood"}},
+		{Points: []string{"K08"}, Faults: []Fault{Kill}},
+		{Chains: []chain.Name{chain.Tron}},
+		{Points: []string{"W25", "K01"}, Chains: []chain.Name{chain.Solana}},
 	} {
 		if got, err := chosen(opts); err == nil {
 			t.Errorf("%+v: got %d cells, want an error", opts, len(got))

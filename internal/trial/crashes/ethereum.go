@@ -99,7 +99,7 @@ func (ethereum) id(text string) (string, error) {
 }
 
 // spoil has the receipts of a block, which are asked for where there are movements.
-func (ethereum) spoil(method string, _ json.RawMessage) (json.RawMessage, bool) {
+func (ethereum) spoil(method string, _ []byte, _ string) (json.RawMessage, bool) {
 	return json.RawMessage(`[{"logs": "none"}]`), method == "eth_getBlockReceipts"
 }
 

@@ -49,8 +49,9 @@ type network interface {
 	// identifies the transaction, of which text is the first parameter.
 	sends() string
 	id(text string) (string, error)
-	// spoil makes the answer to a question nonsense, if it is a block with something in it.
-	spoil(method string, answer json.RawMessage) (json.RawMessage, bool)
+	// spoil makes the answer to a question nonsense, if it is a block with something for an
+	// address in it.
+	spoil(method string, answer []byte, address string) (json.RawMessage, bool)
 
 	// truth is the oracle, which reads from now on.
 	truth() truth

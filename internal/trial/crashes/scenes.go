@@ -372,8 +372,8 @@ func undecodable(ctx context.Context, s *stage) error {
 	if err := s.addressed(ctx, d); err != nil {
 		return err
 	}
-	s.provider.garble(true)
-	defer s.provider.garble(false)
+	s.provider.garble(d.address)
+	defer s.provider.garble("")
 	if err := s.send(ctx, d); err != nil {
 		return err
 	}
@@ -406,7 +406,7 @@ func undecodable(ctx context.Context, s *stage) error {
 	if err := standing(); err != nil {
 		return err
 	}
-	s.provider.garble(false)
+	s.provider.garble("")
 	return s.credited(ctx, d)
 }
 

@@ -1,6 +1,7 @@
 package crashes
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -125,14 +126,8 @@ func (solana) id(text string) (string, error) {
 	return string(hash), err
 }
 
-func (solana) spoil(method string, answer json.RawMessage) (json.RawMessage, bool) {
-	var b struct {
-		Result struct{ Transactions []json.RawMessage }
-	}
-	if method != "getBlock" || json.Unmarshal(answer, &b) != nil || len(b.Result.Transactions) == 0 {
-		return nil, false
-	}
-	return json.RawMessage(`{"transactions": "none"}`), true
+func (solana) spoil(method string, answer []byte, address string) (json.RawMessage, bool) {
+	return json.RawMessage(`{"transactions": "none"}`), method == "getBlock" && bytes.Contains(answer, []byte(address))
 }
 
 // solanaTruth knows no past balances: nothing moves while it is asked.

@@ -145,7 +145,7 @@ type provider struct {
 	lie     lie
 	met     chan struct{} // closed when a lie was reached
 	open    chan struct{} // closed to let the lie go on
-	garbled bool          // blocks are nonsense
+	garbled string        // blocks with something for this address are nonsense
 	forgets bool          // takes transactions, and forgets them all
 	down    bool
 }
@@ -191,10 +191,11 @@ func (p *provider) tell(l lie) (met <-chan struct{}, honestly func()) {
 	return p.met, sync.OnceFunc(func() { close(open) })
 }
 
-func (p *provider) garble(on bool) {
+// garble makes blocks with something for an address nonsense; "" ends it.
+func (p *provider) garble(address string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.garbled = on
+	p.garbled = address
 }
 
 // forget has transactions taken and forgotten, until it is over.
@@ -257,8 +258,8 @@ func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "bad gateway", http.StatusBadGateway)
 		return
 	}
-	if garbled {
-		if nonsense, ok := p.net.spoil(call.Method, answer); ok {
+	if garbled != "" {
+		if nonsense, ok := p.net.spoil(call.Method, answer, garbled); ok {
 			answer, err = json.Marshal(map[string]any{"jsonrpc": "2.0", "id": call.ID, "result": nonsense})
 		}
 		if err != nil {
