@@ -30,12 +30,31 @@ type Chain struct {
 	ArchivesFile  string   `toml:"archives_file,omitempty"`
 	Agree         int      `toml:"agree" comment:"how many endpoints must agree on a final block"`
 	Depth         uint64   `toml:"depth,omitempty" comment:"blocks until final, for a chain without the finalized tag; 0 uses the tag, on BITCOIN 3"`
+	Tiers         []Tier   `toml:"tiers,omitempty" comment:"BITCOIN: amounts whose deposits wait for more than depth; above 1 BTC 6 unless it is set, [] for none"`
 	FeeCap        string   `toml:"fee_cap,omitempty" comment:"most that is paid per gas, in wei"`
 	TipCap        string   `toml:"tip_cap,omitempty" comment:"most that is offered as a tip per gas, in wei; 3 gwei"`
 	PriceMax      uint64   `toml:"price_max,omitempty" comment:"SOLANA: most that is offered for a compute unit, in millionths of a lamport; 5000000"`
 	CostMax       string   `toml:"cost_max,omitempty" comment:"SOLANA: most that a transaction may cost, in lamports; 10000000"`
 	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to look at; 0 begins at the final head of the first start"`
 	Trace         string   `toml:"trace,omitempty" comment:"auto, on or off: whether native coin moved inside contracts is looked for"`
+}
+
+// Tier is an amount above which deposits wait for more blocks.
+type Tier struct {
+	Above string `toml:"above" comment:"satoshi"`
+	Depth uint64 `toml:"depth" comment:"blocks: its own, and those after it"`
+}
+
+// tiers are those that are set, of a configuration that was checked; nil where none is.
+func (ch Chain) tiers() chain.Tiers {
+	if ch.Tiers == nil {
+		return nil
+	}
+	out := chain.Tiers{}
+	for _, t := range ch.Tiers {
+		out = append(out, chain.Tier{Above: money.MustParse(t.Above), Depth: t.Depth})
+	}
+	return out
 }
 
 const (
@@ -114,7 +133,7 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 		return client.Chain(), nil
 	case chain.BitcoinFamily:
 		b, err := bitcoin.New(ctx, bitcoin.Config{
-			Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree, Confirmations: ch.Depth,
+			Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree, Confirmations: ch.Depth, Tiers: ch.tiers(),
 		})
 		b.Sender, b.Pool, b.OthersPay = nil, nil, false // it could send, and nothing keeps its coins apart yet
 		return b, err
@@ -179,11 +198,32 @@ func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 		if ch.Depth > bitcoinDepthLimit {
 			errs.bad(at+".depth", "is %d; set how many blocks make a payment final, its own among them, at most %d", ch.Depth, bitcoinDepthLimit)
 		}
+		ch.checkTiers(at, errs)
 		if ch.StartHeight == 1 {
 			errs.bad(at+".start_height", "is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
 		}
 	default:
 		errs.bad(at, "is not a chain that this version runs")
+	}
+}
+
+// checkTiers finds tiers that would say something else than they seem to: a larger amount
+// that waits for less, or none that waits for more than every amount does.
+func (ch Chain) checkTiers(at string, errs *faults) {
+	above, depth := money.Zero, cmp.Or(ch.Depth, bitcoin.ConfirmationsDefault)
+	for i, t := range ch.Tiers {
+		at := fmt.Sprintf("%s.tiers[%d]", at, i)
+		n, err := money.Parse(t.Above)
+		switch {
+		case err != nil:
+			errs.bad(at+".above", "%q is not a number of satoshi; 1 BTC is \"100000000\"", t.Above)
+		case !above.Less(n):
+			errs.bad(at+".above", "is %s; set each to more than the one before, the first above 0", t.Above)
+		}
+		if t.Depth <= depth || t.Depth > bitcoinDepthLimit {
+			errs.bad(at+".depth", "is %d; set it to more than the one before it, the first to more than depth, and to %d at most", t.Depth, bitcoinDepthLimit)
+		}
+		above, depth = n, t.Depth
 	}
 }
 
@@ -207,6 +247,7 @@ func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
 		"tip_cap":       {ch.TipCap != "", []chain.Family{chain.EVM}},
 		"trace":         {ch.Trace != "", []chain.Family{chain.EVM}},
 		"depth":         {ch.Depth != 0, []chain.Family{chain.EVM, chain.BitcoinFamily}},
+		"tiers":         {ch.Tiers != nil, []chain.Family{chain.BitcoinFamily}},
 		"genesis":       {ch.Genesis != "", others},
 		"price_max":     {ch.PriceMax != 0, []chain.Family{chain.SolanaFamily}},
 		"cost_max":      {ch.CostMax != "", []chain.Family{chain.SolanaFamily}},

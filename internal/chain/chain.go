@@ -138,6 +138,9 @@ type Contents struct {
 	// contents were checked against its header, such as "receipts-root".
 	Providers int
 	Verified  string
+	// Depth is how many blocks a final block is known to have in it at least, itself and
+	// those after it; 0 where the chain has another word for final and nothing is counted.
+	Depth uint64
 }
 
 // Holding is an address and a token ("" for the native coin) whose balance is asked.
@@ -577,6 +580,27 @@ type Chain struct {
 	Keeps money.Amount
 	// Places is there where the chain leases places, else nil.
 	Places Places
+	// Tiers say which deposits of the native coin wait for more than finality.
+	Tiers Tiers
+}
+
+// Tier is an amount above which a deposit is credited only when its block is so deep.
+type Tier struct {
+	Above money.Amount // in native units
+	Depth uint64       // blocks: its own, and those after it
+}
+
+// Tiers are in no order that matters; the deepest that an amount is above holds.
+type Tiers []Tier
+
+// Depth is how deep the block of an amount has to be, and 0 where finality is enough.
+func (t Tiers) Depth(a money.Amount) (depth uint64) {
+	for _, tier := range t {
+		if tier.Above.Less(a) {
+			depth = max(depth, tier.Depth)
+		}
+	}
+	return depth
 }
 
 // Stays is what a payment out of an account has to leave there beside what stays anyway,

@@ -163,12 +163,14 @@ func abreast(n int, do func(i int)) {
 }
 
 // waiting reads deposits that wait to be credited, after an id. What is of a mint
-// under quarantine is left out until that is lifted.
+// under quarantine is left out until that is lifted, and what is not as deep as its
+// amount wants until it is: nobody is asked about it before.
 func (d *Desk) waiting(ctx context.Context, after string) (page []candidate, settings map[string]org.Settings, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND deposit_id > $1 AND (screen_after IS NULL OR screen_after <= $3)
 				AND NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = deposits.mint_id AND m.quarantined_at IS NOT NULL)
+				AND (depth_required = 0 OR finality_depth(chain, height) >= depth_required)
 			ORDER BY deposit_id LIMIT $2`, after, batchMax, tx.Now)
 		if err != nil {
 			return err
@@ -350,6 +352,11 @@ func (d *Desk) settle(ctx context.Context, batch []candidate) (credited int, err
 			m, ok := catalogue.ByID(*was.mintID)
 			if !ok || !sound[m.ID] || broken[was.chain] || !same(was, c.row) || c.record != nil && !valid[was.orgID] {
 				continue
+			}
+			if deep, err := was.deep(ctx, tx); err != nil {
+				return err
+			} else if !deep {
+				continue // finality broke since it was read
 			}
 			if _, known := at.of(was); !known {
 				d.log.Error("deposit: not credited: its organization has no treasury on this chain", "deposit", was.id)

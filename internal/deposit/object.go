@@ -336,7 +336,7 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 		}
 		object, decimal := m.Object(), s.amount.Decimal(m.Decimals)
 		o.Mint, o.AmountDecimal = &object, &decimal
-		o.ConfirmationsRequired = int64(m.ConfirmationsRequired)
+		o.ConfirmationsRequired = max(int64(m.ConfirmationsRequired), int64(s.depth))
 	}
 	if s.from != "" {
 		o.FromAddresses = append(o.FromAddresses, string(s.from))

@@ -34,7 +34,7 @@ func (d *Desk) Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block,
 			shown = append(shown, f)
 		}
 	}
-	return take(ctx, tx, ch, b, nil, shown, decided{})
+	return take(ctx, tx, ch, b, nil, shown, decided{}, d.chains[ch].Tiers)
 }
 
 // Orphaned implements scan.Listener.
@@ -53,7 +53,7 @@ func (d *Desk) Observe(ctx context.Context, ch chain.Name, b chain.Block, found 
 			ctx, span = trace.Within(ctx, "deposit observe")
 			defer func() { span.End(err) }()
 		}
-		if err := take(ctx, tx, p.Chain, p.Block, &p.ID, found, ready); err != nil {
+		if err := take(ctx, tx, p.Chain, p.Block, &p.ID, found, ready, d.chains[p.Chain].Tiers); err != nil {
 			return err
 		}
 		return orphan(ctx, tx, `height <= $4`, p.Chain, p.Height)
@@ -138,8 +138,8 @@ func named(d row, met map[account]int) string {
 
 // take brings the deposits of a block up to date. proof is nil for a block that
 // is not final; what is ready to be credited then is, if nothing speaks against it
-// now. Telling it the same block again changes nothing.
-func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found, ready decided) error {
+// now and its tier wants no more blocks. Telling it the same block again changes nothing.
+func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found, ready decided, tiers chain.Tiers) error {
 	found = slices.Clone(found)
 	if ch.Pooled() {
 		var err error
@@ -210,7 +210,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 				}
 			}
 		}
-		is, differs, err := next(was, f, ch, b, proof)
+		is, differs, err := next(was, f, ch, b, proof, tiers)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,13 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 			now := tx.Now
 			is.confirmedAt = &now
 		}
-		if _, known := at.of(is); is.status == Screening && known && ready.credit(&is, f, tx.Now) {
+		deep := true
+		if proof != nil && is.depth > 0 {
+			if deep, err = is.deep(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if _, known := at.of(is); is.status == Screening && known && deep && ready.credit(&is, f, tx.Now) {
 			credits.add(is, f.Mint.Kind == mint.Native)
 		}
 		changes = append(changes, change{was, is})
@@ -375,7 +381,7 @@ func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (li
 }
 
 // next is what a deposit becomes by a block that has it. It is pure.
-func next(was row, f scan.Found, ch chain.Name, b chain.Block, proof *int64) (is row, changes bool, err error) {
+func next(was row, f scan.Found, ch chain.Name, b chain.Block, proof *int64, tiers chain.Tiers) (is row, changes bool, err error) {
 	if was.proofID != nil {
 		if proof != nil && was.blockHash != b.Hash {
 			return row{}, false, fmt.Errorf("deposit %s is final in block %s and again in %s", was.id, was.blockHash, b.Hash)
@@ -405,6 +411,10 @@ func next(was row, f scan.Found, ch chain.Name, b chain.Block, proof *int64) (is
 	}
 	is.from, is.senders = senders(f)
 	is.amount, is.logIndex = f.Amount, f.LogIndex
+	is.depth = 0
+	if f.Contract == "" {
+		is.depth = tiers.Depth(f.Amount)
+	}
 	is.height, is.blockHash, is.proofID = b.Height, b.Hash, proof
 	is.status, is.chainStatus, is.reason = Confirming, included, ""
 	if proof != nil {

@@ -34,7 +34,7 @@ var change = sim.Address("where the rest of wd_1 comes back to")
 
 // pooled is a world on a chain where accounts are coins, whose deposits above two
 // dollars are asked about; a coin is worth one dollar.
-func pooled(t *testing.T) (*world, *opinions) {
+func pooled(t *testing.T, tiers ...chain.Tier) (*world, *opinions) {
 	t.Helper()
 	db := pgtest.New(t)
 	o, _, err := org.Create(t.Context(), db, "Acme")
@@ -79,8 +79,10 @@ func pooled(t *testing.T) (*world, *opinions) {
 	w.c.Mint(payer, "", money.Units(1_000_000_000))
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
 	w.book = wallet.New(db, nil, public)
+	on := w.c.Configured()
+	on.Tiers = tiers
 	w.desk = deposit.New(db, w.book, price.Fixed{Prices: map[int]money.USD{btc: money.MustParseUSD("1")}},
-		risk.Policy{Providers: says, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, log, deposit.Bound(grantKey()))
+		risk.Policy{Providers: says, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, log, deposit.Bound(grantKey()), deposit.Senders(chain.Chains{chain.Bitcoin: on}))
 	start := uint64(0)
 	w.w = scan.New(db, scan.Config{Chain: chain.Bitcoin, Reader: w.c, Start: &start, Concerned: []finality.Concerned{w.desk}}, w.desk, log)
 	w.walk(t)

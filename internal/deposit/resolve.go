@@ -136,6 +136,11 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, by Decider,
 		if err != nil || again {
 			return r.show(ctx, tx, d, &shown, err)
 		}
+		if deep, err := d.deep(ctx, tx); err != nil {
+			return err
+		} else if !deep {
+			return notDeep(d)
+		}
 		if d.flag.mac != nil { // without one nothing is sent, and nothing is sent here
 			if err := r.genuine(d, by); err != nil {
 				return err
@@ -619,6 +624,13 @@ func (r *Resolutions) sound(ctx context.Context, tx pg.Tx, d row) error {
 func inQuestion() *fault.Fault {
 	return fault.New(fault.Unprocessable, fault.DepositsSuspended,
 		"The chain or the token of this deposit is in question at the moment, and a person looks at it. Nothing was decided, and the deposit is still flagged; decide when it is released.")
+}
+
+// notDeep is of a deposit that was flagged, and that another fork has in a block which is
+// not yet as deep.
+func notDeep(d row) *fault.Fault {
+	return fault.New(fault.Unprocessable, fault.DepositsSuspended,
+		"The chain has put this deposit into another block, and an amount like this waits for %d confirmations. Nothing was decided, and the deposit is still flagged; approve it when it has them.", d.depth)
 }
 
 func locked(ctx context.Context, tx pg.Tx, depositID string) (row, error) {

@@ -23,7 +23,7 @@ type Status string
 // The statuses that a deposit can have.
 const (
 	Confirming   Status = "CONFIRMING"    // in a block that is not final
-	Screening    Status = "SCREENING"     // final, and not decided yet; of a mint under quarantine until that ends
+	Screening    Status = "SCREENING"     // final, and not decided yet; also while its mint is under quarantine or its tier wants more blocks
 	Credited     Status = "CREDITED"      // in the balance; in question while the chain says REORGED
 	Reversed     Status = "REVERSED"      // was in the balance, and finality itself broke
 	Orphaned     Status = "ORPHANED"      // its block is not on the chain any more
@@ -146,6 +146,7 @@ type row struct {
 	claims                       int           // how often something of the loss was taken later
 	flag                         *flag         // why it was held, once it was
 	lostAt                       *time.Time    // when what had been sent back or elsewhere turned out to be gone
+	depth                        uint64        // that its block must have before it is credited or flagged; 0: final is enough
 	tries                        int           // how often nobody could say whether it may be credited
 }
 
@@ -162,7 +163,7 @@ type flag struct {
 const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, ''), coalesce(product, ''), mint_id, chain, contract, address, from_address, senders,
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claims,
-	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries`
+	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required`
 
 func scanned(r pgx.CollectableRow) (d row, err error) {
 	err = d.scan(r)
@@ -178,13 +179,25 @@ func (d *row) scan(r pgx.CollectableRow, more ...any) error {
 		&d.id, &d.orgID, &d.walletID, &d.purpose, &d.customerID, &d.product, &d.mintID, &d.chain, &d.contract, &d.address, &d.from, &d.senders,
 		&d.amount, &d.tx, &d.kind, &d.position, &d.logIndex, &d.height, &d.blockHash, &d.proofID, &d.status, &d.chainStatus, &d.reason,
 		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claims,
-		&flagged, &f.risk, &f.reason, &at, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.tries,
+		&flagged, &f.risk, &f.reason, &at, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.tries, &d.depth,
 	}, more...)...)
 	if flagged && at != nil {
 		f.at = *at
 		d.flag = &f
 	}
 	return err
+}
+
+// deep tells whether a final deposit's block is as deep as its amount wants, by what is
+// proven as of the transaction.
+func (d row) deep(ctx context.Context, tx pg.Tx) (ok bool, err error) {
+	if d.depth == 0 {
+		return true, nil
+	}
+	if err := tx.QueryRow(ctx, `SELECT finality_depth($1, $2) >= $3`, d.chain, d.height, d.depth).Scan(&ok); err != nil {
+		return false, fmt.Errorf("ask how deep the block of deposit %s is: %w", d.id, err)
+	}
+	return ok, nil
 }
 
 // subject is what the wallet that receives it is for.
@@ -283,6 +296,7 @@ func move(ctx context.Context, tx pg.Tx, changes []change) error {
 		lost                                     = make([]*time.Time, n)
 		toClaims                                 = make([]int, n)
 		toSenders                                = make([]*string, n)
+		toDepth                                  = make([]int64, n)
 	)
 	for i, c := range changes {
 		ids[i], statuses[i], blocks[i], chains[i] = c.was.id, string(c.was.status), c.was.blockHash, c.was.chainStatus
@@ -292,6 +306,7 @@ func move(ctx context.Context, tx pg.Tx, changes []change) error {
 		toReason[i], toUSD[i], toScreening[i] = null(c.is.reason), c.is.usd, string(c.is.screening)
 		confirmed[i], credited[i], reversed[i] = c.is.confirmedAt, c.is.creditedAt, c.is.reversedAt
 		toTaken[i], toClaims[i], lost[i], toSenders[i] = c.is.takenBack, c.is.claims, c.is.lostAt, null(spaced(c.is.senders))
+		toDepth[i] = int64(c.is.depth)
 		if f := c.is.flag; f != nil {
 			reason := string(f.reason)
 			flagged[i], risks[i], flags[i], flaggedAt[i], returns[i], returnRisks[i] = true, &f.risk, &reason, &f.at, null(f.returnTo), null(f.returnRisk)
@@ -305,22 +320,22 @@ func move(ctx context.Context, tx pg.Tx, changes []change) error {
 			reversed_at = c.reversed_at, taken_back = c.taken_back, claims = c.claims,
 			is_flagged = c.is_flagged, risk_of_funds = c.risk_of_funds, flag_reason = c.flag_reason::jsonb, flagged_at = c.flagged_at,
 			return_to = c.return_to, return_risk = c.return_risk, return_mac = c.return_mac, lost_at = c.lost_at,
-			senders = string_to_array(c.senders, ' ')
+			senders = string_to_array(c.senders, ' '), depth_required = c.depth
 		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::text[], $5::bigint[], $6::text[], $7::int[],
 			$8::int[], $9::text[], $10::numeric[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[],
 			$18::numeric[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::numeric[], $24::int[],
-			$25::boolean[], $26::text[], $27::text[], $28::timestamptz[], $29::text[], $30::text[], $31::bytea[], $32::timestamptz[], $33::text[])
+			$25::boolean[], $26::text[], $27::text[], $28::timestamptz[], $29::text[], $30::text[], $31::bytea[], $32::timestamptz[], $33::text[], $34::bigint[])
 			AS c (deposit_id, was_status, was_amount, was_block, was_proof, was_chain_status, was_claims,
 				mint_id, from_address, amount, log_index, height, block_hash, proof_id, status, chain_status, reason,
 				usd_value, screening, confirmed_at, credited_at, reversed_at, taken_back, claims,
-				is_flagged, risk_of_funds, flag_reason, flagged_at, return_to, return_risk, return_mac, lost_at, senders)
+				is_flagged, risk_of_funds, flag_reason, flagged_at, return_to, return_risk, return_mac, lost_at, senders, depth)
 		WHERE d.deposit_id = c.deposit_id AND d.deposit_id = ANY ($1) AND d.status = c.was_status AND d.amount = c.was_amount
 			AND d.block_hash = c.was_block AND d.proof_id IS NOT DISTINCT FROM c.was_proof
 			AND d.chain_status = c.was_chain_status AND d.claims = c.was_claims`,
 		ids, statuses, amounts, blocks, proofs, chains, claims,
 		toMint, toFrom, toAmount, toIndex, toHeight, toBlock, toProof, toStatus, toChainStatus, toReason,
 		toUSD, toScreening, confirmed, credited, reversed, toTaken, toClaims,
-		flagged, risks, flags, flaggedAt, returns, returnRisks, macs, lost, toSenders)
+		flagged, risks, flags, flaggedAt, returns, returnRisks, macs, lost, toSenders, toDepth)
 	what := fmt.Sprintf("deposit %s from %s to %s", ids[0], statuses[0], toStatus[0])
 	if n > 1 {
 		what += fmt.Sprintf(" and %d more", n-1)
@@ -355,6 +370,7 @@ func insert(ctx context.Context, tx pg.Tx, changes []change) error {
 		confirmed, credited           = make([]*time.Time, n), make([]*time.Time, n)
 		values                        = make([]*money.USD, n)
 		senders                       = make([]*string, n)
+		depths                        = make([]int64, n)
 	)
 	for i, c := range changes {
 		ids[i], orgs[i], wallets[i], purposes[i] = c.is.id, c.is.orgID, c.is.walletID, c.is.purpose
@@ -364,24 +380,24 @@ func insert(ctx context.Context, tx pg.Tx, changes []change) error {
 		indexes[i], heights[i], blocks[i], proofs[i] = int64(c.is.logIndex), int64(c.is.height), c.is.blockHash, c.is.proofID
 		statuses[i], chainStatus[i], reasons[i], screenings[i] = string(c.is.status), c.is.chainStatus, null(c.is.reason), string(c.is.screening)
 		values[i], created[i], confirmed[i], credited[i] = c.is.usd, c.is.createdAt, c.is.confirmedAt, c.is.creditedAt
-		senders[i] = null(spaced(c.is.senders))
+		senders[i], depths[i] = null(spaced(c.is.senders)), int64(c.is.depth)
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-			usd_value, screening, created_at, confirmed_at, credited_at, senders)
+			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required)
 		SELECT deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-			usd_value, screening::jsonb, created_at, confirmed_at, credited_at, string_to_array(senders, ' ')
+			usd_value, screening::jsonb, created_at, confirmed_at, credited_at, string_to_array(senders, ' '), depth
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[], $9::text[], $10::text[], $11::text[],
 			$12::numeric[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::text[],
-			$22::text[], $23::numeric[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[])
+			$22::text[], $23::numeric[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[], $29::bigint[])
 			AS c (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-				usd_value, screening, created_at, confirmed_at, credited_at, senders)`,
+				usd_value, screening, created_at, confirmed_at, credited_at, senders, depth)`,
 		ids, orgs, wallets, purposes, customers, products, mints, chains, contracts, addresses, froms,
 		amounts, hashes, kinds, places, indexes, heights, blocks, proofs, statuses, chainStatus, reasons,
-		values, screenings, created, confirmed, credited, senders)
+		values, screenings, created, confirmed, credited, senders, depths)
 	if err != nil {
 		return fmt.Errorf("insert %d deposits from %s of %s on: %w", n, ids[0], hashes[0], err)
 	}

@@ -248,10 +248,10 @@ func prove(ctx context.Context, tx pg.Tx, ch chain.Name, c chain.Contents) (proo
 		return 0, fmt.Errorf("read the proof of block %d: %w", c.Height, err)
 	}
 	err = tx.QueryRow(ctx, `
-		INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, fork)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, (SELECT coalesce(max(fork), 0) FROM finality_breaks WHERE chain = $1))
+		INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at, depth, fork)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, (SELECT coalesce(max(fork), 0) FROM finality_breaks WHERE chain = $1))
 		RETURNING proof_id`,
-		ch, c.Height, c.Hash, c.Parent, c.Time, c.Providers, c.Verified, tx.Now).Scan(&proofID)
+		ch, c.Height, c.Hash, c.Parent, c.Time, c.Providers, c.Verified, tx.Now, max(c.Depth, 1)).Scan(&proofID)
 	if err != nil {
 		return 0, fmt.Errorf("write the proof of block %d: %w", c.Height, err)
 	}

@@ -45,7 +45,7 @@ var checks = []Check{
 			('audit_log', 'audit_log_append_only'), ('signer_journal', 'signer_journal_append_only'),
 			('finality_proofs', 'finality_proofs_append_only'), ('finality_proofs', 'finality_proofs_on_fork'),
 			('finality_breaks', 'finality_breaks_append_only'), ('finality_breaks', 'finality_breaks_next'),
-			('deposits', 'deposits_proof_live'), ('deposits', 'deposits_proof_live_moved'), ('deposits', 'deposits_flag_keep'), ('deposits', 'deposits_decided_when_final'), ('deposits', 'deposits_resolved'), ('deposits', 'deposits_gone_in_time'),
+			('deposits', 'deposits_proof_live'), ('deposits', 'deposits_proof_live_moved'), ('deposits', 'deposits_flag_keep'), ('deposits', 'deposits_decided_when_final'), ('deposits', 'deposits_resolved'), ('deposits', 'deposits_gone_in_time'), ('deposits', 'deposits_deep'), ('deposits', 'deposits_deep_first'),
 			('deposit_resolutions', 'deposit_resolutions_keep'), ('deposit_resolutions', 'deposit_resolutions_stay'), ('deposit_resolutions', 'deposit_resolutions_as_decided'),
 			('deposit_decisions', 'deposit_decisions_append_only'), ('ledger_transfers', 'ledger_transfers_of_hold'), ('deposits', 'deposits_refer'), ('deposits', 'deposits_refer_moved'), ('wallets', 'wallets_stay'),
 			('dispatch_orders', 'dispatch_orders_proof_live'),

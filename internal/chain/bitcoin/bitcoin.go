@@ -42,9 +42,15 @@ const (
 	timeoutDefault        = 15 * time.Second
 	scanTimeoutDefault    = 5 * time.Minute
 	answerBytesMaxDefault = 64 << 20 // a block of four megabytes has eight in hexadecimal, and thirty with what it spends
-	confirmationsDefault  = 3
-	caip2Chars            = 32 // of the first block's hash, as CAIP-2 has it for BIP-122
+	caip2Chars            = 32       // of the first block's hash, as CAIP-2 has it for BIP-122
 )
+
+// ConfirmationsDefault is Config.Confirmations where it is not set.
+const ConfirmationsDefault = 3
+
+// tiersDefault is what a fork of Bitcoin costs whoever mines it: up to 1 BTC less is at
+// stake than three blocks are paid.
+var tiersDefault = chain.Tiers{{Above: money.Units(100_000_000), Depth: 6}}
 
 // Config is a network of Bitcoin with its nodes.
 type Config struct {
@@ -54,9 +60,11 @@ type Config struct {
 	// txindex=1; btcd with txindex and, for balances, addrindex.
 	Endpoints []string
 	Agree     int // how many of the endpoints have to agree on what is final
-	// Confirmations make a block final: itself and those after it. Zero: 3. One depth
-	// stands for every amount; what is worth more than three blocks waits elsewhere.
+	// Confirmations make a block final: itself and those after it. Zero: 3. It is the
+	// depth of every amount, of what we pay and of our coins.
 	Confirmations uint64
+	// Tiers are amounts whose deposits wait for more. nil: above 1 BTC, 6.
+	Tiers chain.Tiers
 	// Genesis is the hash of the first block, for a network that is not the usual one of
 	// its kind: on TESTNET that is testnet4.
 	Genesis string
@@ -156,7 +164,10 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if cfg.AnswerBytesMax == 0 {
 		cfg.AnswerBytesMax = answerBytesMaxDefault
 	}
-	cfg.Confirmations = cmp.Or(cfg.Confirmations, confirmationsDefault)
+	cfg.Confirmations = cmp.Or(cfg.Confirmations, ConfirmationsDefault)
+	if cfg.Tiers == nil {
+		cfg.Tiers = tiersDefault
+	}
 	cfg.RateMin, cfg.RateMax = cmp.Or(cfg.RateMin, rateMinDefault), cmp.Or(cfg.RateMax, rateMaxDefault)
 	cfg.RateUsual, cfg.Target = cmp.Or(cfg.RateUsual, rateUsualDefault), cmp.Or(cfg.Target, targetDefault)
 	if cfg.CostMax.IsZero() {
@@ -180,7 +191,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	}
 	return chain.Chain{
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
-		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: pool{cfg}, OthersPay: true,
+		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: pool{cfg}, OthersPay: true, Tiers: cfg.Tiers,
 	}, nil
 }
 

@@ -91,7 +91,11 @@ func (a *adapter) Final(ctx context.Context, height uint64) (chain.Contents, err
 	if err != nil {
 		return wrap(err)
 	}
-	return s.contents(height, matured, len(by)), nil
+	c := s.contents(height, matured, len(by))
+	if height > 0 { // the first block is final whatever stands on it
+		c.Depth = a.Confirmations
+	}
+	return c, nil
 }
 
 // Recent takes the block from the first node that answers. A fork between its requests

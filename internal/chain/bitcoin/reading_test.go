@@ -699,6 +699,38 @@ func raw(t *testing.T, tx *wire.MsgTx) string {
 	return text.String()
 }
 
+// Rule DEP-43.
+func TestAFinalBlockSaysHowDeepItIs(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	cfg := config(endpoint(l.node))
+	cfg.Confirmations = 2
+	shallow := open(t, cfg)
+	for range 3 {
+		l.Mine(t, 1)
+		for c, want := range map[*chain.Chain]uint64{&l.chain: confirmations, &shallow: 2} {
+			h, err := c.Reader.Heads(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := c.Reader.Final(t.Context(), h.Final.Height)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The node's own count of what it calls confirmations.
+			if has := h.Latest.Height - b.Height + 1; b.Depth != want || has < b.Depth {
+				t.Errorf("block %d says %d deep and is %d, want %d", b.Height, b.Depth, has, want)
+			}
+		}
+	}
+	if one := money.Units(100_000_000); l.chain.Tiers.Depth(one) != 0 {
+		t.Errorf("1 BTC waits for %d blocks, want finality alone", l.chain.Tiers.Depth(one))
+	}
+	if more := money.Units(100_000_001); l.chain.Tiers.Depth(more) != 6 {
+		t.Errorf("more than 1 BTC waits for %d blocks, want 6", l.chain.Tiers.Depth(more))
+	}
+}
+
 func TestNodesHaveToAgreeOnWhatIsFinal(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

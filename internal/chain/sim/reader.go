@@ -175,6 +175,9 @@ func (c *Chain) Final(ctx context.Context, height uint64) (chain.Contents, error
 			continue // its receipts do not fit the header: somebody else's may
 		}
 		b.Providers = shown[b.Hash]
+		if height > 0 {
+			b.Depth = c.conf.Behind + 1
+		}
 		return b, nil
 	}
 	return chain.Contents{}, fmt.Errorf("block %d: %w", height, chain.ErrDisagreement)

@@ -1,0 +1,98 @@
+package deposit_test
+
+import (
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+// tiers are above what this chain calls final, which is four blocks. The first is of
+// amounts that nobody is asked about, the others are screened.
+var tiers = []chain.Tier{
+	{Above: money.Units(100), Depth: 5}, {Above: money.Units(1000), Depth: 6}, {Above: money.Units(5000), Depth: 9},
+}
+
+// Rule DEP-43.
+func TestADepositWaitsForAsManyBlocksAsItsAmountWants(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		amount uint64
+		waits  int // blocks after finality
+	}{{100, 0}, {101, 1}, {1001, 2}, {5001, 5}} {
+		w, _ := pooled(t, tiers...)
+		w.c.Pay(payer, alice, "", c.amount)
+		w.c.Mine(1)
+		w.walk(t)
+		required := int64(4 + c.waits)
+		if c.waits == 0 {
+			required = 3 // as the catalogue says
+		}
+		if d := w.the(t); d.Status != "CONFIRMING" || d.ConfirmationsRequired != required {
+			t.Errorf("%d in its first block: got %s of %d confirmations, want CONFIRMING of %d", c.amount, d.Status, d.ConfirmationsRequired, required)
+		}
+		w.c.Mine(3)
+		w.walk(t)
+		for n := range c.waits {
+			if d := w.the(t); d.Status != "SCREENING" || d.ChainStatus != "FINALIZED" || d.Confirmations != int64(4+n) || d.ConfirmationsRequired != required {
+				t.Errorf("%d with %d blocks: got %s, %s, %d confirmations of %d, want SCREENING with %d of %d", c.amount, 4+n,
+					d.Status, d.ChainStatus, d.Confirmations, d.ConfirmationsRequired, 4+n, required)
+			}
+			if got := w.balance(t, ledger.Customer, "alice", btc); !got.IsZero() {
+				t.Errorf("%d with %d blocks: alice has %v, want nothing", c.amount, 4+n, got)
+			}
+			if n := w.count(t, `SELECT count(*) FROM coins WHERE status = 'FREE'`); n > 0 {
+				t.Errorf("%d with %d blocks: its coin may be spent", c.amount, 4+n)
+			}
+			w.c.Mine(1)
+			w.walk(t)
+		}
+		if d := w.the(t); d.Status != "CREDITED" || d.Confirmations != int64(4+c.waits) {
+			t.Errorf("%d: got %s with %d confirmations, want CREDITED with %d", c.amount, d.Status, d.Confirmations, 4+c.waits)
+		}
+	}
+}
+
+// Rule DEP-43.
+func TestTheTableCreditsNothingBeforeItIsDeep(t *testing.T) {
+	t.Parallel()
+	w, _ := pooled(t, tiers...)
+	w.arrives(t, alice, 5001)
+	for _, sql := range []string{
+		`UPDATE deposits SET status = 'CREDITED', credited_at = now()`,
+		`UPDATE deposits SET depth_required = 4`,
+		`UPDATE deposits SET depth_required = 0`,
+		`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", "status": "CREDITED", "credited_at": "2026-01-01"}')).* FROM deposits d`,
+	} {
+		if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), sql); !pg.Violates(err, "deposits_deep") {
+			t.Errorf("%s: got %v, want a violation of deposits_deep", sql, err)
+		}
+	}
+}
+
+// Rule DEP-43. What a fork of more blocks than finality wants takes away was credited to nobody.
+func TestADeepForkTakesNothingFromWhoWaits(t *testing.T) {
+	t.Parallel()
+	w, _ := pooled(t, tiers...)
+	w.c.Mine(10)
+	hash := w.arrives(t, alice, 5001)
+	w.c.Fork(8, hash)
+	w.c.Mine(10)
+	w.part(t)
+	w.repoint(t)
+	w.c.Mine(10)
+	w.final(t)
+	w.settle(t)
+	w.letGo(t)
+	w.walk(t)
+	if got := w.list(t, deposit.Filter{}); len(got) != 1 || got[0].Status != "ORPHANED" {
+		t.Errorf("got %+v, want one ORPHANED deposit", got)
+	}
+	if n := w.count(t, `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`); n > 0 {
+		t.Errorf("got %d freezes, want none", n)
+	}
+}
