@@ -3,6 +3,7 @@ package chaintest
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -151,6 +152,85 @@ var senderPromises = []promise{
 			ps = append(ps, p)
 			if n := b.Chain().Sender.Fits(ps); n < 1 || n > len(ps) {
 				t.Errorf("of %d payments: got %d in one transaction, want at least one and no more than there are", len(ps), n)
+			}
+		}
+	}},
+	{"WhatGoesTogetherIsMadeTogetherAndPaidByOne", func(t *testing.T, b bench) {
+		for _, ps := range b.companies(t) {
+			ps = ps[:b.Chain().Sender.Fits(ps)]
+			if len(ps) < 2 {
+				continue
+			}
+			payer := payerOf(ps[0])
+			start := b.heads(t).Final.Height
+			fees, err := b.Chain().Sender.Quote(t.Context(), ps...)
+			if err != nil {
+				t.Fatalf("Quote(%+v): got %v, want fees", ps, err)
+			}
+			at, fees := b.slotOf(t, payer, ps, fees)
+			payload, err := b.Chain().Sender.Build(payer, at, fees, ps...)
+			if err != nil {
+				t.Fatalf("Build(%+v): got %v, want a payload", ps, err)
+			}
+			if again, err := b.Chain().Sender.Build(payer, at, fees, ps...); err != nil || !bytes.Equal(again, payload) {
+				t.Errorf("Build again: got %x, %v, want %x", again, err, payload)
+			}
+			raw, tx := b.Sign(t, payer, payload)
+			if a, said := b.Chain().Sender.Send(t.Context(), raw); a != chain.Accepted {
+				t.Fatalf("Send: got %v %q, want Accepted", a, said)
+			}
+			before := b.heads(t).Latest
+			b.Mine(t, 1)
+			after := b.heads(t).Latest
+			outcome := func(ps ...chain.Payment) *chain.Outcome {
+				t.Helper()
+				o, err := b.Chain().Sender.Outcome(t.Context(), []chain.TxHash{tx}, ps...)
+				if err != nil || o == nil {
+					t.Fatalf("Outcome: got %+v, %v, want it mined", o, err)
+				}
+				return o
+			}
+			o := outcome(ps...)
+			most, err := fees.Max()
+			if !o.Succeeded || !o.Paid || o.Fee.IsZero() || err != nil || most.Less(o.Fee) {
+				t.Errorf("got %+v, want all of it paid for a fee of at most %v", o, most)
+			}
+			other := slices.Clone(ps)
+			other[1].Amount = plus(t, other[1].Amount, units(1))
+			if o := outcome(other...); o.Paid {
+				t.Errorf("another amount: got %+v, want it unpaid", o)
+			}
+			in, out := map[chain.Holding]money.Amount{}, map[chain.Holding]money.Amount{}
+			out[chain.Holding{Address: payer}] = o.Fee
+			for _, p := range ps {
+				to, from := chain.Holding{Address: p.To, Contract: p.Contract}, chain.Holding{Address: p.From, Contract: p.Contract}
+				in[to], out[from] = plus(t, in[to], p.Amount), plus(t, out[from], p.Amount)
+			}
+			for h := range maps.Keys(out) {
+				in[h] = plus(t, in[h], money.Zero)
+			}
+			for h, got := range in {
+				was, is := b.balance(t, before, h.Address, h.Contract), b.balance(t, after, h.Address, h.Contract)
+				if plus(t, was, got) != plus(t, is, out[h]) {
+					t.Errorf("%+v: got %v and then %v, want %v in and %v out", h, was, is, got, out[h])
+				}
+			}
+			// Whoever sent it is told, so that it is known for ours.
+			b.Finalize(t)
+			blocks := b.finals(t, start)
+			for _, tr := range arrived(blocks, ps[0].To) {
+				if tr.Tx != tx {
+					continue
+				}
+				senders := b.sendersIn(t, blocks, tr)
+				if len(senders) == 0 {
+					t.Errorf("%+v: got nobody who sent it", tr)
+				}
+				for _, s := range senders {
+					if !slices.ContainsFunc(ps, func(p chain.Payment) bool { return p.From == s && p.Contract == tr.Contract }) {
+						t.Errorf("%+v: got it from %v, want it from those who paid", tr, senders)
+					}
+				}
 			}
 		}
 	}},
@@ -429,6 +509,49 @@ func priceOf(f chain.Fees) money.Amount {
 		return f.TipCap
 	}
 	return f.FeeCap
+}
+
+// companies are payments of which several may go together: of one payer to anybody, and
+// where others pay, of several to who pays for them.
+func (b bench) companies(t *testing.T) (all [][]chain.Payment) {
+	t.Helper()
+	kinds := b.kinds()
+	payer := b.Payer(t)
+	var out, in []chain.Payment
+	for i := range 3 {
+		out = append(out, chain.Payment{From: payer, To: b.Account(t), Amount: units(uint64(1100 + i))})
+	}
+	all = append(all, out)
+	if !b.Chain().OthersPay || b.Chain().Pool != nil {
+		return all
+	}
+	for i := range 4 {
+		p := chain.Payment{From: b.Account(t), To: payer, Payer: payer, Contract: b.contract(kinds[i%len(kinds)]), Amount: units(uint64(1200 + i))}
+		b.Give(t, p.From, p.Contract, p.Amount)
+		in = append(in, p)
+	}
+	return append(all, in)
+}
+
+func payerOf(p chain.Payment) chain.Address {
+	if p.Payer != "" {
+		return p.Payer
+	}
+	return p.From
+}
+
+// slotOf is a place for payments that go together, with what they cost there.
+func (b bench) slotOf(t *testing.T, payer chain.Address, ps []chain.Payment, fees chain.Fees) (chain.Slot, chain.Fees) {
+	t.Helper()
+	pool := b.Chain().Pool
+	if pool == nil {
+		return b.slot(t, payer, 0), fees
+	}
+	lease, fees, err := pool.Choose(b.Lab.(Purse).Coins(t, payer), nil, payer, fees, ps...)
+	if err != nil {
+		t.Fatalf("Choose for %+v: got %v, want a slot", ps, err)
+	}
+	return chain.Slot{Lease: lease}, fees
 }
 
 // slot is the nth that an account has, from 0.

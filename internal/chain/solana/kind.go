@@ -4,14 +4,73 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
-// Senders answers from the movements: whose accounts paid is seen in the block.
-func (c *Client) Senders(_ context.Context, _ chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
-	return chain.Senders(of), nil
+// Senders answers from the movements where one sent it. Of what came from several, as a
+// sweep of several addresses does, everybody has sent it who has less of the same after
+// the transaction: the block is read again until as many providers as have to agree say
+// the same of it. Nobody has sent what was made out of nothing.
+func (c *Client) Senders(ctx context.Context, at chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
+	if !slices.ContainsFunc(of, func(t chain.Transfer) bool { return t.From == "" }) {
+		return chain.Senders(of), nil
+	}
+	var said [][][]chain.Address
+	var votes []int
+	var errs []error
+	for _, p := range c.providers {
+		got, err := p.senders(ctx, at, of)
+		if err != nil {
+			if errs = append(errs, err); ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		i := slices.IndexFunc(said, func(s [][]chain.Address) bool {
+			return slices.EqualFunc(s, got, func(a, b []chain.Address) bool { return slices.Equal(a, b) })
+		})
+		if i < 0 {
+			i, said, votes = len(said), append(said, got), append(votes, 0)
+		}
+		if votes[i]++; votes[i] >= c.Agree {
+			return got, nil
+		}
+	}
+	if len(said) > 1 {
+		errs = append(errs, chain.ErrDisagreement)
+	}
+	return nil, fmt.Errorf("senders in block %d of %s: fewer than the %d providers that have to agree say the same: %w",
+		at.Height, chain.Solana, c.Agree, errors.Join(errs...))
+}
+
+func (p *provider) senders(ctx context.Context, at chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
+	raw, err := p.raw(ctx, at.Height, "accounts", confirmed)
+	if err != nil {
+		return nil, err
+	}
+	m := newMovements()
+	m.several = map[where][]chain.Address{}
+	h, err := decode(raw, m.see)
+	if err != nil {
+		return nil, fmt.Errorf("%s: block %d: %w", p.name, at.Height, err)
+	}
+	if h.hash != at.Hash {
+		return nil, fmt.Errorf("%s: gives block %.44q in slot %d, want %.44q", p.name, h.hash, at.Height, at.Hash)
+	}
+	all := chain.Senders(of)
+	for i, t := range of {
+		if t.From != "" {
+			continue
+		}
+		if !slices.Contains(m.transfers, t) {
+			return nil, fmt.Errorf("%s: block %d has no movement %s of %s", p.name, at.Height, t.Position, t.Tx)
+		}
+		all[i] = m.several[whereIs(t)]
+	}
+	return all, nil
 }
 
 // Kind asks one provider after the other until as many as have to agree say Keyed; the

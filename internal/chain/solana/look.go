@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
@@ -38,26 +39,49 @@ var extensions = map[uint16]string{
 	16: "confidential fees", 25: "amounts that are scaled", 26: "an authority that can pause it",
 }
 
-// A sight is what the accounts of a payment are now.
+// A sight is what the accounts of payments are now.
 type sight struct {
-	creates         bool // the receiver's token account has to be made
-	written         []chain.Address
-	payer, from, to uint64 // lamports
-	least           uint64 // what an account without data has to hold, unless nothing
+	creates bool // a receiver's token account has to be made
+	written []chain.Address
+	payer   uint64 // lamports
+	least   uint64 // what an account without data has to hold, unless nothing
 }
 
-// look asks for the accounts of a payment and refuses what is hopeless or lost.
-func (c *Client) look(ctx context.Context, p *provider, pay chain.Payment) (sight, error) {
-	payer := payerOf(pay)
-	if (solanatx.Grammar{}).Burns(pay.To) {
-		return sight{}, refuse("nobody holds a key of %s: what is sent there is lost", pay.To)
+// asking are accounts that are asked for at once, each once.
+type asking struct {
+	of []chain.Address
+	at map[chain.Address]int
+}
+
+func (q *asking) add(a chain.Address) {
+	if _, known := q.at[a]; !known {
+		q.at[a] = len(q.of)
+		q.of = append(q.of, a)
 	}
-	of := []chain.Address{payer, pay.From, pay.To}
-	s := sight{written: []chain.Address{payer, pay.From, pay.To}}
-	var m Mint
-	var err error
-	if pay.Contract != "" {
-		if m, err = c.mint(pay.Contract); err != nil {
+}
+
+// look asks for the accounts of payments and refuses what is hopeless or lost. Payments
+// that go together each take from an account of their own, see Fits, so each is looked at
+// as if it were alone.
+func (c *Client) look(ctx context.Context, p *provider, ps []chain.Payment) (sight, error) {
+	payer := payerOf(ps[0])
+	q := asking{at: map[chain.Address]int{}}
+	q.add(payer)
+	s := sight{written: []chain.Address{payer}}
+	type pair struct{ source, target chain.Address }
+	tokens := make([]pair, len(ps))
+	for i, pay := range ps {
+		if (solanatx.Grammar{}).Burns(pay.To) {
+			return sight{}, blamed(len(ps), i, refuse("nobody holds a key of %s: what is sent there is lost", pay.To))
+		}
+		q.add(pay.From)
+		q.add(pay.To)
+		if pay.Contract == "" {
+			s.written = append(s.written, pay.From, pay.To)
+			continue
+		}
+		m, err := c.mint(pay.Contract)
+		if err != nil {
 			return sight{}, err
 		}
 		source, err := solanatx.AssociatedAccount(pay.From, pay.Contract, m.Program)
@@ -68,40 +92,60 @@ func (c *Client) look(ctx context.Context, p *provider, pay chain.Payment) (sigh
 		if err != nil {
 			return sight{}, err
 		}
-		of = append(of, pay.Contract, source, target)
-		s.written = []chain.Address{payer, source, target}
+		tokens[i] = pair{source, target}
+		q.add(pay.Contract)
+		q.add(source)
+		q.add(target)
+		s.written = append(s.written, source, target)
 	}
+	slices.Sort(s.written)
+	s.written = slices.Compact(s.written)
 	if err := p.call(ctx, &s.least, "getMinimumBalanceForRentExemption", 0); err != nil {
 		return sight{}, err
 	}
-	got, err := p.accounts(ctx, of, confirmed)
+	got, err := p.accounts(ctx, q.of, confirmed)
 	if err != nil {
 		return sight{}, err
 	}
-	for i, lamports := range []*uint64{&s.payer, &s.from, &s.to} {
-		if got[i] != nil {
-			*lamports = *got[i].Lamports
+	account := func(a chain.Address) *account { return got[q.at[a]] }
+	lamports := func(a chain.Address) uint64 {
+		if is := account(a); is != nil {
+			return *is.Lamports
+		}
+		return 0
+	}
+	s.payer = lamports(payer)
+	for i, pay := range ps {
+		err := receiver(pay.To, account(pay.To))
+		if err == nil && pay.Contract == "" {
+			err = s.coin(pay, lamports(pay.From), lamports(pay.To))
+		} else if err == nil {
+			var made bool
+			made, err = c.Mints[pay.Contract].moves(pay, account(pay.Contract), account(tokens[i].source), account(tokens[i].target))
+			s.creates = s.creates || !made
+		}
+		if err != nil {
+			return sight{}, blamed(len(ps), i, err)
 		}
 	}
-	if err := receiver(pay.To, got[2]); err != nil {
-		return sight{}, err
+	return s, nil
+}
+
+// moves refuses a payment of a token that its accounts do not let through; made tells
+// whether the receiver's is there.
+func (m Mint) moves(pay chain.Payment, token, source, target *account) (made bool, err error) {
+	if err := m.is(pay.Contract, token); err != nil {
+		return false, err
 	}
-	if pay.Contract == "" {
-		return s, s.coin(pay)
-	}
-	if err := m.is(pay.Contract, got[3]); err != nil {
-		return sight{}, err
-	}
-	held, made, err := m.holds(pay.Contract, pay.From, got[4])
+	held, made, err := m.holds(pay.Contract, pay.From, source)
 	if err != nil {
-		return sight{}, err
+		return false, err
 	}
 	if !made || money.Units(held).Less(pay.Amount) {
-		return sight{}, refuse("%s holds %d in its token account, less than the amount", pay.From, held)
+		return false, refuse("%s holds %d in its token account, less than the amount", pay.From, held)
 	}
-	_, made, err = m.holds(pay.Contract, pay.To, got[5])
-	s.creates = !made
-	return s, err
+	_, made, err = m.holds(pay.Contract, pay.To, target)
+	return made, err
 }
 
 // receiver refuses what is no wallet.
@@ -134,15 +178,15 @@ func receiver(to chain.Address, a *account) error {
 }
 
 // coin refuses a payment of SOL that would leave an account with less than it may have.
-func (s sight) coin(p chain.Payment) error {
+func (s sight) coin(p chain.Payment, from, to uint64) error {
 	least := money.Units(s.least)
-	left, err := money.Units(s.from).Sub(p.Amount)
+	left, err := money.Units(from).Sub(p.Amount)
 	switch {
 	case err != nil:
-		return refuse("%s holds %d lamports, less than the amount", p.From, s.from)
+		return refuse("%s holds %d lamports, less than the amount", p.From, from)
 	case p.From == p.To:
 		return nil
-	case s.to == 0 && p.Amount.Less(least):
+	case to == 0 && p.Amount.Less(least):
 		return refuse("%s is a new account, which has to hold at least %d lamports: %v are too few", p.To, s.least, p.Amount)
 	case payerOf(p) != p.From && !left.IsZero() && left.Less(least):
 		return refuse("%s would be left with %v lamports: it has to hold nothing, or at least %d", p.From, left, s.least)
@@ -151,13 +195,16 @@ func (s sight) coin(p chain.Payment) error {
 }
 
 // affords is an error unless the payer can pay what it may cost and is left with nothing
-// or with as much as an account has to hold. What it lacks it may get: that is no word
-// about the payment.
-func (s sight) affords(p chain.Payment, cost money.Amount) error {
-	payer := payerOf(p)
+// or with as much as an account has to hold. What comes in by the same payments does not
+// count, for the cost is taken before it. What it lacks it may get: that is no word about
+// the payments.
+func (s sight) affords(ps []chain.Payment, cost money.Amount) error {
+	payer := payerOf(ps[0])
 	left, err := money.Units(s.payer).Sub(cost)
-	if err == nil && payer == p.From && p.Contract == "" && p.From != p.To {
-		left, err = left.Sub(p.Amount)
+	for _, p := range ps {
+		if err == nil && payer == p.From && p.Contract == "" && p.From != p.To {
+			left, err = left.Sub(p.Amount)
+		}
 	}
 	if err != nil || left.Less(money.Units(s.least)) && !left.IsZero() {
 		return fmt.Errorf("%s holds %d lamports: the payment with a fee of up to %v needs more, and at least %d have to stay", payer, s.payer, cost, s.least)

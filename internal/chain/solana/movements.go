@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/bits"
+	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
@@ -39,6 +40,29 @@ type movements struct {
 	payers    map[string]int // where in fees
 
 	sides []side // of one transaction, used again
+
+	// several are all who sent what has no one sender, where somebody wants to know.
+	several map[where][]chain.Address
+}
+
+// where is what names a movement in a block.
+type where struct {
+	tx       chain.TxHash
+	kind     chain.Kind
+	position string
+}
+
+func whereIs(t chain.Transfer) where { return where{t.Tx, t.Kind, t.Position} }
+
+// losers are all who have less, of a mint or of lamports, sorted.
+func (m *movements) losers(mint []byte) (all []chain.Address) {
+	for i := range m.sides {
+		if s := &m.sides[i]; bytes.Equal(s.mint, mint) && s.less > s.more {
+			all = append(all, chain.Address(m.names.of(s.who)))
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // A side is what somebody has more and less after a transaction, of one mint or of
@@ -141,6 +165,9 @@ func (m *movements) transfer(t *tx, kind chain.Kind, account, mint, to, from []b
 		Contract: chain.Address(m.names.of(mint)), From: chain.Address(m.names.of(from)), To: chain.Address(m.names.of(to)),
 		Amount: money.Units(units),
 	})
+	if from == nil && m.several != nil {
+		m.several[whereIs(m.transfers[len(m.transfers)-1])] = m.losers(mint)
+	}
 }
 
 // rise is how much more an account holds, beside the fee; fall is how much less.

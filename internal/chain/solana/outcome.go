@@ -144,6 +144,11 @@ func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, 
 		for _, f := range m.fees {
 			out.Fee = f.Amount
 		}
+		var err error
+		if len(pay) > 1 && out.Succeeded {
+			out.Paid, out.Fee, err = t.makes(pay)
+			return err
+		}
 		out.Paid = out.Succeeded && chain.Makes(m.transfers, pay, pays)
 		if len(pay) == 1 && pay[0].Place && out.Paid { // what it leaves there is gone for who paid it, as the rent of a token account is
 			out.Fee, err = out.Fee.Add(pay[0].Amount)

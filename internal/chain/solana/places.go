@@ -87,7 +87,7 @@ func (c *Client) quotePlace(ctx context.Context, from *provider, p chain.Payment
 		return chain.Fees{}, fmt.Errorf("it would cost %v lamports, and no more than %v are allowed", fees.Beside, c.CostMax)
 	}
 	p.To = p.From // the amount is in the cost
-	return fees, s.affords(p, fees.Beside)
+	return fees, s.affords([]chain.Payment{p}, fees.Beside)
 }
 
 // until is the last block that a transaction can be in which names one that is final now.

@@ -37,21 +37,23 @@ type tried struct {
 	reverted *chain.RevertedError
 }
 
-// Fits is one: a transaction makes one payment.
-func (c *Client) Fits([]chain.Payment) int { return 1 }
-
-// Quote looks at the accounts of a payment, tries it out on the newest state and
-// proposes its fees. It is tried out in a place that the payer has, with that nonce's
-// own value, so what is run is what Build makes; a payer without one gets an error.
+// Quote looks at the accounts of payments in two requests, tries them out on the newest
+// state as one transaction and proposes its fees. They are tried out in a place that the
+// payer has, with that nonce's own value, so what is run is what Build makes; a payer
+// without one gets an error. Where several are refused because of one of them, the reason
+// names that one.
 //
 // A payment of nothing from an account to itself is a cancel.
 func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
-	if len(ps) != 1 {
-		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments, and a transaction makes one", chain.Solana, len(ps))
+	err := c.together(ps)
+	if len(ps) == 0 {
+		err = errors.New("no payment")
 	}
-	p := ps[0]
+	if err != nil {
+		return chain.Fees{}, fmt.Errorf("quote on %s: %w", chain.Solana, err)
+	}
 	got, err := several.First(ctx, c.showing(), func(ctx context.Context, from *provider) (tried, error) {
-		fees, err := c.quote(ctx, from, p)
+		fees, err := c.quote(ctx, from, ps)
 		var reverted *chain.RevertedError
 		if errors.As(err, &reverted) {
 			return tried{reverted: reverted}, nil // an answer, not a failure to give one
@@ -79,19 +81,20 @@ func (c *Client) mint(at chain.Address) (Mint, error) {
 	return m, nil
 }
 
-func (c *Client) quote(ctx context.Context, from *provider, p chain.Payment) (chain.Fees, error) {
+func (c *Client) quote(ctx context.Context, from *provider, ps []chain.Payment) (chain.Fees, error) {
+	p := ps[0]
 	payer := payerOf(p)
 	if p.Place {
 		return c.quotePlace(ctx, from, p)
 	}
-	if p.Contract == "" && p.Amount.IsZero() && p.From == p.To {
+	if len(ps) == 1 && p.Contract == "" && p.Amount.IsZero() && p.From == p.To {
 		price, err := c.market(ctx, from, payer)
 		if err != nil {
 			return chain.Fees{}, err
 		}
 		return c.fees(solanatx.Tx{Payer: payer, Limit: unitsCancel, Price: price})
 	}
-	seen, err := c.look(ctx, from, p)
+	seen, err := c.look(ctx, from, ps)
 	if err != nil {
 		return chain.Fees{}, err
 	}
@@ -109,17 +112,17 @@ func (c *Client) quote(ctx context.Context, from *provider, p chain.Payment) (ch
 		if has.lease == "" {
 			continue
 		}
-		if t, err = c.draft(payer, &p, has.lease); err != nil {
+		if t, err = c.draft(payer, ps, has.lease); err != nil {
 			return chain.Fees{}, err
 		}
 		if seen.creates {
-			if t, err = makes(t, &p); err != nil {
+			if t, err = makes(t, ps); err != nil {
 				return chain.Fees{}, err
 			}
 		}
 		// What the payer lacks is asked first: a program would say it in a way that lies with
 		// the payee as well.
-		if err = seen.affords(p, t.MaxCost()); err != nil {
+		if err = seen.affords(ps, t.MaxCost()); err != nil {
 			return chain.Fees{}, err
 		}
 		var used uint64
@@ -141,7 +144,7 @@ func (c *Client) quote(ctx context.Context, from *provider, p chain.Payment) (ch
 	if err != nil {
 		return chain.Fees{}, err
 	}
-	return fees, seen.affords(p, fees.Beside)
+	return fees, seen.affords(ps, fees.Beside)
 }
 
 // fees are those of a transaction, which has to cost no more than is allowed.
@@ -225,7 +228,7 @@ func (p *provider) simulate(ctx context.Context, t solanatx.Tx) (used uint64, er
 		return 0, &saidError{p.name, method, errors.New("neither an error nor none")}
 	}
 	if string(v.Err) != "null" {
-		return 0, p.failed(v.Err, v.Logs)
+		return 0, blamed(len(t.Moves), culprit(t, signers, v.Err), p.failed(v.Err, v.Logs))
 	}
 	if v.Units == nil {
 		return 0, &saidError{p.name, method, errors.New("no units")}

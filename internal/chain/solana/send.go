@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -69,22 +70,21 @@ func takenFor(err error) chain.Answer {
 // Build encodes the transaction of a payment; it asks nobody. See the package's doc for
 // where it has from what the payment does not say.
 func (c *Client) Build(account chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
-	p, err := chain.Only(ps)
-	if err != nil {
-		return nil, fmt.Errorf("build on %s: %w", chain.Solana, err)
-	}
-	payload, err := c.build(account, p, s, fees)
+	payload, err := c.build(account, ps, s, fees)
 	if err != nil {
 		return nil, fmt.Errorf("build on %s: %w", chain.Solana, err)
 	}
 	return payload, nil
 }
 
-func (c *Client) build(account chain.Address, p *chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
-	if p != nil && p.Place {
-		return c.buildPlace(account, *p, s, fees)
+func (c *Client) build(account chain.Address, ps []chain.Payment, s chain.Slot, fees chain.Fees) ([]byte, error) {
+	if err := c.together(ps); err != nil {
+		return nil, err
 	}
-	t, err := c.draft(account, p, s.Lease)
+	if len(ps) == 1 && ps[0].Place {
+		return c.buildPlace(account, ps[0], s, fees)
+	}
+	t, err := c.draft(account, ps, s.Lease)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (c *Client) build(account chain.Address, p *chain.Payment, s chain.Slot, fe
 	if fees.Beside.Less(t.MaxCost()) {
 		return nil, fmt.Errorf("it may cost %v lamports, and the fees allow %v", t.MaxCost(), fees.Beside)
 	}
-	if with, err := makes(t, p); err != nil {
+	if with, err := makes(t, ps); err != nil {
 		return nil, err
 	} else if !fees.Beside.Less(with.MaxCost()) {
 		t = with
@@ -102,8 +102,8 @@ func (c *Client) build(account chain.Address, p *chain.Payment, s chain.Slot, fe
 	return t.Payload()
 }
 
-// draft is the transaction of a payment without its fees, that makes no account.
-func (c *Client) draft(account chain.Address, p *chain.Payment, lease string) (solanatx.Tx, error) {
+// draft is the transaction of payments without its fees, that makes no account.
+func (c *Client) draft(account chain.Address, ps []chain.Payment, lease string) (solanatx.Tx, error) {
 	at, value, err := solanatx.ParseLease(lease)
 	if err != nil {
 		return solanatx.Tx{}, err
@@ -112,26 +112,29 @@ func (c *Client) draft(account chain.Address, p *chain.Payment, lease string) (s
 		return solanatx.Tx{}, err
 	}
 	t := solanatx.Tx{Payer: account, NonceAccount: at, NonceValue: value}
-	if p == nil {
-		return t, nil
-	}
-	if payer := payerOf(*p); payer != account {
-		return solanatx.Tx{}, fmt.Errorf("%s pays for the payment, not %s", payer, account)
-	}
-	program, decimals := chain.Address(""), uint8(0)
-	if p.Contract != "" {
-		m, err := c.mint(p.Contract)
+	for _, p := range ps {
+		if payer := payerOf(p); payer != account {
+			return solanatx.Tx{}, fmt.Errorf("%s pays for the payment, not %s", payer, account)
+		}
+		move, err := c.move(p)
 		if err != nil {
 			return solanatx.Tx{}, err
 		}
-		program, decimals = m.Program, m.Decimals
+		t.Moves = append(t.Moves, move)
 	}
-	move, err := solanatx.MoveOf(*p, program, decimals, false)
-	if err != nil {
-		return solanatx.Tx{}, err
-	}
-	t.Moves = []solanatx.Move{move}
 	return t, nil
+}
+
+// move is that of a payment, which makes no account.
+func (c *Client) move(p chain.Payment) (solanatx.Move, error) {
+	var m Mint
+	if p.Contract != "" {
+		var err error
+		if m, err = c.mint(p.Contract); err != nil {
+			return solanatx.Move{}, err
+		}
+	}
+	return solanatx.MoveOf(p, m.Program, m.Decimals, false)
 }
 
 // owns is an error unless a nonce account is where one of the treasury's is.
@@ -155,16 +158,25 @@ func payerOf(p chain.Payment) chain.Address {
 	return p.From
 }
 
-// makes is a transaction that also makes the token account of its receiver, where one
-// receives.
-func makes(t solanatx.Tx, p *chain.Payment) (solanatx.Tx, error) {
-	if p == nil || p.Contract == "" {
-		return t, nil
+// makes is a transaction that also makes the token accounts of its receivers, where such
+// receive: each once, with the first of the moves that come to it. Either all of them are
+// made that are missing or none is, because the fees have room for one number more and
+// not for a list.
+func makes(t solanatx.Tx, ps []chain.Payment) (solanatx.Tx, error) {
+	moves := slices.Clone(t.Moves)
+	made := map[chain.Address]bool{}
+	for i, m := range moves {
+		if m.Mint == "" || made[m.To] {
+			continue
+		}
+		made[m.To] = true
+		var err error
+		if moves[i], err = solanatx.MoveOf(ps[i], m.TokenProgram, m.Decimals, true); err != nil {
+			return t, err
+		}
 	}
-	m := t.Moves[0]
-	m, err := solanatx.MoveOf(*p, m.TokenProgram, m.Decimals, true)
-	t.Moves = []solanatx.Move{m}
-	return t, err
+	t.Moves = moves
+	return t, nil
 }
 
 // price puts the fees into a transaction.

@@ -16,6 +16,8 @@
 // signed again because of time: its place is the nonce account with its value. A payment
 // and what is sent after it in the same place are never both mined.
 //
+// Several payments share a transaction where they come to who pays for them; see Fits.
+//
 // What makes such a nonce account is the one exception: it names a recent block, lapses,
 // and is made again in the slot that is the account's address; see places.go.
 //

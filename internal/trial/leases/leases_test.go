@@ -232,6 +232,38 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.want("the next", "DONE", `SELECT status FROM places ORDER BY created_at DESC, place_id DESC LIMIT 1`)
 		w.sound()
 	})
+	t.Run("several deposits are swept by one transaction", func(t *testing.T) {
+		w.T = t
+		ended := w.number(`SELECT count(*) FROM sweeps WHERE status = 'DONE'`)
+		before := w.holds(w.treasury.Address, sol)
+		for i, name := range []string{"bob", "cid", "dan", "eve", "fay"} {
+			of := w.customer(name)
+			var err error
+			if i < 3 {
+				_, err = w.node.PayToken(w.ctx, surfpool.USDC, of.Address, 70_000_000)
+			} else {
+				_, err = w.node.Pay(w.ctx, of.Address, surfpool.LamportsPerSOL)
+			}
+			w.must(err)
+		}
+		// All of them are planned before the desk looks.
+		w.mine(surfpool.Finality + 1)
+		w.settle()
+		w.settle()
+		if got := w.number(`SELECT count(*) FROM sweeps WHERE status = 'DONE'`) - ended; got != 5 {
+			t.Fatalf("got %d sweeps done, want 5", got)
+		}
+		w.want("their slots", "1 5", `SELECT concat_ws(' ', count(*), sum(orders)) FROM dispatch_slots
+			WHERE order_id IN (SELECT sweep_id FROM sweeps ORDER BY created_at DESC LIMIT 5)`)
+		w.want("nobody topped the treasury up", "0", `SELECT count(*) FROM deposits d JOIN wallets w USING (wallet_id)
+			WHERE w.purpose = 'TREASURY' AND d.tx_hash IN (SELECT a.tx_hash FROM dispatch_attempts a JOIN sweeps s ON s.sweep_id = a.order_id)`)
+		spent := before + 2*surfpool.LamportsPerSOL - w.holds(w.treasury.Address, sol)
+		t.Logf("five deposits swept for %d lamports, %d each", spent, spent/5)
+		if most := uint64(6*solanatx.SignatureFee + 1_000); spent > most {
+			t.Errorf("got %d lamports gone, want six signatures and little else, %d", spent, most)
+		}
+		w.sound()
+	})
 	t.Run("whoever else takes our place has our key", func(t *testing.T) {
 		w.T = t
 		w.fate.silent = true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +60,7 @@ type world struct {
 	places        int
 	first         uint64 // the block that the walk begins at
 	ann, treasury wallet.Wallet
+	customers     []wallet.Wallet
 	asked         int
 
 	mu  sync.Mutex
@@ -99,13 +101,21 @@ func open(t *testing.T, places int) *world {
 	o, _, err := org.Create(w.ctx, w.db, "Acme")
 	w.must(err)
 	w.org = o.ID
+	w.ann = w.customer("ann")
+	return w
+}
+
+// customer is a new one's deposit wallet.
+func (w *world) customer(name string) wallet.Wallet {
+	w.Helper()
 	w.must(w.db.InOrg(w.ctx, w.org, func(ctx context.Context, tx pg.Tx) error {
-		_, _, err := customer.Ensure(ctx, tx, w.org, "ann", "")
+		_, _, err := customer.Ensure(ctx, tx, w.org, name, "")
 		return err
 	}))
-	w.ann, err = w.Book.Address(w.ctx, signer.WalletRef{OrgID: w.org, Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "ann"})
+	of, err := w.Book.Address(w.ctx, signer.WalletRef{OrgID: w.org, Family: chain.SolanaFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: name})
 	w.must(err)
-	return w
+	w.customers = append(w.customers, of)
+	return of
 }
 
 // start makes the parts of the service; again it is a restart after they died.
@@ -233,7 +243,7 @@ func (w *world) sound() {
 	for _, b := range r.Breaches {
 		w.Errorf("got breach %+v, want none", b)
 	}
-	for _, of := range []wallet.Wallet{w.ann, w.treasury} {
+	for _, of := range append(slices.Clone(w.customers), w.treasury) {
 		for _, m := range []int{sol, usdc} {
 			w.want(fmt.Sprintf("mint %d of %s in the books", m, of.Purpose), fmt.Sprint(w.holds(of.Address, m)), `
 				SELECT coalesce(sum(credited - swept + gas + dust), 0) FROM address_funds WHERE wallet_id = $1 AND mint_id = $2`, of.ID, m)

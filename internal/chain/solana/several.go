@@ -1,0 +1,191 @@
+package solana
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// Fits counts payments that come to the account that pays for them, which are sweeps,
+// as many as a packet takes with a signature of each and with the token accounts that may
+// have to be made for them. A packet is full long before the compute units of a
+// transaction are used. No two of them take from one account.
+//
+// What goes to somebody else goes alone. The token account of a payee costs its rent four
+// hundred times over the signature that going together would save, the fee of a
+// transaction is divided evenly, and so customers would pay for the payees of others; and
+// a payee can freeze, close or hand over that account at any moment, which would fail the
+// payments of all.
+func (c *Client) Fits(ps []chain.Payment) int {
+	n := 0
+	for n < len(ps) && comes(ps[n]) && payerOf(ps[n]) == payerOf(ps[0]) && !slices.ContainsFunc(ps[:n], func(p chain.Payment) bool {
+		return p.From == ps[n].From && p.Contract == ps[n].Contract
+	}) && c.packed(ps[:n+1]) {
+		n++
+	}
+	return max(1, n)
+}
+
+// comes tells whether a payment is one from elsewhere to who pays for it.
+func comes(p chain.Payment) bool {
+	return !p.Place && p.From != p.Payer && p.To == p.Payer && !p.Amount.IsZero()
+}
+
+// packed tells whether a packet takes payments. What differs between places and fees is
+// never longer.
+func (c *Client) packed(ps []chain.Payment) bool {
+	payer := payerOf(ps[0])
+	at, err := solanatx.NonceAccount(payer, 0)
+	t := solanatx.Tx{Payer: payer, NonceAccount: at, NonceValue: string(payer), Limit: solanatx.LimitMax}
+	for _, p := range ps {
+		var m solanatx.Move
+		if err == nil {
+			m, err = c.move(p)
+		}
+		t.Moves = append(t.Moves, m)
+	}
+	if err == nil {
+		t, err = makes(t, ps)
+	}
+	if err == nil {
+		_, err = t.Payload()
+	}
+	return err == nil
+}
+
+// together is an error for several payments that do not go together.
+func (c *Client) together(ps []chain.Payment) error {
+	if n := c.Fits(ps); len(ps) > 1 && n < len(ps) {
+		return fmt.Errorf("%d payments, and one transaction makes the first %d of them", len(ps), n)
+	}
+	return nil
+}
+
+// blamed names the payment that a refusal of several is about; none is -1.
+func blamed(of, i int, err error) error {
+	var reverted *chain.RevertedError
+	if of < 2 || i < 0 || !errors.As(err, &reverted) {
+		return err
+	}
+	return refuse("payment %d of %d: %s", i+1, of, reverted.Reason)
+}
+
+// culprit is the move at which a transaction failed, by what the chain says, or -1.
+// signers are those of its payload, which come first among its accounts.
+func culprit(t solanatx.Tx, signers []chain.Address, why json.RawMessage) int {
+	var said struct {
+		Instruction []json.RawMessage `json:"InstructionError"`
+		Rent        struct {
+			Account *int `json:"account_index"`
+		} `json:"InsufficientFundsForRent"`
+	}
+	if json.Unmarshal(why, &said) != nil {
+		return -1
+	}
+	if at := said.Rent.Account; at != nil {
+		return slices.IndexFunc(t.Moves, func(m solanatx.Move) bool {
+			return m.Mint == "" && *at >= 0 && *at < len(signers) && m.From == signers[*at]
+		})
+	}
+	var at int
+	if len(said.Instruction) != 2 || json.Unmarshal(said.Instruction[0], &at) != nil {
+		return -1
+	}
+	at -= 3 // the nonce and the budget
+	for i, m := range t.Moves {
+		if m.Owner != "" {
+			at--
+		}
+		if at <= 0 {
+			return i
+		}
+		at--
+	}
+	return -1
+}
+
+// makes tells whether a transaction that succeeded makes exactly several payments, and
+// what it cost who paid for it. Who received from several shows in one sum, and who pays
+// the fee and the rent may receive in the same coin. So it asks of everybody in it
+// whether they have as much more or less as the payments say, in each coin.
+func (t *tx) makes(ps []chain.Payment) (paid bool, cost money.Amount, err error) {
+	want := map[chain.Holding]*big.Int{}
+	add := func(who, contract chain.Address, n *big.Int) {
+		h := chain.Holding{Address: who, Contract: contract}
+		if want[h] == nil {
+			want[h] = new(big.Int)
+		}
+		want[h].Add(want[h], n)
+	}
+	for _, p := range ps {
+		add(p.To, p.Contract, p.Amount.Big())
+		add(p.From, p.Contract, new(big.Int).Neg(p.Amount.Big()))
+	}
+	// What token accounts hold is rent, as far as it did not come from others of them.
+	rent := new(big.Int)
+	for i := range t.accounts {
+		if t.isToken[i] {
+			rent.Add(rent, t.changed(i))
+		}
+	}
+	if rent.Sign() < 0 { // none of ours closes a token account
+		return false, money.Units(t.paid), nil
+	}
+	charged := new(big.Int).Add(rent, new(big.Int).SetUint64(t.paid))
+	add(chain.Address(t.accounts[0]), "", new(big.Int).Neg(charged))
+	if cost, err = money.FromBig(charged); err != nil {
+		return false, money.Zero, err
+	}
+	for i, a := range t.accounts {
+		if h := (chain.Holding{Address: chain.Address(a)}); want[h] == nil && !t.isToken[i] {
+			want[h] = new(big.Int)
+		}
+	}
+	for _, list := range [2][]holding{t.preTokens, t.postTokens} {
+		for i := range list {
+			if h := (chain.Holding{Address: chain.Address(list[i].owner), Contract: chain.Address(list[i].mint)}); want[h] == nil {
+				want[h] = new(big.Int)
+			}
+		}
+	}
+	for h, n := range want {
+		if t.change(h).Cmp(n) != 0 {
+			return false, cost, nil
+		}
+	}
+	return true, cost, nil
+}
+
+// changed is how much more an account holds, in lamports.
+func (t *tx) changed(i int) *big.Int {
+	return new(big.Int).Sub(new(big.Int).SetUint64(t.post[i]), new(big.Int).SetUint64(t.pre[i]))
+}
+
+// change is how much more somebody holds, lamports on the address alone.
+func (t *tx) change(h chain.Holding) *big.Int {
+	sum := new(big.Int)
+	if h.Contract == "" {
+		for i, a := range t.accounts {
+			if string(a) == string(h.Address) {
+				sum.Add(sum, t.changed(i))
+			}
+		}
+		return sum
+	}
+	tell := func(list []holding, add func(z, x, y *big.Int) *big.Int) {
+		for i := range list {
+			if l := &list[i]; string(l.owner) == string(h.Address) && string(l.mint) == string(h.Contract) {
+				add(sum, sum, new(big.Int).SetUint64(l.units))
+			}
+		}
+	}
+	tell(t.postTokens, (*big.Int).Add)
+	tell(t.preTokens, (*big.Int).Sub)
+	return sum
+}
