@@ -426,9 +426,9 @@ func swept1(ctx context.Context, s *stage) error {
 }
 
 // emptied waits until nothing is left at a deposit's address, as the chain says.
-func (s *stage) emptied(ctx context.Context, d *deposit) error {
+func (t *town) emptied(ctx context.Context, d *deposit) error {
 	return until(ctx, "the address is swept", drainMax, func(ctx context.Context) (bool, error) {
-		left, err := s.net.holds(ctx, s.token(), d.address)
+		left, err := t.net.holds(ctx, t.token(), d.address)
 		if err == nil && left.Sign() != 0 {
 			err = fmt.Errorf("it holds %s", left)
 		}

@@ -138,6 +138,11 @@ func newTown(ctx context.Context, program string, at site) (t *town, err error) 
 	if err := t.payIn(ctx, d); err != nil {
 		return t, err
 	}
+	// What the payments are made from has to be in the treasury: a scene that lets nothing
+	// be mined would hold up its sweep, and wait for it.
+	if err := t.emptied(ctx, d); err != nil {
+		return t, err
+	}
 	if err := t.set(ctx, org.Changes{"flaggedDepositApiEnabled": json.RawMessage("true")}); err != nil {
 		return t, err
 	}
