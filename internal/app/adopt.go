@@ -141,9 +141,6 @@ func (a *Adoption) ask(ctx context.Context) error {
 			if !ok {
 				return fmt.Errorf("wallets pay on %s, which is not configured: add it under chains, so that it can be asked", name)
 			}
-			if ch.Sender == nil {
-				continue // nothing was ever paid there
-			}
 			address, err := local.Address(a.seed, p.From)
 			if err != nil {
 				return err

@@ -180,7 +180,7 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	}
 	deposits := a.deposits()
 	for name, ch := range a.chains {
-		if ch.Sender != nil {
+		if !name.Pooled() {
 			a.sweepers[name] = sweep.New(a.db, ch, a.book, a.prices, sweep.Config{}, a.log)
 		}
 		a.walkers[name] = scan.New(a.db, scan.Config{Chain: name, Reader: ch.Reader, Concerned: concerned(deposits)}, deposits, a.log)
@@ -313,12 +313,12 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk)
 	}
 	a.walkers[name] = scan.New(a.db, walk, deposits, a.log)
 	a.runAs(RoleScan, loop{"scan " + string(name), a.walkers[name].Run})
-	if ch.Sender == nil {
-		return // deposits alone: nothing is paid, and nothing swept
+	a.runAs(RoleDispatch, loop{"dispatch " + string(name), a.Desk(name).Run})
+	if name.Pooled() {
+		return // any coin pays anything where it lies
 	}
 	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep)}, a.log)
 	a.sweepers[name] = sweeper
-	a.runAs(RoleDispatch, loop{"dispatch " + string(name), a.Desk(name).Run})
 	a.runAs(RoleWorkers, loop{"sweep " + string(name), sweeper.Run})
 }
 
@@ -655,17 +655,17 @@ func (a *App) Decide(ctx context.Context, orderID string, paid bool, by audit.Ac
 	return dispatch.Decide(ctx, a.db, a.payers(), orderID, paid, by, why)
 }
 
-// Sweeper is the sweeper of a chain, or nil where nothing is sent.
+// Sweeper is the sweeper of a chain, or nil where nothing is swept.
 func (a *App) Sweeper(name chain.Name) *sweep.Sweeper { return a.sweepers[name] }
 
 // Walker is the walker of a chain, or nil.
 func (a *App) Walker(name chain.Name) *scan.Walker { return a.walkers[name] }
 
-// Desk is the desk of a chain, or nil where nothing is sent. Without a signer it commits transactions to
+// Desk is the desk of a chain, or nil. Without a signer it commits transactions to
 // slots, and the running service has them signed and sends them.
 func (a *App) Desk(name chain.Name) *dispatch.Desk {
 	ch, ok := a.chains[name]
-	if !ok || ch.Sender == nil {
+	if !ok {
 		return nil
 	}
 	paces := a.conf.Paces
@@ -675,22 +675,15 @@ func (a *App) Desk(name chain.Name) *dispatch.Desk {
 	}, a.log, dispatch.Rests(a.book))
 }
 
-// CostMax is the most that a transaction with so much gas may cost on a chain: on
-// Solana, which has no gas, any transaction; nothing where nothing is sent. Error:
-// money.ErrRange.
+// CostMax is the most that a transaction with so much gas may cost on a chain: any
+// transaction where there is no gas. Error: money.ErrRange.
 func (a *App) CostMax(name chain.Name, gas uint64) (money.Amount, error) {
 	ch := a.conf.Chains[name]
-	switch name.Family() {
-	case chain.EVM:
+	if name.Family() == chain.EVM {
 		return money.MustParse(ch.FeeCap).Mul(gas)
-	case chain.SolanaFamily:
-		return ch.costMax(), nil
 	}
-	return money.Zero, nil
+	return ch.costMax(name), nil
 }
-
-// Pays tells whether anything is sent on a chain.
-func (a *App) Pays(name chain.Name) bool { return a.chains[name].Sender != nil }
 
 // Treasury is the wallet that an organization's payments on a chain come from,
 // and that its operator sends gas to.

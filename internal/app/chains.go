@@ -34,7 +34,11 @@ type Chain struct {
 	FeeCap        string   `toml:"fee_cap,omitempty" comment:"most that is paid per gas, in wei"`
 	TipCap        string   `toml:"tip_cap,omitempty" comment:"most that is offered as a tip per gas, in wei; 3 gwei"`
 	PriceMax      uint64   `toml:"price_max,omitempty" comment:"SOLANA: most that is offered for a compute unit, in millionths of a lamport; 5000000"`
-	CostMax       string   `toml:"cost_max,omitempty" comment:"SOLANA: most that a transaction may cost, in lamports; 10000000"`
+	CostMax       string   `toml:"cost_max,omitempty" comment:"most that a transaction may cost; SOLANA: in lamports, 10000000; BITCOIN: in satoshi, 5000000"`
+	RateMin       uint64   `toml:"rate_min,omitempty" comment:"BITCOIN: least that is offered for a thousand virtual bytes, in satoshi; 1000"`
+	RateMax       uint64   `toml:"rate_max,omitempty" comment:"BITCOIN: most that is offered for them; 500000"`
+	RateUsual     uint64   `toml:"rate_usual,omitempty" comment:"BITCOIN: what they cost in usual times, by which coins are chosen; 10000"`
+	Target        int      `toml:"target,omitempty" comment:"BITCOIN: within how many blocks a payment shall be mined; 3"`
 	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to look at; 0 begins at the final head of the first start"`
 	Trace         string   `toml:"trace,omitempty" comment:"auto, on or off: whether native coin moved inside contracts is looked for"`
 }
@@ -60,17 +64,30 @@ func (ch Chain) tiers() chain.Tiers {
 const (
 	// tipCapDefault is enough for the next blocks of every chain that is known.
 	tipCapDefault = "3000000000"
-	// costMaxDefault is in lamports: a cent for each dollar that a SOL costs.
-	costMaxDefault = "10000000"
-	caip2Chars     = 32 // of a first block's hash
+	// solanaCostMax is in lamports: a cent for each dollar that a SOL costs.
+	solanaCostMax = "10000000"
+	caip2Chars    = 32 // of a first block's hash
 )
 
 func (ch Chain) tipCap() money.Amount {
 	return money.MustParse(cmp.Or(ch.TipCap, tipCapDefault))
 }
 
-func (ch Chain) costMax() money.Amount {
-	return money.MustParse(cmp.Or(ch.CostMax, costMaxDefault))
+// costMax is the most that a transaction may cost on a chain without gas.
+func (ch Chain) costMax(name chain.Name) money.Amount {
+	if ch.CostMax == "" && name.Family() == chain.BitcoinFamily {
+		return money.Units(bitcoin.CostMaxDefault)
+	}
+	return money.MustParse(cmp.Or(ch.CostMax, solanaCostMax))
+}
+
+// bitcoin is what the adapter of Bitcoin takes.
+func (c Config) bitcoin(name chain.Name) bitcoin.Config {
+	ch := c.Chains[name]
+	return bitcoin.Config{
+		Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree, Confirmations: ch.Depth, Tiers: ch.tiers(),
+		RateMin: ch.RateMin, RateMax: ch.RateMax, RateUsual: ch.RateUsual, CostMax: ch.costMax(name), Target: ch.Target,
+	}
 }
 
 // genesis is the hash of the first block of a chain that has no chain id: what is set,
@@ -125,18 +142,14 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 	case chain.SolanaFamily:
 		client, err := solana.New(ctx, solana.Config{
 			Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree,
-			Mints: c.solanaMints(), PriceMax: ch.PriceMax, CostMax: ch.costMax(),
+			Mints: c.solanaMints(), PriceMax: ch.PriceMax, CostMax: ch.costMax(name),
 		})
 		if err != nil {
 			return chain.Chain{}, err
 		}
 		return client.Chain(), nil
 	case chain.BitcoinFamily:
-		b, err := bitcoin.New(ctx, bitcoin.Config{
-			Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree, Confirmations: ch.Depth, Tiers: ch.tiers(),
-		})
-		b.Sender, b.Pool, b.OthersPay = nil, nil, false // it could send, and nothing keeps its coins apart yet
-		return b, err
+		return bitcoin.New(ctx, c.bitcoin(name))
 	}
 	trace := map[string]evm.Tracing{"": evm.TraceAuto, "auto": evm.TraceAuto, "on": evm.TraceOn, "off": evm.TraceOff}[ch.Trace]
 	return evm.New(ctx, evm.Config{
@@ -155,7 +168,7 @@ func (c Config) words(name chain.Name) chain.Chain {
 	case chain.SolanaFamily:
 		out.CAIP2, out.OthersPay, out.Keeps = "solana:"+id[:min(len(id), caip2Chars)], true, money.Units(solanatx.WalletRent)
 	case chain.BitcoinFamily:
-		out.CAIP2, out.Sender = "bip122:"+id[:min(len(id), caip2Chars)], nil // as the adapter, which sends nothing yet
+		out.CAIP2, out.OthersPay, out.Pool = "bip122:"+id[:min(len(id), caip2Chars)], true, bitcoin.NewPool(c.bitcoin(name))
 	}
 	return out
 }
@@ -188,7 +201,7 @@ func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 	case chain.EVM:
 		ch.checkEVM(at, errs)
 	case chain.SolanaFamily:
-		if n, err := money.Parse(cmp.Or(ch.CostMax, costMaxDefault)); err != nil || n.IsZero() {
+		if n, err := money.Parse(cmp.Or(ch.CostMax, solanaCostMax)); err != nil || n.IsZero() {
 			errs.bad(at+".cost_max", "%q is not a number of lamports above 0; 0.01 SOL is \"10000000\"", ch.CostMax)
 		}
 		if ch.PriceMax > solanaPriceLimit {
@@ -202,6 +215,7 @@ func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 		if ch.StartHeight == 1 {
 			errs.bad(at+".start_height", "is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
 		}
+		ch.checkRates(at, errs)
 	default:
 		errs.bad(at, "is not a chain that this version runs")
 	}
@@ -224,6 +238,26 @@ func (ch Chain) checkTiers(at string, errs *faults) {
 			errs.bad(at+".depth", "is %d; set it to more than the one before it, the first to more than depth, and to %d at most", t.Depth, bitcoinDepthLimit)
 		}
 		above, depth = n, t.Depth
+	}
+}
+
+// checkRates looks at what Bitcoin's payments may cost.
+func (ch Chain) checkRates(at string, errs *faults) {
+	if n, err := money.Parse(ch.CostMax); ch.CostMax != "" && (err != nil || n.IsZero()) {
+		errs.bad(at+".cost_max", "%q is not a number of satoshi above 0; 0.002 BTC is \"200000\"", ch.CostMax)
+	}
+	low, high := cmp.Or(ch.RateMin, bitcoin.RateMinDefault), cmp.Or(ch.RateMax, bitcoin.RateMaxDefault)
+	if high > bitcointx.RateMax {
+		errs.bad(at+".rate_max", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", high, bitcointx.RateMax)
+	}
+	if low > high {
+		errs.bad(at+".rate_min", "is %d, more than rate_max, %d; lower the one or raise the other", low, high)
+	}
+	if ch.RateUsual > bitcointx.RateMax {
+		errs.bad(at+".rate_usual", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.RateUsual, bitcointx.RateMax)
+	}
+	if ch.Target < 0 || ch.Target > bitcoin.TargetMax {
+		errs.bad(at+".target", "is %d; set within how many blocks a payment shall be mined, at most %d", ch.Target, bitcoin.TargetMax)
 	}
 }
 
@@ -250,7 +284,11 @@ func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
 		"tiers":         {ch.Tiers != nil, []chain.Family{chain.BitcoinFamily}},
 		"genesis":       {ch.Genesis != "", others},
 		"price_max":     {ch.PriceMax != 0, []chain.Family{chain.SolanaFamily}},
-		"cost_max":      {ch.CostMax != "", []chain.Family{chain.SolanaFamily}},
+		"cost_max":      {ch.CostMax != "", others},
+		"rate_min":      {ch.RateMin != 0, []chain.Family{chain.BitcoinFamily}},
+		"rate_max":      {ch.RateMax != 0, []chain.Family{chain.BitcoinFamily}},
+		"rate_usual":    {ch.RateUsual != 0, []chain.Family{chain.BitcoinFamily}},
+		"target":        {ch.Target != 0, []chain.Family{chain.BitcoinFamily}},
 	} {
 		if s.set && family != "" && !slices.Contains(s.of, family) {
 			errs.bad(at+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it", s.of)

@@ -825,8 +825,7 @@ func (c Config) catalogue(chains chain.Chains) ([]mint.Mint, error) {
 		out = append(out, mint.Mint{
 			ID: m.ID, Chain: m.Chain, Network: c.Network, Kind: kind, Contract: contract,
 			Symbol: m.Symbol, Name: m.Name, Decimals: m.Decimals, LogoURL: m.LogoURL,
-			// Where nothing is sent nobody is told that they may withdraw.
-			DepositEnabled: m.DepositEnabled, WithdrawEnabled: m.WithdrawEnabled && chains[m.Chain].Sender != nil,
+			DepositEnabled: m.DepositEnabled, WithdrawEnabled: m.WithdrawEnabled,
 			MinDeposit: money.MustParse(m.MinDeposit), MinWithdraw: money.MustParse(m.MinWithdraw),
 			ConfirmationsRequired: m.ConfirmationsRequired, Finality: m.Finality,
 		})

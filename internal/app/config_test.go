@@ -273,7 +273,12 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 		"a tier that is no more":  {"chains.BITCOIN.tiers[0].depth", "more than depth", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{Above: "5", Depth: 3}} })},
 		"more for less":           {"chains.BITCOIN.tiers[1].depth", "before it", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{Above: "5", Depth: 6}, {Above: "6", Depth: 5}} })},
 		"tiers in no order":       {"chains.BITCOIN.tiers[1].above", "before", of(chain.Bitcoin, func(ch *Chain) { ch.Tiers = []Tier{{Above: "5", Depth: 6}, {Above: "5", Depth: 7}} })},
-		"costs of Bitcoin":        {"chains.BITCOIN.cost_max", "remove it", of(chain.Bitcoin, func(ch *Chain) { ch.CostMax = "1" })},
+		"costs in BTC":            {"chains.BITCOIN.cost_max", "0.002 BTC", of(chain.Bitcoin, func(ch *Chain) { ch.CostMax = "0.002" })},
+		"a rate beyond sense":     {"chains.BITCOIN.rate_max", "thousand virtual bytes", of(chain.Bitcoin, func(ch *Chain) { ch.RateMax = 1e8 })},
+		"rates that cross":        {"chains.BITCOIN.rate_min", "more than rate_max", of(chain.Bitcoin, func(ch *Chain) { ch.RateMin, ch.RateMax = 20_000, 10_000 })},
+		"an unusual rate":         {"chains.BITCOIN.rate_usual", "thousand virtual bytes", of(chain.Bitcoin, func(ch *Chain) { ch.RateUsual = 1e8 })},
+		"a target of a month":     {"chains.BITCOIN.target", "how many blocks", of(chain.Bitcoin, func(ch *Chain) { ch.Target = 5000 })},
+		"a target elsewhere":      {"chains.SOLANA.target", "remove it", of(chain.Solana, func(ch *Chain) { ch.Target = 3 })},
 		"a mint off the curve":    {"mints[3] (USDC on SOLANA).contract", "not the address of a token", func(c *Config) { c.Mints[3].Contract = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA" }},
 		"an address of Ethereum":  {"mints[3] (USDC on SOLANA).contract", "not the address of a token", func(c *Config) { c.Mints[3].Contract = c.Mints[0].Contract }},
 		"decimals":                {"mints[3] (USDC on SOLANA).decimals", "has 6", func(c *Config) { c.Mints[3].Decimals = 9 }},
@@ -296,27 +301,28 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "policy.json")
-	policy := func(solana, fee, bitcoin string) Config {
+	policy := func(solana, fee, bitcoin, satoshi string) Config {
 		write(t, path, `{"chains": {
 			"ETHEREUM": {"signerId": "1", "feeMax": "1000000000000000000", "gasMax": "1", "unlimited": true},
 			"SOLANA": {"signerId": "`+solana+`", "feeMax": "`+fee+`", "gasMax": "1", "unlimited": true},
-			"BITCOIN": {"signerId": "`+bitcoin+`", "feeMax": "1", "gasMax": "1", "unlimited": true}}}`)
+			"BITCOIN": {"signerId": "`+bitcoin+`", "feeMax": "`+satoshi+`", "gasMax": "1", "unlimited": true}}}`)
 		c := three()
 		c.Signer.Policy = path
 		return c
 	}
 	const mainnet, devnet = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
 	const first, regtest = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
-	if err := policy(mainnet, "10000000", first).policyFits(); err != nil {
+	if err := policy(mainnet, "10000000", first, "5000000").policyFits(); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}
-	for _, c := range []struct{ solana, fee, bitcoin, want string }{
-		{devnet, "10000000", first, "chains.SOLANA: is the network 5eykt"},
-		{mainnet, "9999999", first, "chains.SOLANA.cost_max: any transaction"},
-		{mainnet, "10000000", regtest, "chains.BITCOIN: is the network 00000000001"},
-		{mainnet[:32], "10000000", first, "the network's first block"},
+	for _, c := range []struct{ solana, fee, bitcoin, satoshi, want string }{
+		{devnet, "10000000", first, "5000000", "chains.SOLANA: is the network 5eykt"},
+		{mainnet, "10000000", first, "4999999", "chains.BITCOIN.cost_max: any transaction"},
+		{mainnet, "9999999", first, "5000000", "chains.SOLANA.cost_max: any transaction"},
+		{mainnet, "10000000", regtest, "5000000", "chains.BITCOIN: is the network 00000000001"},
+		{mainnet[:32], "10000000", first, "5000000", "the network's first block"},
 	} {
-		if err := policy(c.solana, c.fee, c.bitcoin).policyFits(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := policy(c.solana, c.fee, c.bitcoin, c.satoshi).policyFits(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
@@ -35,6 +37,19 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const holder, receiver chain.Address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080", "bcrt1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqc8gma6"
+	lease, err := bitcointx.NewLease(chain.Local, []chain.Coin{{Outpoint: strings.Repeat("ab", 32) + ":1", Holder: holder, Amount: money.Units(100_000)}}, holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spends, err := bitcointx.Build(chain.Local, lease, []chain.Payment{{From: holder, To: receiver, Amount: money.Units(60_000)}}, chain.Fees{TipCap: money.Units(2_000), Beside: money.Units(400)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	satoshi, err := spends.Payload()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		on      chain.Name
 		payload []byte
@@ -43,6 +58,7 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 	}{
 		{chain.Ethereum, ether, chain.Fees{GasLimit: 21_000, TipCap: money.Units(1), FeeCap: money.Units(9)}, money.Units(189_000)},
 		{chain.Solana, lamports, chain.Fees{GasLimit: 30_000, TipCap: money.Units(20_000), Beside: coin.MaxCost()}, money.Units(5_600)},
+		{chain.Bitcoin, satoshi, chain.Fees{GasLimit: spends.Size(), TipCap: money.Units(400_000 / spends.Size()), Beside: money.Units(400)}, money.Units(400)},
 		{chain.Solana, place, chain.Fees{Beside: creation.MaxCost()}, money.Units(solanatx.NonceRent + solanatx.SignatureFee)},
 	} {
 		got, err := feesOf(c.on, c.payload)
@@ -56,7 +72,7 @@ func TestTheFeesOfASignedTransactionAreReadBack(t *testing.T) {
 			t.Errorf("%s, torn: got %+v, want an error", c.on, got)
 		}
 	}
-	if got, err := feesOf(chain.Bitcoin, lamports); err == nil {
-		t.Errorf("a chain that does not pay yet: got %+v, want an error", got)
+	if got, err := feesOf(chain.Tron, lamports); err == nil {
+		t.Errorf("a chain that nothing is paid on: got %+v, want an error", got)
 	}
 }

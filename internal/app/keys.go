@@ -237,15 +237,14 @@ func (c Config) policyFits() error {
 		if id := c.signerID(name); allowed.SignerID != id {
 			errs = append(errs, fmt.Errorf("chains.%s: is the network %s, and the signer's policy has signerId %s: it would sign for another network, or refuse; make both the same", name, id, allowed.SignerID))
 		}
-		setting, what, most := "cost_max", "any transaction", c.Chains[name].costMax()
-		switch name.Family() {
-		case chain.EVM:
+		setting, what, most := "cost_max", "any transaction", money.Zero
+		if name.Family() == chain.EVM {
 			setting, what = "fee_cap", fmt.Sprintf("a transaction of %d gas", evm.GasLimitMax)
 			if most, err = money.Parse(c.Chains[name].FeeCap); err == nil {
 				most, err = most.Mul(evm.GasLimitMax)
 			}
-		case chain.BitcoinFamily:
-			continue // nothing is sent yet
+		} else {
+			most = c.Chains[name].costMax(name)
 		}
 		if err != nil || allowed.FeeMax.Less(most) {
 			errs = append(errs, fmt.Errorf("chains.%s.%s: %s may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower %s or raise feeMax",

@@ -99,8 +99,10 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 	if r.chain, ok = a.chains[order.Chain]; !ok {
 		return nil, fmt.Errorf("chain %s is not configured", order.Chain)
 	}
-	if r.chain.Sender == nil {
-		return nil, fmt.Errorf("this version sends nothing on %s: the 24 words open these wallets elsewhere", order.Chain)
+	if r.chain.Pool != nil {
+		// Its slots are sets of coins, which the database had; a wallet of these words finds
+		// them by itself.
+		return nil, fmt.Errorf("nothing is brought to safety on %s by this command: the 24 words open these wallets elsewhere", order.Chain)
 	}
 	all, err := conf.catalogue(a.chains)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -93,6 +94,17 @@ func feesOf(name chain.Name, payload []byte) (chain.Fees, error) {
 			return chain.Fees{}, err
 		}
 		return chain.Fees{GasLimit: uint64(tx.Limit), TipCap: money.Units(tx.Price), Beside: tx.MaxCost()}, nil
+	}
+	if name.Family() == chain.BitcoinFamily {
+		tx, err := bitcointx.Decode(payload)
+		if err != nil {
+			return chain.Fees{}, err
+		}
+		// The rate is that of the whole fee: what replaces it has to pay more than that.
+		fee, size := tx.Fee(), tx.Size()
+		paid, _ := fee.Uint64()
+		rate := min(paid*1000/max(size, 1), bitcointx.RateMax)
+		return chain.Fees{GasLimit: size, TipCap: money.Units(rate), Beside: fee}, nil
 	}
 	return chain.Fees{}, fmt.Errorf("transactions of %s cannot be read", name)
 }

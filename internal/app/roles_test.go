@@ -149,10 +149,10 @@ func TestAProcessWithoutEndpointsAsksNobody(t *testing.T) {
 	for name, want := range map[chain.Name]chain.Chain{
 		chain.Ethereum: {CAIP2: "eip155:1", SignerID: "1"},
 		chain.Solana:   {CAIP2: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", SignerID: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", OthersPay: true},
-		chain.Bitcoin:  {CAIP2: "bip122:000000000019d6689c085ae165831e93", SignerID: "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f"},
+		chain.Bitcoin:  {CAIP2: "bip122:000000000019d6689c085ae165831e93", SignerID: "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", OthersPay: true},
 	} {
 		got := conf.words(name)
-		if got.CAIP2 != want.CAIP2 || got.SignerID != want.SignerID || got.OthersPay != want.OthersPay || got.Grammar == nil || (got.Sender == nil) != (name == chain.Bitcoin) {
+		if got.CAIP2 != want.CAIP2 || got.SignerID != want.SignerID || got.OthersPay != want.OthersPay || got.Grammar == nil || got.Sender == nil || (got.Pool != nil) != name.Pooled() {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 	}

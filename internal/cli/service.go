@@ -383,7 +383,7 @@ func (c sweepCmd) Run(ctx context.Context, std streams) error {
 	defer a.Close()
 	s := a.Sweeper(c.Chain)
 	if s == nil {
-		return fmt.Errorf("%s is not configured, or nothing is sent on it", c.Chain)
+		return fmt.Errorf("%s is not configured, or nothing is swept on it since payments are made of what lies on deposit addresses", c.Chain)
 	}
 	n, err := s.All(ctx)
 	if err != nil {

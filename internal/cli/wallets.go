@@ -33,7 +33,6 @@ type treasury struct {
 	Address        string   `json:"address"`
 	Gas            *holding `json:"gas"` // null where there is no coin for it
 	GasPromised    *holding `json:"gasPromised"`
-	Pays           bool     `json:"pays"` // whether anything is sent on the chain by this version
 	Needs          []need   `json:"needs"`
 }
 
@@ -104,7 +103,7 @@ func (c walletsCmd) Run(ctx context.Context, std streams) error {
 }
 
 func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, mints mint.Catalogue, needs []report.Need, work []report.Gas) (treasury, error) {
-	t := treasury{OrganizationID: o.ID, Name: o.Name, Chain: string(name), Pays: a.Pays(name), Needs: []need{}}
+	t := treasury{OrganizationID: o.ID, Name: o.Name, Chain: string(name), Needs: []need{}}
 	w, err := a.Treasury(ctx, o.ID, name)
 	if errors.Is(err, app.ErrNoSigner) {
 		return t, nil
@@ -128,7 +127,7 @@ func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, 
 			return t, err
 		}
 		t.Gas, t.GasPromised = coinsOf(native, f.Gas), coinsOf(native, f.GasReserved)
-		if a.Pays(name) && f.Gas.IsZero() && !slices.ContainsFunc(needs, func(n report.Need) bool { return n.WalletID == w.ID && n.Chain == name && n.Why == report.NoGas }) {
+		if f.Gas.IsZero() && !slices.ContainsFunc(needs, func(n report.Need) bool { return n.WalletID == w.ID && n.Chain == name && n.Why == report.NoGas }) {
 			t.Needs = append(t.Needs, need{holding: *coinsOf(native, wanted), Cause: "EMPTY", Why: "it has no gas at all, so nothing can be paid or swept"})
 		}
 	}
@@ -212,8 +211,6 @@ func tellTreasuries(std streams, all []treasury) {
 			last = t.OrganizationID
 		}
 		switch {
-		case t.Address == "" && !t.Pays:
-			fmt.Fprintf(std.out, "  %-10s no treasury: this version sends nothing there, and what comes stays on its deposit addresses\n", t.Chain)
 		case t.Address == "":
 			fmt.Fprintf(std.out, "  %-10s no treasury yet: the service makes it with the first deposit that is credited\n", t.Chain)
 		case t.Gas == nil:

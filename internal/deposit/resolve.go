@@ -382,9 +382,6 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 	if err != nil {
 		return shown, err
 	}
-	if ch.Sender == nil {
-		return shown, fault.New(fault.Unavailable, fault.CodeUnavailable, "Nothing can be sent on %s by this version yet. Nothing was decided, and the deposit is still flagged; it can be released.", was.chain)
-	}
 	if res.decision == rejected && was.status == Flagged {
 		if was.flag.returnTo == "" || was.flag.returnRisk == returnSeveral && !res.by.operator() {
 			return shown, operatorOnly("This deposit has no single sender, so nobody can say to whom it goes back.")

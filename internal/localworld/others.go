@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/btcd"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -33,11 +34,12 @@ const (
 	// bitcoinBlockTime makes three confirmations six seconds.
 	bitcoinBlockTime = 2 * time.Second
 
-	// What the operator of this world puts into the treasuries, in whole coins.
-	treasurySOL = 100
-	treasuryBTC = 1
+	bitcoinDecimals = 8
 
-	satoshi = 100_000_000 // in a bitcoin
+	// What the operator of this world puts into the treasuries.
+	treasurySOL = 100
+	// Fees alone, so that payments are made of what customers bring.
+	treasurySatoshi = 5_000_000
 )
 
 // others are the chains of a world beside Ethereum; what it does not have is nil.
@@ -149,9 +151,9 @@ func (w *World) configureOthers(conf *app.Config) {
 		conf.Prices.Fixed["5"], conf.Prices.Fixed["6"], conf.Prices.Fixed["7"] = "1.00", "1.00", "150.00"
 	}
 	if n := w.others.bitcoin; n != nil {
-		conf.Chains[chain.Bitcoin] = app.Chain{Endpoints: []string{withUser(n.URL, n.Password)}, Agree: 1, StartHeight: btcd.Maturity}
+		conf.Chains[chain.Bitcoin] = app.Chain{Endpoints: []string{withUser(n.URL, n.Password)}, Agree: 1, StartHeight: btcd.Maturity, CostMax: "200000"}
 		conf.Mints = append(conf.Mints, app.Mint{
-			ID: 8, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, DepositEnabled: true, WithdrawEnabled: true,
+			ID: 8, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: bitcoinDecimals, DepositEnabled: true, WithdrawEnabled: true,
 			MinDeposit: "10000", MinWithdraw: "10000", ConfirmationsRequired: 3, Finality: "DEPTH", // 0.0001
 		})
 		conf.Prices.Fixed["8"] = "60000.00"
@@ -168,10 +170,10 @@ func withUser(at, password string) string {
 	return u.String()
 }
 
-// fundOthers sends the coin that fees are paid with, where anything is paid. Both clocks
-// make the blocks with it, or whoever makes them by hand.
+// fundOthers sends the coin that fees are paid with. Both clocks make the blocks with it,
+// or whoever makes them by hand.
 func (w *World) fundOthers(ctx context.Context) error {
-	if n := w.others.solana; n != nil && w.app.Pays(chain.Solana) {
+	if n := w.others.solana; n != nil {
 		to, err := w.empty(ctx, chain.Solana)
 		if err == nil && to != "" {
 			w.opts.Progress("the operator sends %d SOL of gas to the treasury %s", treasurySOL, to)
@@ -181,11 +183,11 @@ func (w *World) fundOthers(ctx context.Context) error {
 			return fmt.Errorf("fund the treasury on Solana: %w", err)
 		}
 	}
-	if n := w.others.bitcoin; n != nil && w.app.Pays(chain.Bitcoin) {
+	if n := w.others.bitcoin; n != nil {
 		to, err := w.empty(ctx, chain.Bitcoin)
 		if err == nil && to != "" {
-			w.opts.Progress("the operator sends %d BTC for fees to the treasury %s", treasuryBTC, to)
-			_, err = n.Pay(ctx, to, treasuryBTC*satoshi)
+			w.opts.Progress("the operator sends %s BTC for fees to the treasury %s", money.Units(treasurySatoshi).Decimal(bitcoinDecimals), to)
+			_, err = n.Pay(ctx, to, treasurySatoshi)
 		}
 		if err != nil {
 			return fmt.Errorf("fund the treasury on Bitcoin: %w", err)

@@ -114,16 +114,26 @@ func (c Config) check() error {
 	if _, err := chainhash.NewHashFromStr(c.Genesis); c.Genesis != "" && (err != nil || len(c.Genesis) != chainhash.MaxHashStringSize) {
 		say("genesis is not the hash of a block")
 	}
-	if low, high := cmp.Or(c.RateMin, rateMinDefault), cmp.Or(c.RateMax, rateMaxDefault); low > high || high > bitcointx.RateMax {
+	if low, high := cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault); low > high || high > bitcointx.RateMax {
 		say("rates from %d to %d are not from 1 to %d", low, high, bitcointx.RateMax)
 	}
 	if c.RateUsual > bitcointx.RateMax {
 		say("the usual rate %d is above %d", c.RateUsual, bitcointx.RateMax)
 	}
-	if c.Target < 0 || c.Target > targetMax {
-		say("a payment is to be mined within %d blocks: it has to be between 1 and %d", c.Target, targetMax)
+	if c.Target < 0 || c.Target > TargetMax {
+		say("a payment is to be mined within %d blocks: it has to be between 1 and %d", c.Target, TargetMax)
 	}
 	return errors.Join(wrong...)
+}
+
+// priced is the configuration with its bounds of rates and costs.
+func (c Config) priced() Config {
+	c.RateMin, c.RateMax = cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault)
+	c.RateUsual, c.Target = cmp.Or(c.RateUsual, RateUsualDefault), cmp.Or(c.Target, TargetDefault)
+	if c.CostMax.IsZero() {
+		c.CostMax = money.Units(CostMaxDefault)
+	}
+	return c
 }
 
 // genesis is the first block of the network that is configured.
@@ -168,11 +178,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if cfg.Tiers == nil {
 		cfg.Tiers = tiersDefault
 	}
-	cfg.RateMin, cfg.RateMax = cmp.Or(cfg.RateMin, rateMinDefault), cmp.Or(cfg.RateMax, rateMaxDefault)
-	cfg.RateUsual, cfg.Target = cmp.Or(cfg.RateUsual, rateUsualDefault), cmp.Or(cfg.Target, targetDefault)
-	if cfg.CostMax.IsZero() {
-		cfg.CostMax = money.Units(costMaxDefault)
-	}
+	cfg = cfg.priced()
 	p, err := bitcointx.Params(cfg.Network)
 	if err != nil {
 		return chain.Chain{}, err
@@ -191,7 +197,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	}
 	return chain.Chain{
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
-		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: pool{cfg}, OthersPay: true, Tiers: cfg.Tiers,
+		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: NewPool(cfg), OthersPay: true, Tiers: cfg.Tiers,
 	}, nil
 }
 

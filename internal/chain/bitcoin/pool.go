@@ -13,6 +13,10 @@ type pool struct{ Config }
 
 var _ chain.Pool = pool{}
 
+// NewPool chooses coins by the network, the rates and the costs of a configuration, whose
+// nodes are not needed for it.
+func NewPool(cfg Config) chain.Pool { return pool{cfg.priced()} }
+
 // Choose picks the coins of payments at the rate of a quote. What has change leaves
 // enough of it to raise the rate by half, and what has none pays that at once: a slot
 // takes no further coins. Where there is not so much, the rate itself has to do.

@@ -14,12 +14,12 @@ import (
 
 // Rates are satoshi for a thousand virtual bytes.
 const (
-	rateMinDefault   = 1_000 // what nodes pass on at the least
-	rateMaxDefault   = 500_000
-	rateUsualDefault = 10_000
-	costMaxDefault   = 5_000_000 // satoshi
-	targetDefault    = 3         // blocks
-	targetMax        = 1008      // what nodes estimate for at the most
+	RateMinDefault   = 1_000 // what nodes pass on at the least
+	RateMaxDefault   = 500_000
+	RateUsualDefault = 10_000
+	CostMaxDefault   = 5_000_000 // satoshi
+	TargetDefault    = 3         // blocks
+	TargetMax        = 1008      // what nodes estimate for at the most
 
 	// usualInputs is how many coins a usual payment spends, for a price before they are
 	// chosen.

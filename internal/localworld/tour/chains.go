@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math/big"
 
+	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/mr-tron/base58"
 
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/webhook"
@@ -18,7 +20,7 @@ import (
 type excursion struct {
 	chain, title string
 	in           []part // what comes, from outside
-	out          []part // what is paid out of it then; none where this version sends nothing yet
+	out          []part // what is paid out of it then, one after the other
 	somewhere    func() (string, error)
 	coin         string // that fees are in, as small as it gets
 }
@@ -34,9 +36,10 @@ var excursions = []excursion{
 		somewhere: solanaSomewhere, coin: "lamports",
 	},
 	{
-		chain: "BITCOIN", title: "Bitcoin",
-		in:   []part{{"BTC", "0.25"}},
-		coin: "satoshi",
+		chain: "BITCOIN", title: "Bitcoin: paid out of what came in, and then out of what was left of it",
+		in:        []part{{"BTC", "0.25"}},
+		out:       []part{{"BTC", "0.1"}, {"BTC", "0.12"}},
+		somewhere: bitcoinSomewhere, coin: "satoshi",
 	},
 }
 
@@ -44,6 +47,14 @@ var excursions = []excursion{
 func solanaSomewhere() (string, error) {
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	return base58.Encode(public), err
+}
+
+// bitcoinSomewhere is an address that nothing has been sent to yet, and that nobody has
+// the key of.
+func bitcoinSomewhere() (string, error) {
+	var public [bitcointx.KeyBytes]byte
+	_, err := rand.Read(public[:])
+	return string(bitcointx.KeyAddress(&chaincfg.RegressionNetParams, public)), err
 }
 
 // abroad goes to every chain beside Ethereum that this world has.
