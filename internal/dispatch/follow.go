@@ -377,9 +377,9 @@ func (d *Desk) broadcast(ctx context.Context, tx pg.Tx, s slot, a attempt) error
 func (d *Desk) replace(ctx context.Context, from wallet.Wallet, s slot) (bool, error) {
 	err := d.raise(ctx, from, s, s.newest().Act, reason{made: forFee, by: dispatcher})
 	switch {
-	case errors.Is(err, errCapped):
-		d.alarm(ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID, "hash", string(s.newest().Hash))
-		return false, d.note(ctx, s, errCapped.Error())
+	case errors.Is(err, errCapped), errors.Is(err, errUsedUp):
+		d.alarm(ctx, s.ID, "a transaction waits and its fee may not be raised further", "order", s.ID, "hash", string(s.newest().Hash), "why", err.Error())
+		return false, d.note(ctx, s, err.Error())
 	case errors.Is(err, wallet.ErrShort):
 		d.alarm(ctx, s.ID, "a transaction waits and its wallet lacks the gas to raise its fee", "order", s.ID, "wallet", from.ID)
 		return false, d.note(ctx, s, "its wallet lacks the gas to raise its fee")
@@ -389,6 +389,9 @@ func (d *Desk) replace(ctx context.Context, from wallet.Wallet, s slot) (bool, e
 
 // errCapped says that the configured cap, or the order's own limit, forbids a higher fee.
 var errCapped = errors.New("its fee is at the configured cap, or at the limit of its request, and is not raised further")
+
+// errUsedUp says that the coins of a slot, which takes no others, do not pay a higher fee.
+var errUsedUp = errors.New("the coins of its slot leave too little for a higher fee, so it is not raised further")
 
 // dispatcher is this package as an actor.
 var dispatcher = audit.System("dispatch")
@@ -402,7 +405,7 @@ type reason struct {
 
 // raise commits a transaction to a slot that is priced to replace what waits there:
 // the same payment, or a cancel. It is signed and sent like the first. Errors:
-// errCapped, wallet.ErrShort for gas, errLost.
+// errCapped, errUsedUp, wallet.ErrShort for gas, errLost.
 func (d *Desk) raise(ctx context.Context, from wallet.Wallet, s slot, act signer.Act, because reason) error {
 	fees, ok, err := d.chain.Sender.Bump(ctx, s.newest().Fees)
 	if err != nil {
@@ -429,7 +432,7 @@ func (d *Desk) attempt(ctx context.Context, from wallet.Wallet, s slot, act sign
 	payload, err := d.chain.Sender.Build(from.Address, s.At, fees, payments...)
 	var short *chain.ShortError
 	if errors.As(err, &short) {
-		return errCapped // its coins are what they are
+		return errUsedUp
 	}
 	if err != nil {
 		return fmt.Errorf("build a replacement: %w", err)

@@ -90,6 +90,14 @@ func (s slot) replaceable() error {
 // refusal says why a transaction could not be added to the slot of an order.
 func (s slot) refusal(o Order, err error) error {
 	switch {
+	case errors.Is(err, errUsedUp):
+		return fault.New(fault.Unprocessable, fault.InvalidState,
+			"The coins that order %s spends leave too little for a higher fee, and nothing can be added to them. Nothing was done; what is out stays out and can still be mined. "+
+				"Wait for the fees of the chain to fall.", o.ID)
+	case errors.Is(err, errCapped) && o.Chain.Family() != chain.EVM:
+		return fault.New(fault.Unprocessable, fault.InvalidState,
+			"The fee of order %s is up to %v and may not be raised further: cost_max or the highest rate of its chain, or the maxNetworkFee of its request, forbids it. Nothing was done; what is out stays out and can still be mined. "+
+				"Wait for the fees of the chain to fall, or raise the limits of its chain, and feeMax of the signer's policy with them.", o.ID, s.newest().Fees.Beside)
 	case errors.Is(err, errCapped):
 		return fault.New(fault.Unprocessable, fault.InvalidState,
 			"The fee of order %s is %v a gas and may not be raised further: fee_cap of its chain, or the maxNetworkFee of its request, forbids it. Nothing was done; what is out stays out and can still be mined. "+

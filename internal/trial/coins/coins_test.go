@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -109,10 +111,21 @@ func (h *house) must(err error) {
 
 func open(t *testing.T) *house {
 	t.Helper()
+	net := sim.New(sim.Config{Name: chain.Bitcoin, Coins: true, BaseFee: fee, FeeCap: 1000})
+	net.Mint(payer, "", money.Units(1_000_000))
+	h := build(t, net.Configured(), 0, local.Policy{Chains: map[chain.Name]local.ChainPolicy{
+		chain.Ethereum: {SignerID: "31337", FeeMax: money.Units(1), GasMax: money.Units(1), Unlimited: true}, // a policy names a chain; the stamp asks it nothing
+	}}, func(s *local.Signer, entry signer.Entry) signer.Signer { return &stamp{s, entry} })
+	h.net = net
+	h.step()
+	return h
+}
+
+// build furnishes the service on a chain, whose walk begins behind a block.
+func build(t *testing.T, on chain.Chain, start uint64, policy local.Policy, signs func(*local.Signer, signer.Entry) signer.Signer) *house {
+	t.Helper()
 	h := &house{T: t, ctx: t.Context(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	h.says = map[chain.Address]risk.Severity{payer: risk.Low}
-	h.net = sim.New(sim.Config{Name: chain.Bitcoin, Coins: true, BaseFee: fee, FeeCap: 1000})
-	h.net.Mint(payer, "", money.Units(1_000_000))
 	h.db = pgtest.NewWithClock(t, h.clock)
 	h.must(mint.Sync(h.ctx, h.db, []mint.Mint{{
 		ID: btc, Chain: chain.Bitcoin, Network: chain.Local, Kind: mint.Native, Symbol: "BTC", Name: "Bitcoin", Decimals: 0, Finality: "DEPTH", ConfirmationsRequired: 3,
@@ -134,22 +147,18 @@ func open(t *testing.T) *house {
 	seed, err := keys.NewSeed()
 	h.must(err)
 	seed = seed.On(chain.Local)
-	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: h.clock, Policy: local.Policy{Chains: map[chain.Name]local.ChainPolicy{
-		chain.Ethereum: {SignerID: "31337", FeeMax: money.Units(1), GasMax: money.Units(1), Unlimited: true}, // a policy names a chain; the stamp asks it nothing
-	}}}
+	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: h.clock, Policy: policy}
 	h.must(local.Create(conf, seed))
 	s, err := local.Open(conf, seed)
 	h.must(err)
 	t.Cleanup(func() { s.Close() })
-	signs := &stamp{Signer: s}
 	issued, err := s.Issue(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury})
 	h.must(err)
-	signs.entry = issued.Entry
 	grants, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
 	h.must(err)
 	h.plan = works.Plan{
 		Grants: grants,
-		DB:     h.db, Chain: h.net.Configured(), Signer: signs, Attest: seed.Attest().Public(), Screens: risk.Policy{Providers: &h.opinions, UnknownAs: risk.UnknownHolds},
+		DB:     h.db, Chain: on, Start: start, Signer: signs(s, issued.Entry), Attest: seed.Attest().Public(), Screens: risk.Policy{Providers: &h.opinions, UnknownAs: risk.UnknownHolds},
 		Prices: price.Fixed{Prices: map[int]money.USD{btc: money.MustParseUSD("1")}}, Dispatch: dispatch.Config{BumpAfter: time.Hour},
 	}
 	h.Works = works.Wire(h.plan)
@@ -158,7 +167,6 @@ func open(t *testing.T) *house {
 	h.must(err)
 	h.alice, err = h.Book.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.CustomerDeposit, Subject: "alice"})
 	h.must(err)
-	h.step()
 	return h
 }
 
@@ -194,9 +202,14 @@ func (h *house) arrives(to wallet.Wallet, units ...uint64) {
 func (h *house) withdraw(units uint64) string {
 	h.Helper()
 	h.asked++
-	key := fmt.Sprint("key-", h.asked)
+	return h.withdrawTo(units, h.payee())
+}
+
+func (h *house) withdrawTo(units uint64, to chain.Address) string {
+	h.Helper()
+	key := fmt.Sprint("key-", to)
 	got, _, err := h.Pay.Request(h.ctx, h.org, withdrawal.Request{
-		MintID: btc, CustomerID: "alice", Amount: fmt.Sprint(units), ToAddress: string(h.payee()), IdempotencyKey: &key, Actor: audit.APIKey(h.org),
+		MintID: btc, CustomerID: "alice", Amount: fmt.Sprint(units), ToAddress: string(to), IdempotencyKey: &key, Actor: audit.APIKey(h.org),
 	})
 	h.must(err)
 	return got.WithdrawalID
@@ -293,6 +306,36 @@ func count(h *house, sql string, args ...any) (n int) {
 	h.Helper()
 	h.must(pgtest.Owner(h.T, h.db).QueryRow(h.ctx, sql, args...).Scan(&n))
 	return n
+}
+
+// Rule COIN-4. A slot takes no further coins, so where they are used up the first fee is
+// the last, and the payment is made at it.
+func TestAPaymentWhoseCoinsAreUsedUpKeepsItsFeeAndIsPaid(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.arrives(h.treasury, 100)
+	h.arrives(h.alice, 1000)
+	id := h.withdraw(1000 - fee)
+	h.step()
+	h.want(id, "BROADCAST")
+	h.coins("FREE 100", "RESERVED 1000")
+	h.later(2 * time.Hour)
+	h.step()
+	h.want(id, "BROADCAST")
+	if _, err := h.Out.Bump(h.ctx, id, audit.Operator("trial")); !fault.Is(err, fault.InvalidState) || !strings.Contains(err.Error(), "leave too little") {
+		t.Errorf("a higher fee by a person: got %v, want it refused for its coins", err)
+	}
+	if n := count(h, `SELECT count(*) FROM dispatch_attempts`); n != 1 {
+		t.Errorf("got %d transactions, want the one that is out", n)
+	}
+	if n := count(h, `SELECT count(*) FROM dispatch_orders WHERE last_error LIKE '%leave too little%'`); n != 1 {
+		t.Error("the order does not say why its fee is not raised")
+	}
+	h.sound()
+	h.mine(4)
+	h.want(id, "PAID")
+	h.coins("FREE 100", "SPENT 1000")
+	h.sound()
 }
 
 // Rule COIN-4.
