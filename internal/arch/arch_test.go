@@ -76,6 +76,25 @@ func TestEveryDependencyHasAReason(t *testing.T) {
 	check(t, func(h house) []string { return h.reasons(string(page)) })
 }
 
+// The index names each decision.
+func TestEveryDecisionStandsInTheIndex(t *testing.T) {
+	t.Parallel()
+	dir := root + "/docs/decisions/"
+	index, err := os.ReadFile(dir + "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.Glob(os.DirFS(dir), "0*.md")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("got %d decisions and %v, want some", len(names), err)
+	}
+	for _, name := range names {
+		if row := "| [" + name[:4] + "](" + name + ") | "; !strings.Contains(string(index), row) {
+			t.Errorf("got an index without %s, want a line that begins with %s", name, row)
+		}
+	}
+}
+
 // Each migration opens with its reason, and each table has one writer.
 func TestTablesHaveAReasonAndOneWriter(t *testing.T) {
 	t.Parallel()
