@@ -214,6 +214,13 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 3}, {"b.usdc", "usdc", "", "", "b", 0, 7}},
 			}, []moved{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000 + rent,
 		},
+		"a token, to an account that is made where something lay already": {
+			said{
+				accounts: []string{"payer", "a.usdc", "b.usdc", "a", "b"}, fee: 5000,
+				change: [][2]uint64{{9000 + rent - 300, 4000}, {rent, rent}, {300, rent}, {1, 1}, {1, 1}},
+				tokens: []change{{"a.usdc", "usdc", "", "a", "a", 10, 3}, {"b.usdc", "usdc", "", "", "b", 0, 7}},
+			}, []moved{ofToken("b.usdc", "usdc", "a", "b", 7)}, 5000 + rent - 300,
+		},
 		"a token, to an account that another than the payer makes": {
 			said{
 				accounts: []string{"payer", "a.usdc", "b.usdc", "a", "b"}, fee: 5000,

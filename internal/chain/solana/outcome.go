@@ -182,10 +182,11 @@ func (t *tx) rent() money.Amount {
 	}
 	var left uint64
 	for i := range t.accounts {
-		if t.pre[i] != 0 || !t.isToken[i] {
+		// Something may lie there before it is one: anybody may send it there.
+		if !t.isToken[i] || t.post[i] <= t.pre[i] || slices.ContainsFunc(t.preTokens, func(h holding) bool { return h.account == i }) {
 			continue
 		}
-		rent := t.post[i]
+		rent := t.post[i] - t.pre[i]
 		for j := range t.postTokens {
 			if h := &t.postTokens[j]; h.account == i && isWrapped(h.mint) {
 				rent -= min(rent, h.units)
