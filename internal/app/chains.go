@@ -203,6 +203,8 @@ func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 	case chain.SolanaFamily:
 		if n, err := money.Parse(cmp.Or(ch.CostMax, solanaCostMax)); err != nil || n.IsZero() {
 			errs.bad(at+".cost_max", "%q is not a number of lamports above 0; 0.01 SOL is \"10000000\"", ch.CostMax)
+		} else if n.Less(money.Units(solanaCostLeast)) {
+			errs.bad(at+".cost_max", "is %s lamports; a payment that makes its payee's token account costs %d, and the service's own accounts cost the half: set it to more, 0.01 SOL is \"10000000\"", ch.CostMax, uint64(solanaCostLeast))
 		}
 		if ch.PriceMax > solanaPriceLimit {
 			errs.bad(at+".price_max", "is %d; it is in millionths of a lamport for a compute unit, at most %d", ch.PriceMax, uint64(solanaPriceLimit))
@@ -262,7 +264,10 @@ func (ch Chain) checkRates(at string, errs *faults) {
 }
 
 const (
-	solanaPriceLimit  = 1_000_000_000_000 // a lamport and more for each unit is a mistake
+	solanaPriceLimit = 1_000_000_000_000 // a lamport and more for each unit is a mistake
+	// solanaCostLeast is the rent of the largest account that a payment makes, with the fee
+	// of two signatures. A nonce account costs less.
+	solanaCostLeast   = solanatx.Token2022AccountRent + 2*5_000
 	bitcoinDepthLimit = 1000
 )
 
