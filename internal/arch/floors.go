@@ -82,6 +82,7 @@ var places = []place{
 
 	{"migrations", foundations, 0},
 	{"internal/pg", foundations, mayRand},
+	{"internal/loopback", foundations, mayRand},
 	{"internal/pg/local", foundations, 0},
 	{"internal/pg/pgtest", foundations, testOnly},
 	{"internal/states", foundations, testOnly},

@@ -30,6 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
+	"github.com/cofferpay/coffer/internal/loopback"
 	"github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/people"
@@ -307,8 +308,12 @@ func (w *World) configFile() string { return filepath.Join(w.dir, "coffer.toml")
 func (w *World) signerFile() string { return filepath.Join(w.dir, "signer.toml") }
 func (w *World) socket() string     { return filepath.Join(w.dir, "signer.sock") }
 
-// listen picks a loopback port; a free one is found by opening it once.
+// listen is where a server of the world will listen: at the port that was asked
+// for, when it is free, else at any.
 func listen(port int) (string, error) {
+	if port == 0 {
+		return loopback.Address()
+	}
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return "", fmt.Errorf("port %d: %w", port, err)

@@ -35,6 +35,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cofferpay/coffer/internal/loopback"
 )
 
 // Names inside a cluster.
@@ -609,12 +611,7 @@ func (c *Cluster) choosePort() (int, error) {
 		}
 		return c.opts.Port, nil
 	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("look for a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return loopback.Port()
 }
 
 // await returns when the server answers a login.

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/loopback"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg/local"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
@@ -228,7 +229,7 @@ func (t *town) writeConfigs() error {
 	first := second
 	var err error
 	for _, listen := range []*string{&second.API.Listen, &second.Ops.Listen, &second.Operator.Listen} {
-		if *listen, err = freePort(); err != nil {
+		if *listen, err = loopback.Address(); err != nil {
 			return err
 		}
 	}
@@ -249,15 +250,6 @@ func (t *town) writeConfigs() error {
 }
 
 const tenth = app.Duration(100 * time.Millisecond)
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
 
 func (t *town) env() []string { return []string{"COFFER_CRASH_DIR=" + t.points} }
 

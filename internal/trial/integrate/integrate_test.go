@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/loopback"
 	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/trial/browser"
@@ -224,12 +225,11 @@ func (s *shell) paste(text string) string {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := loopback.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 // The operator's page as a browser shows it: its guide, its calls, and nothing that

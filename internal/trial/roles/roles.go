@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld/tied"
+	"github.com/cofferpay/coffer/internal/loopback"
 )
 
 const (
@@ -126,7 +127,7 @@ func (h Host) Run(ctx context.Context, program string, n int) (*Process, error) 
 	conf.Operator = app.Operator{} // two processes of a role cannot share its address
 	var err error
 	for _, listen := range []*string{&conf.API.Listen, &conf.Ops.Listen} {
-		if *listen, err = FreePort(); err != nil {
+		if *listen, err = loopback.Address(); err != nil {
 			return nil, err
 		}
 	}
@@ -213,13 +214,4 @@ func (p *Process) Ended(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.Join(ctx.Err(), p.Kill())
 	}
-}
-
-// FreePort is an address of this machine that nobody listens at.
-func FreePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }

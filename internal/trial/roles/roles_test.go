@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/caller"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+	"github.com/cofferpay/coffer/internal/loopback"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer/remote"
 	"github.com/cofferpay/coffer/internal/signer/remote/remotetest"
@@ -99,7 +100,7 @@ func (n *town) settle() {
 	n.Helper()
 	ca := remotetest.New(n.T)
 	own := ca.Leaf(n.T, "signer.internal", x509.ExtKeyUsageServerAuth, time.Now().Add(time.Hour))
-	listen, err := FreePort()
+	listen, err := loopback.Address()
 	if err != nil {
 		n.Fatal(err)
 	}
