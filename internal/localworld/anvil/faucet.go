@@ -71,6 +71,9 @@ func (n *Node) send(ctx context.Context, key *ecdsa.PrivateKey, to *common.Addre
 	return tx.Hash(), nil
 }
 
+// NewKey is a key of nobody yet.
+func NewKey() (*ecdsa.PrivateKey, error) { return crypto.GenerateKey() }
+
 // Receipt waits until a block holds the transaction, whether it succeeded or
 // not. On a chain that mines by hand somebody has to mine meanwhile.
 func (n *Node) Receipt(ctx context.Context, hash common.Hash) (*types.Receipt, error) {

@@ -53,6 +53,9 @@ func FaucetWIF() string {
 // FaucetAddress is the address that every block pays.
 func FaucetAddress() chain.Address { return KeyAddress(faucetKey()) }
 
+// NewKey is a key of nobody yet.
+func NewKey() (*btcec.PrivateKey, error) { return btcec.NewPrivateKey() }
+
 // KeyAddress is the native SegWit address of a key on the local chain.
 func KeyAddress(key *btcec.PrivateKey) chain.Address {
 	return bitcointx.KeyAddress(&chaincfg.RegressionNetParams, [bitcointx.KeyBytes]byte(key.PubKey().SerializeCompressed()))

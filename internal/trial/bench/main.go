@@ -39,7 +39,7 @@ var figures = []figure{
 	{"deposits", "deposits from block to committed credit", deposits},
 	{"matching", "a block's recipients against ten million addresses", matching},
 	{"decode", "blocks of Bitcoin and Solana on one core", decode},
-	{"sweeps", "what a sweep costs on Solana", sweeps},
+	{"sweeps", "what a sweep costs on Solana and Ethereum, and what is saved on Bitcoin", sweeps},
 	{"webhooks", "webhooks to a fast local receiver", webhooks},
 	{"start", "cold start of coffer serve", start},
 }

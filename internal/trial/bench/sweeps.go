@@ -24,10 +24,21 @@ type sweeping struct {
 	slots    uint64
 }
 
-// sweeps has a real node take what lies on deposit addresses to a treasury, as the desk's
+// sweeps tells on each family of chains what it costs to have at the treasury, or to pay
+// out, what lies on deposit addresses.
+func sweeps(ctx context.Context, w *world) error {
+	for _, take := range []func(context.Context, *world) error{lamports, gas, coins} {
+		if err := take(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lamports has a real node take what lies on deposit addresses to a treasury, as the desk's
 // transactions do it and the naive way, in which each address pays for itself. The figures
 // are of the balances before and after.
-func sweeps(ctx context.Context, w *world) (err error) {
+func lamports(ctx context.Context, w *world) (err error) {
 	s, err := newSweeping(ctx)
 	if err != nil {
 		return err
