@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -52,34 +53,13 @@ func (a *adapter) Balances(ctx context.Context, at chain.Block, of []chain.Holdi
 		w.at[string(script)] = append(w.at[string(script)], i)
 		w.of = append(w.of, h.Address)
 	}
-	var said [][]money.Amount
-	var votes []int
-	var errs []error
-	for _, p := range a.providers {
-		amounts, err := p.balances(ctx, w)
-		if err != nil {
-			errs = append(errs, err)
-			if ctx.Err() != nil {
-				break
-			}
-			continue
-		}
-		i := slices.IndexFunc(said, func(s []money.Amount) bool { return slices.Equal(s, amounts) })
-		if i < 0 {
-			i, said, votes = len(said), append(said, amounts), append(votes, 0)
-		}
-		if votes[i]++; votes[i] >= a.Agree {
-			return amounts, nil
-		}
+	amounts, err := several.Balances(ctx, a.providers, a.Agree, of, func(ctx context.Context, p *provider) ([]money.Amount, error) {
+		return p.balances(ctx, w)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, chain.Bitcoin, err)
 	}
-	err = errors.Join(errs...)
-	switch {
-	case len(said) > 1:
-		err = errors.Join(chain.ErrDisagreement, err)
-	case len(said) == 1:
-		err = fmt.Errorf("%d of the %d nodes that have to agree gave them: %w", votes[0], a.Agree, err)
-	}
-	return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, chain.Bitcoin, err)
+	return amounts, nil
 }
 
 // wallets are the addresses whose balances in a block are asked.
@@ -336,7 +316,7 @@ func (p *provider) scanned(ctx context.Context, w *wallets) error {
 			return err
 		}
 		if b.Hash != best || b.Height != height {
-			return fmt.Errorf("%s: gave block %s at height %d for %s at %d", p.name, short(b.Hash), b.Height, best, height)
+			return fmt.Errorf("%s: gave block %s at height %d for %s at %d", p.name, several.Short(b.Hash), b.Height, best, height)
 		}
 		for i, tx := range b.Txs {
 			for _, in := range tx.In {
@@ -358,7 +338,7 @@ func (p *provider) scanned(ctx context.Context, w *wallets) error {
 		best = b.Previous
 	}
 	if best != w.hash.String() {
-		return fmt.Errorf("%s: has block %s at height %d, not %s", p.name, short(best), w.height, w.hash)
+		return fmt.Errorf("%s: has block %s at height %d, not %s", p.name, several.Short(best), w.height, w.hash)
 	}
 	for _, c := range coins {
 		if !c.reward || c.made+maturity <= w.height {
@@ -375,11 +355,11 @@ type btc int64
 func (b *btc) UnmarshalJSON(text []byte) error {
 	amount, err := money.ParseDecimal(string(text), decimals)
 	if err != nil {
-		return fmt.Errorf("amount %s: %w", short(string(text)), err)
+		return fmt.Errorf("amount %s: %w", several.Short(string(text)), err)
 	}
 	n, ok := amount.Uint64()
 	if !ok || n > supply {
-		return fmt.Errorf("amount %s is more than there is", short(string(text)))
+		return fmt.Errorf("amount %s is more than there is", several.Short(string(text)))
 	}
 	*b = btc(n)
 	return nil

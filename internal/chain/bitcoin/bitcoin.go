@@ -34,6 +34,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/kept"
 	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -43,6 +44,8 @@ const (
 	scanTimeoutDefault    = 5 * time.Minute
 	answerBytesMaxDefault = 64 << 20 // a block of four megabytes has eight in hexadecimal, and thirty with what it spends
 	caip2Chars            = 32       // of the first block's hash, as CAIP-2 has it for BIP-122
+	blocksKept            = 16
+	rewardsKept           = 256
 )
 
 // ConfirmationsDefault is Config.Confirmations where it is not set.
@@ -152,9 +155,9 @@ type adapter struct {
 	Config
 	params    *chaincfg.Params
 	providers []*provider
-	blocks    blocks
-	rewards   rewards
-	shows     atomic.Uint32 // the provider that is asked first for what is not final
+	blocks    kept.Last[chainhash.Hash, *sealed]          // the head walk and the final walk ask for the same ones
+	rewards   kept.Last[chainhash.Hash, []chain.Transfer] // of miners: each is asked for when it is new and when it is a hundred blocks old
+	shows     atomic.Uint32                               // the provider that is asked first for what is not final
 }
 
 var _ chain.Reader = (*adapter)(nil)
@@ -192,32 +195,13 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 		}
 		a.providers = append(a.providers, n)
 	}
-	if err := a.greet(ctx); err != nil {
+	if err := several.Greet(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) }); err != nil {
 		return chain.Chain{}, fmt.Errorf("nodes of %s: %w", chain.Bitcoin, err)
 	}
 	return chain.Chain{
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
 		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: NewPool(cfg), OthersPay: true, Tiers: cfg.Tiers,
 	}, nil
-}
-
-func (a *adapter) greet(ctx context.Context) error {
-	var wrong, silent []error
-	for _, g := range several.Ask(ctx, a.providers, len(a.providers), func(ctx context.Context, p *provider) (struct{}, error) {
-		return struct{}{}, p.greet(ctx)
-	}) {
-		var w *wrongChainError
-		switch {
-		case errors.As(g.Err, &w):
-			wrong = append(wrong, g.Err)
-		case g.Err != nil:
-			silent = append(silent, g.Err)
-		}
-	}
-	if len(wrong) > 0 || len(a.providers)-len(silent) < a.Agree {
-		return errors.Join(append(wrong, silent...)...)
-	}
-	return nil
 }
 
 // Distrust asks another provider first from now on.

@@ -193,32 +193,3 @@ const (
 
 // supply is all the satoshi that there will ever be.
 const supply = 21_000_000 * 1_0000_0000
-
-const blocksKept = 16
-
-// blocks are the sealed blocks that were fetched last: the head walk and the final walk
-// ask for the same ones.
-type blocks struct {
-	mu   sync.Mutex
-	kept []*sealed // oldest first
-}
-
-func (b *blocks) find(hash chainhash.Hash) *sealed {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, s := range b.kept {
-		if s.hash == hash {
-			return s
-		}
-	}
-	return nil
-}
-
-func (b *blocks) keep(s *sealed) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.kept) == blocksKept {
-		b.kept = append(b.kept[:0], b.kept[1:]...)
-	}
-	b.kept = append(b.kept, s)
-}

@@ -1,6 +1,7 @@
 package bitcoin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,26 +27,14 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	var errs []error
-	var found *chain.Outcome
-	none := 0
-	for _, o := range several.Ask(ctx, a.providers, len(a.providers), func(ctx context.Context, p *provider) (*chain.Outcome, error) {
+	found, none, err := several.Seen(ctx, a.providers, func(ctx context.Context, p *provider) (*chain.Outcome, error) {
 		return a.outcome(ctx, p, txs, ps)
-	}) {
-		switch {
-		case o.Err != nil:
-			errs = append(errs, o.Err)
-		case o.Value == nil:
-			none++
-		case found == nil || found.Block.Height < o.Value.Block.Height:
-			// Nodes on two branches: how deep it lies is asked elsewhere, so the one that
-			// makes it younger is taken.
-			found = o.Value
-		}
-	}
-	switch err := errors.Join(errs...); {
-	case found != nil:
-		return found, nil
+	})
+	switch {
+	case len(found) > 0:
+		// Nodes on two branches: how deep it lies is asked elsewhere, so the one that
+		// makes it younger is taken.
+		return slices.MaxFunc(found, func(x, y *chain.Outcome) int { return cmp.Compare(x.Block.Height, y.Block.Height) }), nil
 	case none >= a.Agree:
 		return nil, nil
 	default:

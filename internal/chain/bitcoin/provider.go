@@ -6,10 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,16 +16,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/endpoint"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-const (
-	batchItemsMax = 100 // requests in one
-	saidBytesMax  = 300 // of a node's error that is passed on
-	idleConnsMax  = 8
-	// greetAgainAfter is how long a node that did not answer a greeting is left alone.
-	// Those who ask meanwhile get the same error at once.
-	greetAgainAfter = time.Second
-)
+const batchItemsMax = 100 // requests in one
 
 // The numbers by which nodes of both kinds say what is wrong.
 const (
@@ -41,71 +33,24 @@ const (
 // A provider is one node. Every request of it is bounded in time and every answer in
 // size.
 type provider struct {
-	name    string // for errors: its place in the configuration and its host, no secret
-	url     string
+	*endpoint.Endpoint
+	name    string // of it
 	genesis string
 	network chain.Network
 	params  *chaincfg.Params
 	timeout time.Duration
 	scan    time.Duration
-	max     int64
-	client  *http.Client
-
-	greeted atomic.Bool // it has shown that it is on our network
 	scans   atomic.Bool // it looks for balances in all outputs and not in an index
-
-	greeting chan struct{} // held by the one who greets, and for the two below
-	silent   error         // why the last greeting failed
-	silentAt time.Time
-}
-
-// String is the name.
-func (p *provider) String() string { return p.name }
-
-type wrongChainError struct{ provider, got, want string }
-
-func (e *wrongChainError) Error() string {
-	return fmt.Sprintf("%s is on the network that begins with block %s, not with %s: give the endpoint of the right network", e.provider, e.got, e.want)
 }
 
 func newProvider(cfg Config, params *chaincfg.Params, genesis string, i int) (*provider, error) {
-	u, err := url.Parse(cfg.Endpoints[i])
+	e, err := endpoint.New(cfg.Endpoints[i], i, cfg.AnswerBytesMax)
 	if err != nil {
-		return nil, fmt.Errorf("endpoint %d is not a URL", i+1)
+		return nil, err
 	}
 	return &provider{
-		name: fmt.Sprintf("provider %d (%s)", i+1, u.Host), url: cfg.Endpoints[i], genesis: genesis, network: cfg.Network, params: params,
-		timeout: cfg.Timeout, scan: cfg.ScanTimeout, max: cfg.AnswerBytesMax,
-		client: &http.Client{
-			Transport: &http.Transport{
-				Proxy:               http.ProxyFromEnvironment,
-				MaxIdleConnsPerHost: idleConnsMax,
-				IdleConnTimeout:     time.Minute,
-			},
-			// A redirect would carry the request, and its password, to a host that
-			// nobody configured.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-		greeting: make(chan struct{}, 1),
+		Endpoint: e, name: e.String(), genesis: genesis, network: cfg.Network, params: params, timeout: cfg.Timeout, scan: cfg.ScanTimeout,
 	}, nil
-}
-
-// A saidError is what went wrong with a request: short, and without the endpoint's URL,
-// which holds a password.
-type saidError struct {
-	provider, method string
-	err              error
-}
-
-func (e *saidError) Error() string {
-	return e.provider + ": " + e.method + ": " + short(e.err.Error())
-}
-
-func (e *saidError) Unwrap() error { return e.err }
-
-// short bounds what strangers say.
-func short(s string) string {
-	return strings.ToValidUTF8(s[:min(len(s), saidBytesMax)], "")
 }
 
 // refusal is what a node answers in place of a result.
@@ -188,10 +133,7 @@ type response struct {
 func (p *provider) request(ctx context.Context, timeout time.Duration, all []*question) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := p.exchange(ctx, all); err != nil {
-		return &saidError{p.name, all[0].method, err}
-	}
-	return nil
+	return p.Said(all[0].method, p.exchange(ctx, all))
 }
 
 func (p *provider) exchange(ctx context.Context, all []*question) error {
@@ -235,18 +177,18 @@ func (p *provider) exchange(ctx context.Context, all []*question) error {
 		q := all[*r.ID]
 		switch {
 		case r.Error != nil:
-			q.err = &saidError{p.name, q.method, r.Error}
+			q.err = p.Said(q.method, r.Error)
 		case len(r.Result) == 0:
-			q.err = &saidError{p.name, q.method, errors.New("no result")}
+			q.err = p.Said(q.method, errors.New("no result"))
 		default:
 			if err := into(r.Result, q.result); err != nil {
-				q.err = &saidError{p.name, q.method, err}
+				q.err = p.Said(q.method, err)
 			}
 		}
 	}
 	for i, is := range answered {
 		if !is {
-			all[i].err = &saidError{p.name, all[i].method, errors.New("was not answered")}
+			all[i].err = p.Said(all[i].method, errors.New("was not answered"))
 		}
 	}
 	return nil
@@ -272,63 +214,23 @@ func into(v jsontext.Value, result any) error {
 	return nil
 }
 
-var errTooLong = errors.New("answer is longer than is allowed")
-
 func (p *provider) post(ctx context.Context, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
-	if err != nil {
-		return nil, errors.New("the endpoint cannot be asked")
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := p.client.Do(req)
-	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err
-		}
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, p.max+1))
-	switch {
+	answer, err := p.Post(ctx, "", body)
+	switch text := answer.Body; {
 	case err != nil:
 		return nil, err
-	case int64(len(answer)) > p.max:
-		return nil, errTooLong
-	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
-		return nil, fmt.Errorf("%s: give the endpoint with the node's user and password", resp.Status)
-	case len(bytes.TrimSpace(answer)) == 0 || answer[0] != '{' && answer[0] != '[':
+	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
+		return nil, fmt.Errorf("%d %s: give the endpoint with the node's user and password", answer.Status, http.StatusText(answer.Status))
+	case len(bytes.TrimSpace(text)) == 0 || text[0] != '{' && text[0] != '[':
 		// bitcoind answers an error with a status of its own and the protocol's body.
-		return nil, fmt.Errorf("answered %s: %s", resp.Status, short(string(answer)))
+		return nil, answer.Unexpected()
 	}
-	return answer, nil
+	return answer.Body, nil
 }
 
 // greet makes sure, once, that the node is on our network. Until it has answered,
 // nothing else is asked of it.
-func (p *provider) greet(ctx context.Context) error {
-	if p.greeted.Load() {
-		return nil
-	}
-	select {
-	case p.greeting <- struct{}{}:
-		defer func() { <-p.greeting }()
-	case <-ctx.Done():
-		return &saidError{p.name, "getblockhash", context.Cause(ctx)}
-	}
-	if p.greeted.Load() {
-		return nil
-	}
-	if p.silent != nil && time.Since(p.silentAt) < greetAgainAfter {
-		return p.silent
-	}
-	if p.silent = p.meet(ctx); p.silent != nil {
-		p.silentAt = time.Now()
-		return p.silent
-	}
-	p.greeted.Store(true)
-	return nil
-}
+func (p *provider) greet(ctx context.Context) error { return p.Greet(ctx, "getblockhash", p.meet) }
 
 func (p *provider) meet(ctx context.Context) error {
 	var first string
@@ -340,7 +242,7 @@ func (p *provider) meet(ctx context.Context) error {
 		return q.err
 	}
 	if first != p.genesis {
-		return &wrongChainError{p.name, short(first), p.genesis}
+		return p.WrongNetwork("the network that begins with block "+several.Short(first), p.genesis)
 	}
 	return nil
 }
@@ -348,11 +250,11 @@ func (p *provider) meet(ctx context.Context) error {
 // hashText is a hash as nodes write it.
 func hashText(s string) (chainhash.Hash, error) {
 	if len(s) != chainhash.MaxHashStringSize {
-		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", short(s))
+		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", several.Short(s))
 	}
 	h, err := chainhash.NewHashFromStr(s)
 	if err != nil {
-		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", short(s))
+		return chainhash.Hash{}, fmt.Errorf("%q is not a hash", several.Short(s))
 	}
 	return *h, nil
 }

@@ -1,12 +1,9 @@
 package bitcoin
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/btcsuite/btcd/chainhash/v2"
 
@@ -17,21 +14,11 @@ import (
 // Heads asks all nodes at once. The final head is the highest that Agree of them have
 // reached; the latest is of the first one that answers.
 func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
-	var seen []chain.Heads
-	var errs []error
-	for _, h := range several.Ask(ctx, a.showing(), a.Agree, a.headsOf) {
-		if h.Err != nil {
-			errs = append(errs, h.Err)
-			continue
-		}
-		seen = append(seen, h.Value)
+	h, err := several.Heads(ctx, a.showing(), a.Agree, a.headsOf)
+	if err != nil {
+		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Bitcoin, err)
 	}
-	if len(seen) < a.Agree {
-		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Bitcoin, errors.Join(errs...))
-	}
-	latest := seen[0].Latest
-	slices.SortStableFunc(seen, func(x, y chain.Heads) int { return cmp.Compare(y.Final.Height, x.Final.Height) })
-	return chain.Heads{Latest: latest, Final: seen[a.Agree-1].Final}, nil
+	return h, nil
 }
 
 func (a *adapter) headsOf(ctx context.Context, p *provider) (chain.Heads, error) {
@@ -164,8 +151,8 @@ func (a *adapter) sight(ctx context.Context, p *provider, height uint64) (severa
 // sealed is the block with a hash at a height, from the first of some nodes that gives
 // it whole.
 func (a *adapter) sealed(ctx context.Context, of []*provider, height uint64, hash chainhash.Hash) (*sealed, error) {
-	s := a.blocks.find(hash)
-	if s == nil {
+	s, known := a.blocks.Find(hash)
+	if !known {
 		var err error
 		s, err = several.First(ctx, of, func(ctx context.Context, p *provider) (*sealed, error) {
 			var raw rawHex
@@ -181,7 +168,7 @@ func (a *adapter) sealed(ctx context.Context, of []*provider, height uint64, has
 		if err != nil {
 			return nil, err
 		}
-		a.blocks.keep(s)
+		a.blocks.Keep(s.hash, s, blocksKept)
 	}
 	if s.told && s.height != height && (height >= uint64(a.params.BIP0034Height) || a.Network == chain.Local) {
 		return nil, fmt.Errorf("block %s says that it is block %d, and was given for %d", hash, s.height, height)
@@ -215,11 +202,11 @@ func (a *adapter) matured(ctx context.Context, of []*provider, height uint64, ha
 	if err != nil {
 		return nil, fmt.Errorf("coins of block %d: %w", height-maturity, err)
 	}
-	if reward, ok := a.rewards.find(h); ok {
+	if reward, ok := a.rewards.Find(h); ok {
 		return reward, nil
 	}
-	s := a.blocks.find(h)
-	if s == nil {
+	s, known := a.blocks.Find(h)
+	if !known {
 		s, err = several.First(ctx, of, func(ctx context.Context, p *provider) (*sealed, error) {
 			var raw rawHex
 			if err := p.call(ctx, ask(&raw, "getblock", h.String(), 0)); err != nil {
@@ -231,39 +218,6 @@ func (a *adapter) matured(ctx context.Context, of []*provider, height uint64, ha
 			return nil, fmt.Errorf("coins of block %d: %w", height-maturity, err)
 		}
 	}
-	a.rewards.keep(h, s.reward)
+	a.rewards.Keep(h, s.reward, rewardsKept)
 	return s.reward, nil
-}
-
-// rewards are what the blocks paid their miners that were seen last: each is asked for
-// when it is new and when it is a hundred blocks old.
-type rewards struct {
-	mu   sync.Mutex
-	of   map[chainhash.Hash][]chain.Transfer
-	keys []chainhash.Hash // oldest first
-}
-
-const rewardsKept = 256
-
-func (r *rewards) find(h chainhash.Hash) ([]chain.Transfer, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	reward, ok := r.of[h]
-	return reward, ok
-}
-
-func (r *rewards) keep(h chainhash.Hash, reward []chain.Transfer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.of == nil {
-		r.of = map[chainhash.Hash][]chain.Transfer{}
-	}
-	if _, ok := r.of[h]; ok {
-		return
-	}
-	if len(r.keys) == rewardsKept {
-		delete(r.of, r.keys[0])
-		r.keys = append(r.keys[:0], r.keys[1:]...)
-	}
-	r.of[h], r.keys = reward, append(r.keys, h)
 }

@@ -29,12 +29,10 @@ var knownWords = []string{
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash, err := bitcointx.HashOf(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + short(err.Error())
+		return chain.Unknown, "not sent, since it is no transaction of ours: " + several.Short(err.Error())
 	}
 	text := hex.EncodeToString(raw)
-	best := chain.Unknown
-	var said []string
-	for _, s := range several.Ask(ctx, a.providers, 1, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return several.Send(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got chain.TxHash
 		if err := p.call(ctx, ask(&got, "sendrawtransaction", text)); err != nil {
 			return takenFor(err), err
@@ -43,17 +41,7 @@ func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 			return chain.Unknown, fmt.Errorf("%s: took %s for %.90q", p.name, hash, string(got))
 		}
 		return chain.Accepted, nil
-	}) {
-		if s.Value == chain.Accepted || best == chain.Unknown {
-			best = s.Value
-		}
-		if s.Err != nil {
-			said = append(said, short(s.Err.Error()))
-		} else {
-			said = append(said, s.From.name+": accepted")
-		}
-	}
-	return best, strings.Join(said, "; ")
+	})
 }
 
 func takenFor(err error) chain.Answer {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/endpoint"
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
@@ -160,7 +161,7 @@ func (p *provider) transactions(ctx context.Context, ids []chainhash.Hash, each 
 		}
 		err := p.call(ctx, questions...)
 		switch {
-		case errors.Is(err, errTooLong) && n > 1:
+		case errors.Is(err, endpoint.ErrTooLong) && n > 1:
 			most = n / 2
 			continue
 		case refused(err, codeNotFound):

@@ -189,7 +189,7 @@ func (a *adapter) settled(ctx context.Context, p *provider, s *sealed) error {
 	for _, b := range together {
 		if b != s && !b.whole {
 			b.whole = true
-			a.blocks.keep(b)
+			a.blocks.Keep(b.hash, b, blocksKept)
 		}
 	}
 	return nil

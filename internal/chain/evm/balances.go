@@ -14,6 +14,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -80,54 +81,17 @@ func (a *adapter) Balances(ctx context.Context, at chain.Block, of []chain.Holdi
 		return nil, nil
 	}
 	where := inBlock{common.HexToHash(at.Hash), true}
-	var said [][]money.Amount       // different answers
-	var votes []int                 // how many gave each
-	mute := map[chain.Holding]int{} // how many said that the contract gives none
-	silent := &chain.SilentError{}
-	var errs []error
-	for _, p := range a.withArchives() {
+	amounts, err := several.Balances(ctx, a.withArchives(), a.Agree, of, func(ctx context.Context, p *provider) ([]money.Amount, error) {
 		amounts, err := p.balances(ctx, where, of)
-		var none *chain.SilentError
-		switch {
-		case err == nil:
-			i := slices.IndexFunc(said, func(s []money.Amount) bool { return slices.Equal(s, amounts) })
-			if i < 0 {
-				i, said, votes = len(said), append(said, amounts), append(votes, 0)
-			}
-			if votes[i]++; votes[i] >= a.Agree {
-				return amounts, nil
-			}
-		case errors.As(err, &none):
-			silent.Reason = none.Reason
-			for _, h := range none.Of {
-				mute[h]++
-			}
-			// In words only: one provider's must not pass for the agreed answer.
-			errs = append(errs, errors.New(err.Error()))
-		case gone(err):
-			errs = append(errs, fmt.Errorf("%w: %w", chain.ErrStateGone, err))
-		default:
-			errs = append(errs, err)
+		if gone(err) {
+			err = fmt.Errorf("%w: %w", chain.ErrStateGone, err)
 		}
-		if ctx.Err() != nil {
-			break
-		}
+		return amounts, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, a.Name, err)
 	}
-	for _, h := range of {
-		if mute[h] >= a.Agree && !slices.Contains(silent.Of, h) {
-			silent.Of = append(silent.Of, h)
-		}
-	}
-	err := errors.Join(errs...)
-	switch {
-	case len(silent.Of) > 0:
-		err = silent
-	case len(said) > 1 || len(said) > 0 && len(mute) > 0:
-		err = errors.Join(chain.ErrDisagreement, err)
-	case len(said) > 0:
-		err = fmt.Errorf("%d of the %d providers that have to agree gave them: %w", votes[0], a.Agree, err)
-	}
-	return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, a.Name, err)
+	return amounts, nil
 }
 
 // balances are all that were asked for. Error: *chain.SilentError when the provider
@@ -160,9 +124,9 @@ func (p *provider) balances(ctx context.Context, where any, of []chain.Holding) 
 		var err error
 		switch {
 		case h.Contract != "" && ran(elems[i].Error):
-			silent.Of, silent.Reason = append(silent.Of, h), short(elems[i].Error.Error())
+			silent.Of, silent.Reason = append(silent.Of, h), several.Short(elems[i].Error.Error())
 		case elems[i].Error != nil:
-			return nil, p.wrap(elems[i].Method, elems[i].Error)
+			return nil, p.Said(elems[i].Method, elems[i].Error)
 		case h.Contract != "" && len(words[i]) != common.HashLength:
 			silent.Of, silent.Reason = append(silent.Of, h), fmt.Sprintf("answer of %d bytes is not a balance", len(words[i]))
 		case h.Contract != "":

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -32,7 +31,7 @@ func (s *sealed) block() chain.Block { return block(s.header, s.hash) }
 
 // sealed fetches a block by its hash and checks it.
 func (a *adapter) sealed(ctx context.Context, p *provider, hash common.Hash) (*sealed, error) {
-	if s := a.blocks.find(hash); s != nil {
+	if s, ok := a.blocks.Find(hash); ok {
 		return s, nil
 	}
 	var raw json.RawMessage
@@ -61,7 +60,7 @@ func (a *adapter) seal(ctx context.Context, p *provider, raw json.RawMessage, wa
 		return nil, err
 	}
 	s.whole = true
-	a.blocks.keep(s)
+	a.blocks.Keep(s.hash, s, blocksKept)
 	return s, nil
 }
 
@@ -75,7 +74,7 @@ func (a *adapter) bare(ctx context.Context, p *provider, raw json.RawMessage, wa
 	if want != (common.Hash{}) && hash != want {
 		return nil, fmt.Errorf("%s: gave block %s for %s", p.name, hash, want)
 	}
-	if s := a.blocks.find(hash); s != nil {
+	if s, ok := a.blocks.Find(hash); ok {
 		return s, nil
 	}
 	s := &sealed{hash: hash, header: h, stack: a.stack}
@@ -112,33 +111,4 @@ func (a *adapter) transactions(ctx context.Context, p *provider, raw json.RawMes
 		return nil, errors.New("transactions do not give the root in the header")
 	}
 	return all, nil
-}
-
-const blocksKept = 16
-
-// blocks are the sealed blocks that were fetched last: the head walk, the final
-// walk and the outcomes of payments ask for the same ones.
-type blocks struct {
-	mu   sync.Mutex
-	kept []*sealed // oldest first
-}
-
-func (b *blocks) find(hash common.Hash) *sealed {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, s := range b.kept {
-		if s.hash == hash {
-			return s
-		}
-	}
-	return nil
-}
-
-func (b *blocks) keep(s *sealed) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.kept) == blocksKept {
-		b.kept = append(b.kept[:0], b.kept[1:]...)
-	}
-	b.kept = append(b.kept, s)
 }

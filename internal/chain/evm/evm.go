@@ -29,6 +29,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/kept"
 	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -53,6 +54,7 @@ type Finality struct {
 const (
 	timeoutDefault        = 15 * time.Second
 	answerBytesMaxDefault = 64 << 20 // a trace of a full block has tens of megabytes
+	blocksKept            = 16
 )
 
 // Config is a chain with its providers.
@@ -123,8 +125,8 @@ type adapter struct {
 	archives  []*provider
 	signer    types.Signer // recovers senders; it signs nothing
 	stack     stack
-	blocks    blocks
-	shows     atomic.Uint32 // the provider that is asked first for what is not final
+	blocks    kept.Last[common.Hash, *sealed] // the head walk, the final walk and the outcomes of payments ask for the same ones
+	shows     atomic.Uint32                   // the provider that is asked first for what is not final
 }
 
 var (
@@ -168,31 +170,13 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 func (a *adapter) withArchives() []*provider { return slices.Concat(a.providers, a.archives) }
 
 func (a *adapter) greet(ctx context.Context) error {
-	all := a.withArchives()
-	answers := several.Ask(ctx, all, len(all), func(ctx context.Context, p *provider) (struct{}, error) {
-		return struct{}{}, p.greet(ctx)
-	})
-	var wrong, silent []error
-	greeted := 0
-	for i, g := range answers {
-		var w *wrongChainError
-		switch {
-		case g.Err == nil && i < len(a.providers):
-			greeted++
-		case g.Err == nil:
-		case errors.As(g.Err, &w):
-			wrong = append(wrong, g.Err)
-		default:
-			silent = append(silent, g.Err)
-		}
-	}
-	if len(wrong) > 0 || greeted < a.Agree {
-		return errors.Join(append(wrong, silent...)...)
+	if err := several.Greet(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) }, a.archives...); err != nil {
+		return err
 	}
 	if a.Trace != TraceOn {
 		return nil
 	}
-	able, err := several.First(ctx, all, func(ctx context.Context, p *provider) (bool, error) {
+	able, err := several.First(ctx, a.withArchives(), func(ctx context.Context, p *provider) (bool, error) {
 		able, err := p.offersTraces(ctx)
 		if err == nil && !able {
 			err = fmt.Errorf("%s: does not offer %s", p.name, traceMethod)

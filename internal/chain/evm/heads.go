@@ -1,12 +1,9 @@
 package evm
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
@@ -17,21 +14,11 @@ import (
 // Heads asks all providers at once. The final head is the highest that Agree
 // of them have reached; the latest is of the first one that answers.
 func (a *adapter) Heads(ctx context.Context) (chain.Heads, error) {
-	var seen []chain.Heads
-	var errs []error
-	for _, h := range several.Ask(ctx, a.showing(), a.Agree, a.headsOf) {
-		if h.Err != nil {
-			errs = append(errs, h.Err)
-			continue
-		}
-		seen = append(seen, h.Value)
+	h, err := several.Heads(ctx, a.showing(), a.Agree, a.headsOf)
+	if err != nil {
+		return chain.Heads{}, fmt.Errorf("heads of %s: %w", a.Name, err)
 	}
-	if len(seen) < a.Agree {
-		return chain.Heads{}, fmt.Errorf("heads of %s: %w", a.Name, errors.Join(errs...))
-	}
-	latest := seen[0].Latest
-	slices.SortStableFunc(seen, func(x, y chain.Heads) int { return cmp.Compare(y.Final.Height, x.Final.Height) })
-	return chain.Heads{Latest: latest, Final: seen[a.Agree-1].Final}, nil
+	return h, nil
 }
 
 func (a *adapter) headsOf(ctx context.Context, p *provider) (chain.Heads, error) {

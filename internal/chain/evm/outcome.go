@@ -25,24 +25,9 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	// Every one is waited for: the one that has it also has a block to read, and
-	// takes longer than those that have nothing.
-	answers := several.Ask(ctx, a.providers, len(a.providers), func(ctx context.Context, from *provider) (*chain.Outcome, error) {
+	found, none, err := several.Seen(ctx, a.providers, func(ctx context.Context, from *provider) (*chain.Outcome, error) {
 		return a.outcomeAt(ctx, from, txs, p)
 	})
-	var errs []error
-	var found []*chain.Outcome
-	none := 0
-	for _, o := range answers {
-		switch {
-		case o.Err != nil:
-			errs = append(errs, o.Err)
-		case o.Value != nil:
-			found = append(found, o.Value)
-		default:
-			none++
-		}
-	}
 	if len(found) > 0 && a.stack != optimism && a.stack != avalanche {
 		return found[0], nil
 	}
@@ -60,17 +45,17 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 				return o, nil
 			}
 		}
-		if err := errors.Join(errs...); errors.Is(err, chain.ErrNotYet) {
+		if errors.Is(err, chain.ErrNotYet) {
 			return nil, fmt.Errorf("outcome of %s on %s: %w", found[0].Tx, a.Name, err)
 		}
 		return nil, fmt.Errorf("outcome of %s on %s: its fee is not the same with as many as have to agree: %w", found[0].Tx, a.Name,
-			errors.Join(append(errs, chain.ErrDisagreement)...))
+			errors.Join(err, chain.ErrDisagreement))
 	}
 	// Where somebody has it in a block whose results are not known yet it is not nowhere.
-	if none >= a.Agree && !errors.Is(errors.Join(errs...), chain.ErrNotYet) {
+	if none >= a.Agree && !errors.Is(err, chain.ErrNotYet) {
 		return nil, nil
 	}
-	return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], a.Name, errors.Join(errs...))
+	return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], a.Name, err)
 }
 
 // place is where a provider says that a transaction is.

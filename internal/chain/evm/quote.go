@@ -154,12 +154,12 @@ func reverted(err error) error {
 		if data, ok := with.ErrorData().(string); ok {
 			if raw, err := hexutil.Decode(data); err == nil {
 				if reason, err := abi.UnpackRevert(raw); err == nil && reason != "" {
-					return &chain.RevertedError{Reason: short(reason)}
+					return &chain.RevertedError{Reason: several.Short(reason)}
 				}
 			}
 		}
 	}
-	return &chain.RevertedError{Reason: short(said.Error())}
+	return &chain.RevertedError{Reason: several.Short(said.Error())}
 }
 
 // Build encodes the transaction of a payment; it asks nobody.

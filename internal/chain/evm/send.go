@@ -22,7 +22,7 @@ var knownWords = []string{"already known", "known transaction", "already importe
 // proves that the transaction is not out, so there is no answer for that.
 func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	hash := evmtx.HashOf(raw)
-	answers := several.Ask(ctx, a.providers, 1, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return several.Send(ctx, a.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got common.Hash
 		err := p.call(ctx, &got, "eth_sendRawTransaction", hexutil.Bytes(raw))
 		if err != nil {
@@ -33,19 +33,6 @@ func (a *adapter) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 		}
 		return chain.Accepted, nil
 	})
-	best := chain.Unknown
-	var said []string
-	for _, s := range answers {
-		if s.Value == chain.Accepted || best == chain.Unknown {
-			best = s.Value
-		}
-		if s.Err != nil {
-			said = append(said, short(s.Err.Error()))
-		} else {
-			said = append(said, s.From.name+": accepted")
-		}
-	}
-	return best, strings.Join(said, "; ")
 }
 
 func takenFor(err error) chain.Answer {

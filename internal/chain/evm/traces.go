@@ -185,7 +185,7 @@ func (s *sealed) read(traces []txTrace) ([][]chain.Transfer, error) {
 			continue
 		}
 		if t.Error != "" || t.Result == nil {
-			return nil, fmt.Errorf("transaction %s was not traced: %s", tx.hash, short(t.Error))
+			return nil, fmt.Errorf("transaction %s was not traced: %s", tx.hash, several.Short(t.Error))
 		}
 		// Older nodes leave the hash out.
 		if t.TxHash != (common.Hash{}) && t.TxHash != tx.hash {

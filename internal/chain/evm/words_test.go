@@ -13,6 +13,8 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/endpoint"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
 func TestOnlyTheStandardEventIsATransfer(t *testing.T) {
@@ -193,7 +195,7 @@ func TestOnlyARevertProvesARevert(t *testing.T) {
 		{said{-32005, "limit exceeded", nil}, ""},
 		{said{-32603, "internal error", nil}, ""},
 	} {
-		err := (&provider{name: "p"}).wrap("eth_call", c.in)
+		err := new(endpoint.Endpoint).Said("eth_call", c.in)
 		var r *chain.RevertedError
 		if got := reverted(err); errors.As(got, &r) != (c.want != "") || r != nil && r.Reason != c.want {
 			t.Errorf("%+v: got %v, want %q", c.in, got, c.want)
@@ -201,8 +203,8 @@ func TestOnlyARevertProvesARevert(t *testing.T) {
 	}
 	long := said{3, strings.Repeat("é", 10_000), nil}
 	var r *chain.RevertedError
-	if !errors.As(reverted(long), &r) || len(r.Reason) > saidBytesMax {
-		t.Errorf("a long reason: got %d bytes, want at most %d", len(r.Reason), saidBytesMax)
+	if !errors.As(reverted(long), &r) || len(r.Reason) > several.SaidBytesMax {
+		t.Errorf("a long reason: got %d bytes, want at most %d", len(r.Reason), several.SaidBytesMax)
 	}
 }
 
@@ -224,7 +226,7 @@ func TestOnlyARefusalWithholdsAMethod(t *testing.T) {
 		{rpc.HTTPError{StatusCode: 502, Status: "502 Bad Gateway"}, false},
 		{errors.New("EOF"), false},
 	} {
-		if got := withheld((&provider{name: "p"}).wrap(traceMethod, c.in)); got != c.want {
+		if got := withheld(new(endpoint.Endpoint).Said(traceMethod, c.in)); got != c.want {
 			t.Errorf("%v: got %v, want %v", c.in, got, c.want)
 		}
 	}

@@ -1,6 +1,7 @@
 // Package several asks several providers of one chain and weighs what they say. It is
 // what the adapters have in common: who is asked, how long the slow ones are waited
-// for, and when enough agree on a final block.
+// for, and when enough agree on a final block, on what is in it, on balances and on what
+// became of a payment.
 //
 // It knows no chain and makes no request itself; what is asked is a function of the
 // adapter. No answer is kept, so a crash leaves nothing.

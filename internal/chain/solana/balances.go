@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -41,51 +42,13 @@ func (c *Client) Balances(ctx context.Context, at chain.Block, of []chain.Holdin
 	if len(of) == 0 {
 		return nil, nil
 	}
-	var said [][]money.Amount       // different answers
-	var votes []int                 // how many gave each
-	mute := map[chain.Holding]int{} // how many said that the token is none
-	silent := &chain.SilentError{}
-	var errs []error
-	for _, p := range c.providers {
-		amounts, err := p.balances(ctx, at, of)
-		if err != nil {
-			var none *chain.SilentError
-			if errors.As(err, &none) {
-				silent.Reason = none.Reason
-				for _, h := range none.Of {
-					mute[h]++
-				}
-				// In words only: one provider's must not pass for the agreed answer.
-				err = errors.New(err.Error())
-			}
-			if errs = append(errs, err); ctx.Err() != nil {
-				break
-			}
-			continue
-		}
-		i := slices.IndexFunc(said, func(s []money.Amount) bool { return slices.Equal(s, amounts) })
-		if i < 0 {
-			i, said, votes = len(said), append(said, amounts), append(votes, 0)
-		}
-		if votes[i]++; votes[i] >= c.Agree {
-			return amounts, nil
-		}
+	amounts, err := several.Balances(ctx, c.providers, c.Agree, of, func(ctx context.Context, p *provider) ([]money.Amount, error) {
+		return p.balances(ctx, at, of)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, chain.Solana, err)
 	}
-	for _, h := range of {
-		if mute[h] >= c.Agree && !slices.Contains(silent.Of, h) {
-			silent.Of = append(silent.Of, h)
-		}
-	}
-	err := errors.Join(errs...)
-	switch {
-	case len(silent.Of) > 0:
-		err = silent
-	case len(said) > 1 || len(said) > 0 && len(mute) > 0:
-		err = errors.Join(chain.ErrDisagreement, err)
-	case len(said) > 0:
-		err = fmt.Errorf("%d of the %d providers that have to agree gave them: %w", votes[0], c.Agree, err)
-	}
-	return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, chain.Solana, err)
+	return amounts, nil
 }
 
 // A weighing is what somebody holds while blocks are undone.
@@ -202,7 +165,7 @@ func (p *provider) weighCoins(ctx context.Context, of []*weighing, slot uint64, 
 		return err
 	}
 	if len(got.Value) != len(of) || got.Context.Slot < slot {
-		return &saidError{p.name, method, fmt.Errorf("%d accounts in slot %d, want %d in %d or later", len(got.Value), got.Context.Slot, len(of), slot)}
+		return p.Said(method, fmt.Errorf("%d accounts in slot %d, want %d in %d or later", len(got.Value), got.Context.Slot, len(of), slot))
 	}
 	for i, a := range got.Value {
 		of[i].slot = got.Context.Slot
@@ -210,7 +173,7 @@ func (p *provider) weighCoins(ctx context.Context, of []*weighing, slot uint64, 
 			continue
 		}
 		if a.Lamports == nil {
-			return &saidError{p.name, method, errors.New("an account without lamports")}
+			return p.Said(method, errors.New("an account without lamports"))
 		}
 		of[i].units[string(of[i].of.Address)] = *a.Lamports
 	}
@@ -227,14 +190,14 @@ func (p *provider) weighTokens(ctx context.Context, w *weighing, slot uint64, co
 	}]
 	err := p.call(ctx, &got, method, w.of.Address, map[string]chain.Address{"mint": w.of.Contract}, since(slot, commitment, tokenBytes))
 	if code(err) == codeInvalidParams {
-		w.silent = short(err.Error())
+		w.silent = several.Short(err.Error())
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if got.Context.Slot < slot {
-		return &saidError{p.name, method, fmt.Errorf("as of slot %d, want %d or later", got.Context.Slot, slot)}
+		return p.Said(method, fmt.Errorf("as of slot %d, want %d or later", got.Context.Slot, slot))
 	}
 	owner, err := solanatx.Bytes(w.of.Address)
 	if err != nil {
@@ -251,10 +214,10 @@ func (p *provider) weighTokens(ctx context.Context, w *weighing, slot uint64, co
 			data, err = a.Account.bytes()
 		}
 		if err != nil || len(data) < tokenBytes || !bytes.Equal(data[:tokenOwnerByte], mint[:]) || !bytes.Equal(data[tokenOwnerByte:tokenAmountByte], owner[:]) {
-			return &saidError{p.name, method, errors.Join(errors.New("an account of another mint or owner"), err)}
+			return p.Said(method, errors.Join(errors.New("an account of another mint or owner"), err))
 		}
 		if _, twice := w.units[a.Pubkey]; twice || a.Pubkey == "" {
-			return &saidError{p.name, method, errors.New("an account twice, or without its address")}
+			return p.Said(method, errors.New("an account twice, or without its address"))
 		}
 		w.units[a.Pubkey] = binary.LittleEndian.Uint64(data[tokenAmountByte:])
 	}

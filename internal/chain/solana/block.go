@@ -1,7 +1,6 @@
 package solana
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +54,7 @@ func (p *provider) slot(ctx context.Context, commitment string) (slot uint64, er
 	s := newScanner(raw)
 	slot = s.number()
 	if err := s.end(); err != nil {
-		return 0, &saidError{p.name, "getSlot", err}
+		return 0, p.Said("getSlot", err)
 	}
 	return slot, nil
 }
@@ -78,7 +77,7 @@ func (p *provider) slots(ctx context.Context, from uint64, most int, commitment 
 		slots, last = append(slots, slot), slot+1
 	}
 	if err := s.end(); err != nil {
-		return nil, &saidError{p.name, method, err}
+		return nil, p.Said(method, err)
 	}
 	return slots, nil
 }
@@ -155,7 +154,7 @@ func (p *provider) first(ctx context.Context, from uint64, commitment string) (s
 		return sighting{}, err
 	}
 	if h, err = p.header(ctx, slots[0], commitment); err != nil {
-		return sighting{}, fmt.Errorf("%s: names slot %d and does not give its block: %s", p.name, slots[0], short(err.Error()))
+		return sighting{}, fmt.Errorf("%s: names slot %d and does not give its block: %s", p.name, slots[0], several.Short(err.Error()))
 	}
 	if h.parentSlot >= from {
 		return sighting{}, fmt.Errorf("%s: gives block %d for %d and says that it stands on block %d, which it does not give", p.name, slots[0], from, h.parentSlot)
@@ -231,21 +230,11 @@ func (c *Client) Recent(ctx context.Context, height uint64) (chain.Contents, err
 // of them have reached; the latest is of the first one that answers, as it is
 // confirmed there.
 func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
-	var seen []chain.Heads
-	var errs []error
-	for _, h := range several.Ask(ctx, c.showing(), c.Agree, func(ctx context.Context, p *provider) (chain.Heads, error) { return p.heads(ctx) }) {
-		if h.Err != nil {
-			errs = append(errs, h.Err)
-			continue
-		}
-		seen = append(seen, h.Value)
+	h, err := several.Heads(ctx, c.showing(), c.Agree, func(ctx context.Context, p *provider) (chain.Heads, error) { return p.heads(ctx) })
+	if err != nil {
+		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Solana, err)
 	}
-	if len(seen) < c.Agree {
-		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Solana, errors.Join(errs...))
-	}
-	latest := seen[0].Latest
-	slices.SortStableFunc(seen, func(x, y chain.Heads) int { return cmp.Compare(y.Final.Height, x.Final.Height) })
-	return chain.Heads{Latest: latest, Final: seen[c.Agree-1].Final}, nil
+	return h, nil
 }
 
 func (p *provider) heads(ctx context.Context) (chain.Heads, error) {

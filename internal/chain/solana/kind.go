@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 )
 
@@ -18,32 +19,15 @@ func (c *Client) Senders(ctx context.Context, at chain.Block, of []chain.Transfe
 	if !slices.ContainsFunc(of, func(t chain.Transfer) bool { return t.From == "" }) {
 		return chain.Senders(of), nil
 	}
-	var said [][][]chain.Address
-	var votes []int
-	var errs []error
-	for _, p := range c.providers {
-		got, err := p.senders(ctx, at, of)
-		if err != nil {
-			if errs = append(errs, err); ctx.Err() != nil {
-				break
-			}
-			continue
-		}
-		i := slices.IndexFunc(said, func(s [][]chain.Address) bool {
-			return slices.EqualFunc(s, got, func(a, b []chain.Address) bool { return slices.Equal(a, b) })
-		})
-		if i < 0 {
-			i, said, votes = len(said), append(said, got), append(votes, 0)
-		}
-		if votes[i]++; votes[i] >= c.Agree {
-			return got, nil
-		}
+	senders, err := several.Same(ctx, c.providers, c.Agree, 1, func(a, b [][]chain.Address) bool {
+		return slices.EqualFunc(a, b, slices.Equal[[]chain.Address])
+	}, func(ctx context.Context, p *provider) ([][]chain.Address, error) {
+		return p.senders(ctx, at, of)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("senders in block %d of %s: %w", at.Height, chain.Solana, err)
 	}
-	if len(said) > 1 {
-		errs = append(errs, chain.ErrDisagreement)
-	}
-	return nil, fmt.Errorf("senders in block %d of %s: fewer than the %d providers that have to agree say the same: %w",
-		at.Height, chain.Solana, c.Agree, errors.Join(errs...))
+	return senders, nil
 }
 
 func (p *provider) senders(ctx context.Context, at chain.Block, of []chain.Transfer) ([][]chain.Address, error) {
@@ -127,7 +111,7 @@ func (p *provider) kind(ctx context.Context, at chain.Block, of chain.Address) (
 	}
 	data, err := a.bytes()
 	if err != nil {
-		return "", &saidError{p.name, "getAccountInfo", err}
+		return "", p.Said("getAccountInfo", err)
 	}
 	if a.Owner != string(solanatx.SystemProgram) || a.Executable || len(data) > 0 {
 		return chain.Programmed, nil

@@ -154,7 +154,7 @@ func (p *provider) nonces(ctx context.Context, treasury chain.Address, of []chai
 	var clock []byte
 	if a := accounts[len(of)]; a != nil {
 		if clock, err = a.bytes(); err != nil {
-			return nil, time.Time{}, &saidError{p.name, "getMultipleAccounts", err}
+			return nil, time.Time{}, p.Said("getMultipleAccounts", err)
 		}
 	}
 	if len(clock) < clockBytes {
@@ -210,11 +210,11 @@ func (p *provider) accounts(ctx context.Context, of []chain.Address, commitment 
 		return nil, err
 	}
 	if len(got.Value) != len(of) {
-		return nil, &saidError{p.name, method, fmt.Errorf("%d accounts, want %d", len(got.Value), len(of))}
+		return nil, p.Said(method, fmt.Errorf("%d accounts, want %d", len(got.Value), len(of)))
 	}
 	for _, a := range got.Value {
 		if a != nil && (a.Lamports == nil || a.Owner == "") {
-			return nil, &saidError{p.name, method, errors.New("an account without lamports or owner")}
+			return nil, p.Said(method, errors.New("an account without lamports or owner"))
 		}
 	}
 	return got.Value, nil

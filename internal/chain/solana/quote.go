@@ -225,13 +225,13 @@ func (p *provider) simulate(ctx context.Context, t solanatx.Tx) (used uint64, er
 	}
 	v := got.Value
 	if v == nil || v.Err == nil {
-		return 0, &saidError{p.name, method, errors.New("neither an error nor none")}
+		return 0, p.Said(method, errors.New("neither an error nor none"))
 	}
 	if string(v.Err) != "null" {
 		return 0, blamed(len(t.Moves), culprit(t, signers, v.Err), p.failed(v.Err, v.Logs))
 	}
 	if v.Units == nil {
-		return 0, &saidError{p.name, method, errors.New("no units")}
+		return 0, p.Said(method, errors.New("no units"))
 	}
 	return *v.Units, nil
 }
@@ -245,16 +245,16 @@ func (p *provider) failed(why json.RawMessage, logs []string) error {
 		case "BlockhashNotFound":
 			return fmt.Errorf("%s: %w", p.name, errNonceTaken)
 		case "InvalidRentPayingAccount", "ProgramAccountNotFound":
-			return refuse("the chain would refuse it: %s", short(name))
+			return refuse("the chain would refuse it: %s", several.Short(name))
 		}
-		return fmt.Errorf("%s: a simulation failed: %s", p.name, short(name))
+		return fmt.Errorf("%s: a simulation failed: %s", p.name, several.Short(name))
 	}
 	var in struct {
 		Instruction []json.RawMessage `json:"InstructionError"`
 		Rent        json.RawMessage   `json:"InsufficientFundsForRent"`
 	}
 	if err := json.Unmarshal(why, &in); err != nil || len(in.Instruction) != 2 && in.Rent == nil {
-		return fmt.Errorf("%s: a simulation failed: %s", p.name, short(string(why)))
+		return fmt.Errorf("%s: a simulation failed: %s", p.name, several.Short(string(why)))
 	}
 	if in.Rent != nil {
 		return refuse("an account of it would be left with less than the least that the chain allows")
@@ -264,8 +264,8 @@ func (p *provider) failed(why json.RawMessage, logs []string) error {
 	}
 	for _, line := range slices.Backward(logs) {
 		if _, said, ok := strings.Cut(line, "Error: "); ok {
-			return refuse("%s (%s)", short(said), short(string(in.Instruction[1])))
+			return refuse("%s (%s)", several.Short(said), several.Short(string(in.Instruction[1])))
 		}
 	}
-	return refuse("%s", short(string(in.Instruction[1])))
+	return refuse("%s", several.Short(string(in.Instruction[1])))
 }

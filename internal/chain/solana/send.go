@@ -25,11 +25,9 @@ var knownWords = []string{"already been processed", "alreadyprocessed", "already
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	_, hash, err := solanatx.Open(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + short(err.Error())
+		return chain.Unknown, "not sent, since it is no transaction of ours: " + several.Short(err.Error())
 	}
-	best := chain.Unknown
-	var said []string
-	for _, s := range several.Ask(ctx, c.providers, 1, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return several.Send(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		var got chain.TxHash
 		err := p.call(ctx, &got, "sendTransaction", base64.StdEncoding.EncodeToString(raw),
 			options{"encoding": "base64", "skipPreflight": true, "maxRetries": 0})
@@ -40,17 +38,7 @@ func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 			return chain.Unknown, fmt.Errorf("%s: took %s for %.90q", p.name, hash, string(got))
 		}
 		return chain.Accepted, nil
-	}) {
-		if s.Value == chain.Accepted || best == chain.Unknown {
-			best = s.Value
-		}
-		if s.Err != nil {
-			said = append(said, short(s.Err.Error()))
-		} else {
-			said = append(said, s.From.name+": accepted")
-		}
-	}
-	return best, strings.Join(said, "; ")
+	})
 }
 
 func takenFor(err error) chain.Answer {

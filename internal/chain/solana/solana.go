@@ -44,6 +44,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/kept"
 	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
@@ -140,8 +141,8 @@ type Mint struct {
 type Client struct {
 	Config
 	providers []*provider
-	shows     atomic.Uint32 // the provider that is asked first for what is not final
-	final     recently      // blocks that were agreed on
+	shows     atomic.Uint32             // the provider that is asked first for what is not final
+	final     kept.Last[uint64, string] // the hashes that were agreed on last, by their slots
 }
 
 var _ chain.Reader = (*Client)(nil)
@@ -175,7 +176,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		}
 		c.providers = append(c.providers, p)
 	}
-	if err := c.greet(ctx); err != nil {
+	if err := several.Greet(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) }); err != nil {
 		return nil, fmt.Errorf("providers of %s: %w", chain.Solana, err)
 	}
 	return c, nil
@@ -191,27 +192,6 @@ func (c *Client) Chain() chain.Chain {
 		Name: chain.Solana, Network: c.Network, CAIP2: "solana:" + id, SignerID: c.Genesis,
 		Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true, Keeps: money.Units(solanatx.WalletRent), Places: c,
 	}
-}
-
-func (c *Client) greet(ctx context.Context) error {
-	answers := several.Ask(ctx, c.providers, len(c.providers), func(ctx context.Context, p *provider) (struct{}, error) {
-		return struct{}{}, p.greet(ctx)
-	})
-	var wrong, silent []error
-	for _, g := range answers {
-		var w *wrongNetworkError
-		switch {
-		case g.Err == nil:
-		case errors.As(g.Err, &w):
-			wrong = append(wrong, g.Err)
-		default:
-			silent = append(silent, g.Err)
-		}
-	}
-	if len(wrong) > 0 || len(c.providers)-len(silent) < c.Agree {
-		return errors.Join(append(wrong, silent...)...)
-	}
-	return nil
 }
 
 // Distrust asks another provider first from now on.

@@ -2,11 +2,10 @@ package tron
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -30,51 +29,13 @@ func (c *Client) Balances(ctx context.Context, at chain.Block, of []chain.Holdin
 	if len(of) == 0 {
 		return nil, nil
 	}
-	var said [][]money.Amount       // different answers
-	var votes []int                 // how many gave each
-	mute := map[chain.Holding]int{} // how many said that the token gives none
-	silent := &chain.SilentError{}
-	var errs []error
-	for _, p := range c.providers {
-		amounts, err := p.balances(ctx, at, of, c.Internal)
-		if err != nil {
-			var none *chain.SilentError
-			if errors.As(err, &none) {
-				silent.Reason = none.Reason
-				for _, h := range none.Of {
-					mute[h]++
-				}
-				// In words only: one provider's must not pass for the agreed answer.
-				err = errors.New(err.Error())
-			}
-			if errs = append(errs, err); ctx.Err() != nil {
-				break
-			}
-			continue
-		}
-		i := slices.IndexFunc(said, func(s []money.Amount) bool { return slices.Equal(s, amounts) })
-		if i < 0 {
-			i, said, votes = len(said), append(said, amounts), append(votes, 0)
-		}
-		if votes[i]++; votes[i] >= c.Agree {
-			return amounts, nil
-		}
+	amounts, err := several.Balances(ctx, c.providers, c.Agree, of, func(ctx context.Context, p *provider) ([]money.Amount, error) {
+		return p.balances(ctx, at, of, c.Internal)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, chain.Tron, err)
 	}
-	for _, h := range of {
-		if mute[h] >= c.Agree && !slices.Contains(silent.Of, h) {
-			silent.Of = append(silent.Of, h)
-		}
-	}
-	err := errors.Join(errs...)
-	switch {
-	case len(silent.Of) > 0:
-		err = silent
-	case len(said) > 1 || len(said) > 0 && len(mute) > 0:
-		err = errors.Join(chain.ErrDisagreement, err)
-	case len(said) > 0:
-		err = fmt.Errorf("%d of the %d providers that have to agree gave them: %w", votes[0], c.Agree, err)
-	}
-	return nil, fmt.Errorf("balances in block %d of %s: %w", at.Height, chain.Tron, err)
+	return amounts, nil
 }
 
 // A weighing is what somebody holds now, and what came and went since a block.

@@ -10,6 +10,7 @@ import (
 	"github.com/holiman/uint256"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/chain/tron/trontx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -33,7 +34,7 @@ func (p *provider) account(ctx context.Context, of view, a chain.Address) (accou
 		return account{}, err
 	}
 	if got.Address != "" && got.Address != digits || got.Balance < 0 {
-		return account{}, &saidError{p.name, "getaccount", errors.New("another account than was asked for, or one below zero")}
+		return account{}, p.Said("getaccount", errors.New("another account than was asked for, or one below zero"))
 	}
 	return got, nil
 }
@@ -79,7 +80,7 @@ func (t triedCall) failed() (string, error) {
 	if b, err := hex.DecodeString(said); err == nil {
 		said = string(b)
 	}
-	said = short(said)
+	said = several.Short(said)
 	if t.Result.OK {
 		for _, r := range t.Tx.Ret {
 			if r.Ret == "FAILED" {
@@ -137,17 +138,17 @@ func (p *provider) tokens(ctx context.Context, of view, h chain.Holding) (amount
 		return money.Zero, "", err
 	}
 	if silent, err = got.failed(); err != nil {
-		return money.Zero, "", &saidError{p.name, "balanceOf", err}
+		return money.Zero, "", p.Said("balanceOf", err)
 	}
 	if silent != "" {
 		return money.Zero, silent, nil
 	}
 	if len(got.Data) != 1 {
-		return money.Zero, "", &saidError{p.name, "balanceOf", fmt.Errorf("%d answers of a contract, want one", len(got.Data))}
+		return money.Zero, "", p.Said("balanceOf", fmt.Errorf("%d answers of a contract, want one", len(got.Data)))
 	}
 	word, err := hex.DecodeString(got.Data[0])
 	if err != nil {
-		return money.Zero, "", &saidError{p.name, "balanceOf", err}
+		return money.Zero, "", p.Said("balanceOf", err)
 	}
 	if len(word) != idBytes {
 		return money.Zero, fmt.Sprintf("it gives %d bytes for a balance", len(word)), nil

@@ -3,7 +3,6 @@ package tron
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -20,30 +19,14 @@ type heads struct{ latest, final header }
 // Heads asks all providers at once. The final head is the highest that Agree of them have
 // reached; the latest is of the first one that answers.
 func (c *Client) Heads(ctx context.Context) (chain.Heads, error) {
-	h, err := c.heads(ctx)
+	h, err := several.Heads(ctx, c.showing(), c.Agree, func(ctx context.Context, p *provider) (chain.Heads, error) {
+		h, err := p.tips(ctx)
+		return chain.Heads{Latest: h.latest.block(), Final: h.final.block()}, err
+	})
 	if err != nil {
 		return chain.Heads{}, fmt.Errorf("heads of %s: %w", chain.Tron, err)
 	}
-	return chain.Heads{Latest: h.latest.block(), Final: h.final.block()}, nil
-}
-
-func (c *Client) heads(ctx context.Context) (heads, error) {
-	var seen []heads
-	var errs []error
-	for _, a := range several.Ask(ctx, c.showing(), c.Agree, func(ctx context.Context, p *provider) (heads, error) {
-		return p.tips(ctx)
-	}) {
-		if a.Err != nil {
-			errs = append(errs, a.Err)
-			continue
-		}
-		seen = append(seen, a.Value)
-	}
-	if len(seen) < c.Agree {
-		return heads{}, errors.Join(errs...)
-	}
-	latest := seen[0].latest
-	return heads{latest, reached(seen, c.Agree)}, nil
+	return h, nil
 }
 
 // reached is the highest final head that so many have come to.
@@ -70,7 +53,9 @@ func (c *Client) Final(ctx context.Context, height uint64) (chain.Contents, erro
 	})
 	var got chain.Contents
 	if err == nil {
-		got, err = c.agreedContents(ctx, id, by)
+		got, err = several.Contents(ctx, c.providers, by, c.Agree, func(ctx context.Context, p *provider) (chain.Contents, error) {
+			return p.contents(ctx, solid, id, c.Internal)
+		})
 	}
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("final block %d of %s: %w", height, chain.Tron, err)
@@ -91,55 +76,6 @@ func (p *provider) sight(ctx context.Context, height uint64) (several.Sighting[s
 		return none, err
 	}
 	return several.Sighting[string]{Final: true, Hash: h.hash()}, nil
-}
-
-// agreedContents are what Agree providers say is in a block. As many are asked at once,
-// and the others only when those do not say the same.
-func (c *Client) agreedContents(ctx context.Context, id string, by []*provider) (chain.Contents, error) {
-	for _, p := range c.providers {
-		if !slices.Contains(by, p) {
-			by = append(by, p)
-		}
-	}
-	var said []chain.Contents
-	var votes []int
-	var errs []error
-	for first := c.Agree; len(by) > 0; first = 1 {
-		asked := by[:min(first, len(by))]
-		by = by[len(asked):]
-		for _, a := range several.Ask(ctx, asked, len(asked), func(ctx context.Context, p *provider) (chain.Contents, error) {
-			return p.contents(ctx, solid, id, c.Internal)
-		}) {
-			if a.Err != nil {
-				errs = append(errs, a.Err)
-				continue
-			}
-			i := slices.IndexFunc(said, func(s chain.Contents) bool { return same(s, a.Value) })
-			if i < 0 {
-				i, said, votes = len(said), append(said, a.Value), append(votes, 0)
-			}
-			if votes[i]++; votes[i] >= c.Agree {
-				said[i].Providers = votes[i]
-				return said[i], nil
-			}
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	err := errors.Join(errs...)
-	if len(said) > 1 {
-		err = errors.Join(fmt.Errorf("of %s there are %d accounts of what is in it: %w", id, len(said), chain.ErrDisagreement), err)
-	}
-	if err == nil {
-		err = fmt.Errorf("%d of the %d providers that have to agree gave it: %w", len(said), c.Agree, chain.ErrNotYet)
-	}
-	return chain.Contents{}, err
-}
-
-// same tells whether two providers say the same of what moved in a block.
-func same(a, b chain.Contents) bool {
-	return slices.Equal(a.Transfers, b.Transfers) && slices.Equal(a.Fees, b.Fees)
 }
 
 // Recent takes the block from the first provider that answers. A fork between its

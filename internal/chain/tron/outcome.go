@@ -18,47 +18,13 @@ func (c *Client) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Pa
 	if len(txs) == 0 {
 		return nil, nil
 	}
-	var errs []error
-	var found []*chain.Outcome
-	none := 0
-	for _, o := range several.Ask(ctx, c.providers, len(c.providers), func(ctx context.Context, from *provider) (*chain.Outcome, error) {
+	o, err := several.Outcome(ctx, c.providers, c.Agree, func(a, b *chain.Outcome) bool { return *a == *b }, func(ctx context.Context, from *provider) (*chain.Outcome, error) {
 		return from.outcome(ctx, txs, ps, c.Internal)
-	}) {
-		switch {
-		case o.Err != nil:
-			errs = append(errs, o.Err)
-		case o.Value != nil:
-			found = append(found, o.Value)
-		default:
-			none++
-		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], chain.Tron, err)
 	}
-	fail := func(tx chain.TxHash, err error) (*chain.Outcome, error) {
-		return nil, fmt.Errorf("outcome of %s on %s: %w", tx, chain.Tron, err)
-	}
-	differ := false
-	for _, o := range found {
-		votes := 0
-		for _, other := range found {
-			if *o == *other {
-				votes++
-			}
-		}
-		if votes >= c.Agree {
-			return o, nil
-		}
-		differ = differ || votes < len(found)
-	}
-	switch err := errors.Join(errs...); {
-	case differ:
-		return fail(found[0].Tx, errors.Join(chain.ErrDisagreement, err))
-	case len(found) > 0:
-		return fail(found[0].Tx, errors.Join(fmt.Errorf("%d of the %d providers that have to agree have it: %w", len(found), c.Agree, chain.ErrNotYet), err))
-	case none >= c.Agree && !errors.Is(err, chain.ErrNotYet):
-		return nil, nil
-	default:
-		return fail(txs[0], err)
-	}
+	return o, nil
 }
 
 func (p *provider) outcome(ctx context.Context, txs []chain.TxHash, ps []chain.Payment, internals bool) (*chain.Outcome, error) {
@@ -71,7 +37,7 @@ func (p *provider) outcome(ctx context.Context, txs []chain.TxHash, ps []chain.P
 			continue
 		}
 		if where.ID != string(hash) {
-			return nil, &saidError{p.name, "gettransactioninfobyid", fmt.Errorf("the result of %.70q for %s", where.ID, hash)}
+			return nil, p.Said("gettransactioninfobyid", fmt.Errorf("the result of %.70q for %s", where.ID, hash))
 		}
 		return p.outcomeAt(ctx, where.Height, hash, ps, internals)
 	}

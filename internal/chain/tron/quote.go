@@ -49,7 +49,7 @@ func (p *provider) prices(ctx context.Context) (prices, error) {
 		}
 	}
 	if len(into) > 0 {
-		return prices{}, &saidError{p.name, method, fmt.Errorf("%d of the prices are missing", len(into))}
+		return prices{}, p.Said(method, fmt.Errorf("%d of the prices are missing", len(into)))
 	}
 	return now, nil
 }
@@ -173,13 +173,13 @@ func (c *Client) token(ctx context.Context, p *provider, pay chain.Payment, now 
 	}
 	why, err := got.failed()
 	if err != nil {
-		return chain.Fees{}, &saidError{p.name, "transfer", err}
+		return chain.Fees{}, p.Said("transfer", err)
 	}
 	if why != "" {
 		return chain.Fees{}, refuse("%s", why)
 	}
 	if got.Energy == 0 || got.Energy > unitsMax/2 {
-		return chain.Fees{}, &saidError{p.name, "transfer", fmt.Errorf("a trial that used %d energy", got.Energy)}
+		return chain.Fees{}, p.Said("transfer", fmt.Errorf("a trial that used %d energy", got.Energy))
 	}
 	return c.fees(got.Energy+got.Energy/4+energySpare, now.energy, bytesUsual*now.perByte)
 }

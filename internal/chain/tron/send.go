@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/several"
@@ -65,23 +64,11 @@ const codeKnown = "DUP_TRANSACTION_ERROR"
 func (c *Client) Send(ctx context.Context, raw []byte) (chain.Answer, string) {
 	_, hash, err := trontx.Open(raw)
 	if err != nil {
-		return chain.Unknown, "not sent, since it is no transaction of ours: " + short(err.Error())
+		return chain.Unknown, "not sent, since it is no transaction of ours: " + several.Short(err.Error())
 	}
-	best := chain.Unknown
-	var said []string
-	for _, s := range several.Ask(ctx, c.providers, 1, func(ctx context.Context, p *provider) (chain.Answer, error) {
+	return several.Send(ctx, c.providers, func(ctx context.Context, p *provider) (chain.Answer, error) {
 		return p.send(ctx, raw, hash)
-	}) {
-		if s.Value == chain.Accepted || best == chain.Unknown {
-			best = s.Value
-		}
-		if s.Err != nil {
-			said = append(said, short(s.Err.Error()))
-		} else {
-			said = append(said, s.From.name+": accepted")
-		}
-	}
-	return best, strings.Join(said, "; ")
+	})
 }
 
 func (p *provider) send(ctx context.Context, raw []byte, hash chain.TxHash) (chain.Answer, error) {
@@ -97,11 +84,11 @@ func (p *provider) send(ctx context.Context, raw []byte, hash chain.TxHash) (cha
 	}
 	switch {
 	case got.Hash != hash:
-		return chain.Unknown, &saidError{p.name, method, fmt.Errorf("took %s for %.70q", hash, string(got.Hash))}
+		return chain.Unknown, p.Said(method, fmt.Errorf("took %s for %.70q", hash, string(got.Hash)))
 	case got.OK:
 		return chain.Accepted, nil
 	}
-	err := &saidError{p.name, method, fmt.Errorf("%s: %s", got.Code, got.Message)}
+	err := p.Said(method, fmt.Errorf("%s: %s", got.Code, got.Message))
 	if got.Code == codeKnown {
 		return chain.Known, err
 	}

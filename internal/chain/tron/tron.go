@@ -141,7 +141,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		}
 		c.providers = append(c.providers, p)
 	}
-	if err := c.greet(ctx); err != nil {
+	if err := several.Greet(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) }); err != nil {
 		return nil, fmt.Errorf("providers of %s: %w", chain.Tron, err)
 	}
 	return c, nil
@@ -157,25 +157,6 @@ func (c *Client) Chain() chain.Chain {
 		Name: chain.Tron, Network: c.Network, CAIP2: "tron:" + id, SignerID: id,
 		Grammar: trontx.Grammar{}, Reader: c, Sender: c,
 	}
-}
-
-func (c *Client) greet(ctx context.Context) error {
-	var wrong, silent []error
-	for _, g := range several.Ask(ctx, c.providers, len(c.providers), func(ctx context.Context, p *provider) (struct{}, error) {
-		return struct{}{}, p.greet(ctx)
-	}) {
-		switch {
-		case g.Err == nil:
-		case errors.As(g.Err, new(*wrongNetworkError)):
-			wrong = append(wrong, g.Err)
-		default:
-			silent = append(silent, g.Err)
-		}
-	}
-	if len(wrong) > 0 || len(c.providers)-len(silent) < c.Agree {
-		return errors.Join(append(wrong, silent...)...)
-	}
-	return nil
 }
 
 // Distrust asks another provider first from now on.

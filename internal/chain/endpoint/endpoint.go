@@ -1,0 +1,215 @@
+// Package endpoint asks one provider of a chain at its URL. It is what the adapters have
+// in common below the words of their chains: every answer is bounded in size, a provider
+// that asks for a pause gets it, it is greeted once before anything else is asked of it,
+// and what went wrong is said short and without the URL, which may hold a secret.
+//
+// It believes nothing and tries nothing again: whoever asks reads the answer, bounds the
+// time and decides what an error means. No answer is kept, so a crash leaves nothing.
+package endpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain/several"
+)
+
+const (
+	idleConnsMax = 8
+	// greetAgainAfter is how long a provider that did not answer a greeting is left
+	// alone. Those who ask meanwhile get the same error at once.
+	greetAgainAfter = time.Second
+	// pauseMax is the longest pause that a provider may ask for.
+	pauseMax = time.Minute
+)
+
+var (
+	// ErrTooLong is an answer of more bytes than are allowed.
+	ErrTooLong = errors.New("answer is longer than is allowed")
+
+	errAskedToPause = errors.New("asked for a pause that is not over")
+)
+
+// An Endpoint is one URL.
+type Endpoint struct {
+	name   string // its place in the configuration and its host, no secret
+	url    string
+	max    int64
+	client *http.Client
+	pause  atomic.Int64 // until when nothing is asked, in Unix nanoseconds
+
+	greeted  atomic.Bool
+	greeting chan struct{} // held by the one who greets, and for the two below
+	silent   error         // why the last greeting failed
+	silentAt time.Time
+}
+
+// New is the endpoint that stands at a place, from zero, in the configuration. An answer
+// may have so many bytes, unpacked. Error: it is no URL.
+func New(raw string, place int, bytesMax int64) (*Endpoint, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %d is not a URL", place+1)
+	}
+	e := &Endpoint{name: fmt.Sprintf("provider %d (%s)", place+1, u.Host), url: raw, max: bytesMax, greeting: make(chan struct{}, 1)}
+	e.client = &http.Client{
+		Transport: bounded{e, &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			MaxIdleConnsPerHost: idleConnsMax,
+			IdleConnTimeout:     time.Minute,
+		}},
+		// A redirect would carry the request, and a password in it, to a host that nobody
+		// configured.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return e, nil
+}
+
+// String is its name, which holds no secret.
+func (e *Endpoint) String() string { return e.name }
+
+// HTTP is for whoever makes requests of its own. They are bounded like all others.
+func (e *Endpoint) HTTP() *http.Client { return e.client }
+
+// bounded ends an answer that is longer than it may be with an error, and leaves a
+// provider that asks for a pause alone for it.
+type bounded struct {
+	*Endpoint
+	by http.RoundTripper
+}
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if time.Now().UnixNano() < b.pause.Load() {
+		return nil, errAskedToPause
+	}
+	resp, err := b.by.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+		if s, err := strconv.ParseInt(resp.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
+			b.pause.Store(time.Now().Add(min(time.Duration(s)*time.Second, pauseMax)).UnixNano())
+		}
+	}
+	resp.Body = &body{resp.Body, b.max}
+	return resp, nil
+}
+
+type body struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		b.left = 0
+		return 0, ErrTooLong
+	}
+	return n, err
+}
+
+// An Answer is what a provider said, of any status.
+type Answer struct {
+	Status int
+	Body   []byte
+}
+
+// Unexpected is the error of an answer that is none, such as the page of a proxy.
+func (a Answer) Unexpected() error {
+	return fmt.Errorf("answered %d %s: %s", a.Status, http.StatusText(a.Status), several.Short(string(a.Body)))
+}
+
+// Post sends a document of JSON to a path below the URL, "" to the URL itself, and reads
+// the answer whole. Errors say nothing of the URL.
+func (e *Endpoint) Post(ctx context.Context, path string, document []byte) (Answer, error) {
+	to := e.url
+	if path != "" {
+		to = strings.TrimRight(to, "/") + path
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(document))
+	if err != nil {
+		return Answer{}, errors.New("the endpoint cannot be asked")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := e.client.Do(r)
+	if err != nil {
+		return Answer{}, plain(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return Answer{resp.StatusCode, text}, err
+}
+
+// A saidError is what went wrong with a request: short, and without the endpoint's URL.
+type saidError struct {
+	provider, method string
+	err              error
+}
+
+func (e *saidError) Error() string {
+	return e.provider + ": " + e.method + ": " + several.Short(e.err.Error())
+}
+
+func (e *saidError) Unwrap() error { return e.err }
+
+// Said says of an error whose it is, and of what request; nil stays nil.
+func (e *Endpoint) Said(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &saidError{e.name, method, plain(err)}
+}
+
+// plain leaves out the URL.
+func plain(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// Greet makes sure, once, that a provider is who it should be: meet says what is wrong
+// with it, by asking method. Until it has been met, nothing else may be asked of it.
+func (e *Endpoint) Greet(ctx context.Context, method string, meet func(context.Context) error) error {
+	if e.greeted.Load() {
+		return nil
+	}
+	select {
+	case e.greeting <- struct{}{}:
+		defer func() { <-e.greeting }()
+	case <-ctx.Done():
+		return e.Said(method, context.Cause(ctx))
+	}
+	if e.greeted.Load() {
+		return nil
+	}
+	if e.silent != nil && time.Since(e.silentAt) < greetAgainAfter {
+		return e.silent
+	}
+	if e.silent = meet(ctx); e.silent != nil {
+		e.silentAt = time.Now()
+		return e.silent
+	}
+	e.greeted.Store(true)
+	return nil
+}
+
+// WrongNetwork is the error of a provider of another network: is is what it has, such as
+// "chain 5", and want what the configured one has.
+func (e *Endpoint) WrongNetwork(is, want string) error {
+	return &several.WrongNetworkError{Provider: e.name, Is: is, Want: want}
+}
