@@ -93,6 +93,7 @@ var places = []place{
 	{"internal/trace", foundations, 0},
 	{"internal/outside", foundations, mayHTTP},
 	{"internal/chain/endpoint", foundations, mayHTTP},
+	{"internal/chain/endpoint/liar", foundations, testOnly | mayHTTP},
 	{"internal/localworld/tied", foundations, 0},
 	{"internal/localworld/anvil", foundations, mayHTTP | mayKeys},
 	{"internal/localworld/anvil/anviltest", foundations, testOnly | mayKeys},

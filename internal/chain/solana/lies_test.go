@@ -62,7 +62,7 @@ func details(e *exchange) string {
 // inBlock changes a block in whichever form it is given.
 func inBlock(t *testing.T, slot uint64, change func(map[string]any)) rule {
 	return func(e *exchange) {
-		if e.Slot(t) == slot {
+		if slotOf(t, e) == slot {
 			e.Edit(t, change)
 		}
 	}
@@ -167,7 +167,7 @@ func TestABlockThatIsNotGivenStopsTheWalk(t *testing.T) {
 	}
 	of := func(answer func(*exchange)) rule {
 		return func(e *exchange) {
-			if e.Slot(t) == s.height {
+			if slotOf(t, e) == s.height {
 				answer(e)
 			}
 		}
@@ -218,7 +218,7 @@ func TestABlockThatIsNotGivenStopsTheWalk(t *testing.T) {
 				w.WriteHeader(http.StatusFound)
 			})
 		}), nil},
-		"nothing at all": {whole(func(e *exchange) { e.drop = true }), nil},
+		"nothing at all": {whole(func(e *exchange) { e.Lose() }), nil},
 	} {
 		p.On("getBlock", c2.rule)
 		got, err := c.Final(t.Context(), s.height)
@@ -248,7 +248,7 @@ func (s *staged) skip(t *testing.T, p *proxy, slot uint64, truthful bool) {
 		t.Fatal(err)
 	}
 	p.On("getBlock", func(e *exchange) {
-		switch e.Slot(t) {
+		switch slotOf(t, e) {
 		case slot:
 			e.Refuse(`{"code":-32007,"message":"Slot was skipped, or missing due to ledger jump to recent snapshot"}`)
 		case slot + 1:
@@ -260,7 +260,7 @@ func (s *staged) skip(t *testing.T, p *proxy, slot uint64, truthful bool) {
 		}
 	})
 	p.On("getBlocksWithLimit", func(e *exchange) {
-		if e.Slot(t) == slot {
+		if slotOf(t, e) == slot {
 			e.Say(fmt.Sprintf("[%d]", slot+1))
 		}
 	})
@@ -293,7 +293,7 @@ func TestASlotWithoutABlockIsProvenByTheNext(t *testing.T) {
 	got, err = one.Final(t.Context(), s.height)
 	refused(t, "a gap in the chain", got, err, chain.ErrDisagreement)
 	a.On("getBlock", func(e *exchange) {
-		if e.Slot(t) == s.height {
+		if slotOf(t, e) == s.height {
 			e.Refuse(`{"code":-32007,"message":"Slot was skipped"}`)
 		}
 	})
@@ -346,7 +346,7 @@ func TestWhatTooFewCallFinalIsNotYetFinal(t *testing.T) {
 	s.proxies[2].On("getSlot", nil)
 	newest := truth.Latest.Height
 	s.proxies[2].On("getBlock", func(e *exchange) {
-		if e.Slot(t) == newest {
+		if slotOf(t, e) == newest {
 			e.Refuse(`{"code":-32004,"message":"Block not available for slot"}`)
 		}
 	})

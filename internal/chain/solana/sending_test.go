@@ -153,7 +153,7 @@ func TestAPlaceIsSpentOnceAndOnlyByWhatTookIt(t *testing.T) {
 	// An answer that is lost leaves open what became of it, and sending again pays once.
 	at = l.slot(t, from, 2)
 	raw, hash := l.signed(t, &two, from, at, fees)
-	l.front.On("sendTransaction", func(e *exchange) { e.drop = true })
+	l.front.On("sendTransaction", func(e *exchange) { e.Lose() })
 	if a, said := l.chain.Sender.Send(t.Context(), raw); a != chain.Unknown || said == "" {
 		t.Errorf("lost: got %v %q, want Unknown and what was said", a, said)
 	}
@@ -625,7 +625,7 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 	if o, err := c.Outcome(t.Context(), txs, p); err != nil || o != nil {
 		t.Errorf("not sent: got %+v, %v, want nothing", o, err)
 	}
-	two.On("getSignatureStatuses", func(e *exchange) { e.drop = true })
+	two.On("getSignatureStatuses", func(e *exchange) { e.Lose() })
 	if o, err := c.Outcome(t.Context(), txs, p); err == nil {
 		t.Errorf("one has not looked: got %+v, want an error", o)
 	}
@@ -708,7 +708,7 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 	lapsed("when it is too old", true)
 	two.On("getBlockHeight", func(e *exchange) { e.Say("100") })
 	lapsed("one is behind", false)
-	two.On("getBlockHeight", func(e *exchange) { e.drop = true })
+	two.On("getBlockHeight", func(e *exchange) { e.Lose() })
 	if got, err := c.Places.Lapsed(t.Context(), txs, f.Until); err == nil {
 		t.Errorf("one does not answer: got %v, want an error", got)
 	}

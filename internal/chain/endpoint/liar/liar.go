@@ -1,0 +1,199 @@
+// Package liar stands between an adapter and a node that speaks JSON-RPC, and changes
+// what the node answers. It is for tests alone, and keeps nothing.
+package liar
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// A Node answers as its rules have it, and as the node behind it where there is none.
+type Node struct {
+	URL string // it holds what would be a secret
+
+	behind string
+	always Rule
+	mu     sync.Mutex
+	rules  map[string]Rule
+	asked  map[string]int
+}
+
+// A Rule changes what is answered to a method.
+type Rule func(*Exchange)
+
+// Exchange is one request with the answer that the node gave to it.
+type Exchange struct {
+	Method string
+	Params []json.RawMessage
+	Result json.RawMessage
+	Error  json.RawMessage
+
+	r    *http.Request
+	drop bool
+	wire func(http.ResponseWriter) // answers instead, with bytes of its own
+}
+
+// Say puts an answer in the place of the node's.
+func (e *Exchange) Say(result string) { e.Result, e.Error = json.RawMessage(result), nil }
+
+// Refuse answers with an error.
+func (e *Exchange) Refuse(err string) { e.Result, e.Error = nil, json.RawMessage(err) }
+
+// Lose drops the connection after the node has done what was asked.
+func (e *Exchange) Lose() { e.drop = true }
+
+// Hang answers nothing until the asker has left.
+func (e *Exchange) Hang() {
+	<-e.r.Context().Done()
+	e.drop = true
+}
+
+// Write answers with whatever is written, as no node should.
+func (e *Exchange) Write(w func(http.ResponseWriter)) { e.wire = w }
+
+// Edit changes an answer that is an object.
+func (e *Exchange) Edit(t testing.TB, change func(map[string]any)) {
+	edit(t, e, func(m map[string]any) map[string]any {
+		change(m)
+		return m
+	})
+}
+
+// EditList changes an answer that is a list of objects.
+func (e *Exchange) EditList(t testing.TB, change func([]map[string]any) []map[string]any) {
+	edit(t, e, change)
+}
+
+func edit[T any](t testing.TB, e *Exchange, change func(T) T) {
+	if len(e.Result) == 0 || string(e.Result) == "null" {
+		return
+	}
+	d := json.NewDecoder(bytes.NewReader(e.Result))
+	d.UseNumber()
+	var v T
+	if err := d.Decode(&v); err != nil {
+		t.Errorf("answer to %s: %v", e.Method, err)
+		return
+	}
+	b, err := json.Marshal(change(v))
+	if err != nil {
+		t.Errorf("answer to %s: %v", e.Method, err)
+	}
+	e.Result = b
+}
+
+// New stands before a node; without one ("") all that it says is what its rules say.
+// always is for every answer and comes before the other rules; nil is none.
+func New(t testing.TB, behind string, always Rule) *Node {
+	t.Helper()
+	n := &Node{behind: behind, always: always, rules: map[string]Rule{}, asked: map[string]int{}}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { n.serve(t, w, r) }))
+	t.Cleanup(srv.Close)
+	n.URL = srv.URL + "/a-secret-key"
+	return n
+}
+
+// On sets the rule of a method, or of all of them ("*"), which goes before; nil takes it
+// away.
+func (n *Node) On(method string, r Rule) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rules[method] = r
+}
+
+// Asked is how often a method was asked.
+func (n *Node) Asked(method string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked[method]
+}
+
+func (n *Node) rule(method string) Rule {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked[method]++
+	if all := n.rules["*"]; all != nil {
+		return all
+	}
+	return n.rules[method]
+}
+
+type message struct {
+	Version string            `json:"jsonrpc"`
+	ID      json.RawMessage   `json:"id"`
+	Method  string            `json:"method,omitempty"`
+	Params  []json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage   `json:"result,omitempty"`
+	Error   json.RawMessage   `json:"error,omitempty"`
+}
+
+func (n *Node) serve(t testing.TB, w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	batch := bytes.HasPrefix(bytes.TrimSpace(body), []byte("["))
+	questions := make([]message, 1)
+	if batch {
+		err = json.Unmarshal(body, &questions)
+	} else {
+		err = json.Unmarshal(body, &questions[0])
+	}
+	if err != nil {
+		t.Errorf("request %s: %v", body, err)
+		panic(http.ErrAbortHandler)
+	}
+	var answers []message
+	for _, q := range questions {
+		e := Exchange{Method: q.Method, Params: q.Params, r: r}
+		if n.behind != "" {
+			e.forward(t, n.behind, q)
+		}
+		if n.always != nil {
+			n.always(&e)
+		}
+		if rule := n.rule(q.Method); rule != nil {
+			rule(&e)
+		}
+		if e.drop {
+			panic(http.ErrAbortHandler)
+		}
+		if e.wire != nil {
+			e.wire(w)
+			return
+		}
+		answers = append(answers, message{Version: "2.0", ID: q.ID, Result: e.Result, Error: e.Error})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	var answer any = answers
+	if !batch {
+		answer = answers[0]
+	}
+	// The asker may have left.
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (e *Exchange) forward(t testing.TB, to string, q message) {
+	q.Version = "2.0"
+	body, err := json.Marshal(q)
+	if err != nil {
+		t.Errorf("request %s: %v", q.Method, err)
+	}
+	resp, err := http.Post(to, "application/json", bytes.NewReader(body))
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer resp.Body.Close()
+	var got message
+	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if e.Result, e.Error = got.Result, got.Error; e.Result == nil && e.Error == nil {
+		e.Result = json.RawMessage("null")
+	}
+}
