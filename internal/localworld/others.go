@@ -104,6 +104,9 @@ func (w *World) startOthers(ctx context.Context, g *errgroup.Group) {
 				return err
 			}
 			conf := btcd.Config{Program: program, BlockTime: bitcoinBlockTime}
+			if w.opts.Manual {
+				conf.BlockTime = 0
+			}
 			if w.opts.Keep != "" {
 				conf.State = filepath.Join(w.dir, "bitcoin.blocks")
 			}

@@ -29,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
+	"github.com/cofferpay/coffer/internal/localworld/btcd"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 	"github.com/cofferpay/coffer/internal/loopback"
 	"github.com/cofferpay/coffer/internal/operator"
@@ -452,6 +453,9 @@ func (w *World) Chain() *anvil.Node { return w.chain }
 
 // Solana is the world's, for who has to steer it; nil when it has none.
 func (w *World) Solana() *surfpool.Node { return w.others.solana }
+
+// Bitcoin is the world's, for who has to steer it; nil when it has none.
+func (w *World) Bitcoin() *btcd.Node { return w.others.bitcoin }
 
 // Wait returns when ctx ends or when a part of the world does, which is an error.
 func (w *World) Wait(ctx context.Context) error {

@@ -141,6 +141,19 @@ func TestTheChainDoesWhatItIsTold(t *testing.T) {
 		}
 		mine(1)
 	})
+	t.Run("what waits again after a fork keeps its coin", func(t *testing.T) {
+		first := pay(a, 90_000)
+		mine(1)
+		if err := n.Invalidate(t.Context(), tip(t, n, 0).BlockHash()); err != nil {
+			t.Fatal(err)
+		}
+		second := pay(a, 91_000)
+		mine(1)
+		if b := tip(t, n, 0); in(b, first) < 0 || in(b, second) < 0 {
+			t.Errorf("got %d and %d, want both", in(b, first), in(b, second))
+		}
+		mine(2)
+	})
 	t.Run("the older branch comes back", func(t *testing.T) {
 		b := tip(t, n, 1).BlockHash()
 		was := tip(t, n, 0).BlockHash()

@@ -262,6 +262,14 @@ func (n *Node) take(ctx context.Context, satoshi int64) ([]Coin, error) {
 		if there == nil {
 			continue
 		}
+		// What is said to be there may be spent by what waits: btcd looks at blocks alone.
+		var waiting []struct{ SpendingTxid string }
+		if err := n.Call(ctx, &waiting, "gettxspendingprevout", []any{map[string]any{"txid": c.Hash.String(), "vout": c.Index}}); err != nil {
+			return nil, err
+		}
+		if len(waiting) != 1 || waiting[0].SpendingTxid != "" {
+			continue
+		}
 		taken = append(taken, c)
 		satoshi -= c.Value
 	}
