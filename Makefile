@@ -71,7 +71,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
 
 .PHONY: crash
-crash: setup ## die at every step of a payment and come back (POINTS=W11,W14 FAULTS=kill,signer,postgres,cut,stop CHAINS=ethereum,solana WORLDS=3)
+crash: setup ## die at every step of a payment and come back (POINTS=W11,W14 FAULTS=kill,signer,postgres,cut,stop CHAINS=ethereum,solana,bitcoin WORLDS=3)
 	@go build -o bin/crash.trial ./internal/trial/crashes/run
 	@POINTS='$(POINTS)' FAULTS='$(FAULTS)' CHAINS='$(CHAINS)' WORLDS='$(WORLDS)' bin/crash.trial
 

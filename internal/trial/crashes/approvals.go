@@ -34,7 +34,7 @@ func (s *stage) owner() string { return s.world.Info.Users[0].Email }
 // commanded has a command pass the point, where it dies, is cut off, or stands while the
 // fault happens. held, unless nil, is done while it stands there.
 func (s *stage) commanded(ctx context.Context, start func() (*process, error)) error {
-	file, what := place(s.point.name), "wait"
+	file, what := s.point.place(), "wait"
 	switch {
 	case s.fault == Kill && s.held == nil:
 		what = "kill"

@@ -59,7 +59,7 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 		}
 		played[p.name] = true
 		command := p.name[0] == 'A' // its process is the command's, not the service's
-		at, before := strings.CutSuffix(place(p.name), ".commit")
+		at, before := strings.CutSuffix(p.place(), ".commit")
 		if (p.at != outside || command) && (!source[at] || before && !commits[at]) {
 			t.Errorf("%s does not stand in the source", p.name)
 		}
@@ -83,6 +83,17 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 			is := slices.IndexFunc(points, func(p point) bool { return p.name == name })
 			if is < 0 || why == "" || !strings.Contains(s.families, name[:1]) {
 				t.Errorf("%s is listed as not played on %s and is no point there, or has no reason", name, s.chain)
+			}
+		}
+		for name := range s.other {
+			is := slices.IndexFunc(points, func(p point) bool { return p.name == name })
+			if is < 0 || !s.plays(points[is]) {
+				t.Errorf("%s is to be played in another way on %s, and is no point there", name, s.chain)
+				continue
+			}
+			p := s.as(points[is])
+			if !source[p.place()] || p.commit != commits[p.place()] && p.via == "" || p.play == nil || p.what == "" {
+				t.Errorf("%s on %s: its place is not in the source as the table has it, or it has no scene or no words", name, s.chain)
 			}
 		}
 	}
@@ -118,6 +129,7 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 		{Points: []string{"K08"}, Faults: []Fault{Kill}},
 		{Chains: []chain.Name{chain.Tron}},
 		{Points: []string{"W25", "K01"}, Chains: []chain.Name{chain.Solana}},
+		{Points: []string{"S01", "F06"}, Chains: []chain.Name{chain.Bitcoin}},
 	} {
 		if got, err := chosen(opts); err == nil {
 			t.Errorf("%+v: got %d cells, want an error", opts, len(got))
@@ -127,7 +139,7 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"W14 kill ETHEREUM", "W14 kill SOLANA", "D01 cut SOLANA", "S05 stop SOLANA", "K08 stop ETHEREUM"} {
+	for _, want := range []string{"W14 kill ETHEREUM", "W14 kill SOLANA", "D01 cut SOLANA", "S05 stop SOLANA", "W28 cut BITCOIN", "F12 postgres BITCOIN", "K08 stop ETHEREUM"} {
 		if !slices.ContainsFunc(all, func(c cell) bool { return c.name() == want }) {
 			t.Errorf("%s is not among all cells", want)
 		}
@@ -149,7 +161,8 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 			"W03 cut ETHEREUM", "W11 signer ETHEREUM", "W14 kill ETHEREUM", "W18 postgres ETHEREUM", "W27 cut ETHEREUM", "D08 cut ETHEREUM",
 			"F01 cut ETHEREUM", "S04 kill ETHEREUM", "S07 kill ETHEREUM", "T01 kill ETHEREUM", "T02 kill ETHEREUM", "T02 cut ETHEREUM",
 		},
-		"solana": {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA"},
+		"solana":  {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA"},
+		"bitcoin": {"W08 cut BITCOIN", "W11 signer BITCOIN", "W14 kill BITCOIN", "W25 kill BITCOIN", "F12 kill BITCOIN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

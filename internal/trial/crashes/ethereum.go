@@ -3,7 +3,6 @@ package crashes
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math/big"
 	"strings"
 	"time"
@@ -21,9 +20,12 @@ import (
 )
 
 // ethereum is anvil.
-type ethereum struct{ node *anvil.Node }
+type ethereum struct {
+	plain
+	node *anvil.Node
+}
 
-func openEthereum(w *localworld.World) network { return ethereum{w.Chain()} }
+func openEthereum(w *localworld.World) network { return ethereum{node: w.Chain()} }
 
 func (e ethereum) url() string                        { return e.node.URL }
 func (e ethereum) mine(ctx context.Context) error     { return e.node.Mine(ctx, 1) }
@@ -103,10 +105,21 @@ func (ethereum) spoil(method string, _ []byte, _ string) (json.RawMessage, bool)
 	return json.RawMessage(`[{"logs": "none"}]`), method == "eth_getBlockReceipts"
 }
 
-// back1 sends a transaction again that a fork took away.
-func (s *stage) back1(ctx context.Context, raw []byte) error {
+func (e ethereum) fork(ctx context.Context, with ...[]byte) error {
+	var txs []anvil.ReorgTx
+	for _, raw := range with {
+		txs = append(txs, anvil.ReorgTx{Raw: raw})
+	}
+	return e.node.Reorg(ctx, 1, txs...)
+}
+
+func (e ethereum) raw(ctx context.Context, tx string) ([]byte, error) {
+	return e.node.Raw(ctx, common.HexToHash(tx))
+}
+
+func (e ethereum) again(ctx context.Context, raw []byte) error {
 	var hash common.Hash
-	err := s.world.Chain().RPC.CallContext(ctx, &hash, "eth_sendRawTransaction", fmt.Sprintf("0x%x", raw))
+	err := e.node.RPC.CallContext(ctx, &hash, e.sends(), hexutil.Bytes(raw))
 	if err != nil && !strings.Contains(err.Error(), "already") {
 		return err
 	}

@@ -135,7 +135,7 @@ func approvedFlag(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := s.through(ctx, place(s.point.name), s.deciding(depositID, "approve")); err != nil {
+	if err := s.through(ctx, s.point.place(), s.deciding(depositID, "approve")); err != nil {
 		return err
 	}
 	if err := s.returned(ctx); err != nil {
@@ -155,7 +155,7 @@ func rejectedFlag(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := s.through(ctx, place(s.point.name), s.deciding(depositID, "reject")); err != nil {
+	if err := s.through(ctx, s.point.place(), s.deciding(depositID, "reject")); err != nil {
 		return err
 	}
 	if err := s.returned(ctx); err != nil {
@@ -177,6 +177,9 @@ func (s *stage) fuelled(ctx context.Context) (d *deposit, depositID string, send
 	if err := s.drained(ctx, drainMax); err != nil {
 		return d, depositID, sender, nil, err
 	}
+	if s.site.chain.Pooled() { // the treasury's coins pay for it
+		return d, depositID, sender, s.deciding(depositID, "reject"), nil
+	}
 	release, err := s.hold(ctx, "S03", func(ctx context.Context) error { return s.decide(ctx, depositID, "reject") })
 	return d, depositID, sender, func(context.Context) error { return release() }, err
 }
@@ -187,7 +190,50 @@ func returnedBy(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := s.through(ctx, place(s.point.name), goOn); err != nil {
+	if err := s.through(ctx, s.point.place(), goOn); err != nil {
+		return err
+	}
+	if err := s.returned(ctx); err != nil {
+		return err
+	}
+	return s.away(ctx, d, depositID, "REJECTED", sender, new(big.Int))
+}
+
+// cancelledReturn is taken back while it waits in the pool: the deposit is in no queue any
+// more, and the operator has what came back sent again, to the same address.
+func cancelledReturn(ctx context.Context, s *stage) error {
+	d, depositID, sender, goOn, err := s.fuelled(ctx)
+	if err != nil {
+		return err
+	}
+	s.still()
+	if err := errors.Join(goOn(ctx), s.returned(ctx)); err != nil {
+		return err
+	}
+	var orderID string
+	err = until(ctx, "the return is out", sceneMax, func(ctx context.Context) (bool, error) {
+		err := s.query(ctx, `
+			SELECT o.order_id FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
+			WHERE r.deposit_id = $1 AND o.status = 'BROADCAST'`, []any{depositID}, &orderID)
+		return err == nil, err
+	})
+	if err := errors.Join(err, s.cancel(ctx, orderID)); err != nil {
+		return err
+	}
+	if err := s.filled(ctx, orderID); err != nil {
+		return err
+	}
+	if err := s.through(ctx, s.point.place(), s.goOn); err != nil {
+		return err
+	}
+	if err := s.becomes(ctx, depositID, "RESOLUTION_STUCK"); err != nil {
+		return err
+	}
+	err = s.insist(ctx, "it is completed", func(ctx context.Context) error {
+		_, err := s.tools.FlaggedDeposits().Complete(ctx, depositID, coffer.Decider{Actor: audit.Operator("trial")}, "the transaction was cancelled")
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return s.away(ctx, d, depositID, "REJECTED", sender, new(big.Int))
@@ -217,6 +263,9 @@ func liedReturn(ctx context.Context, s *stage) error {
 	if err := s.inflict(ctx, func() error { honestly(); return nil }); err != nil {
 		return err
 	}
+	if err := s.returned(ctx); err != nil {
+		return err
+	}
 	return s.away(ctx, d, depositID, "REJECTED", sender, new(big.Int))
 }
 
@@ -244,7 +293,7 @@ func revertedReturn(ctx context.Context, s *stage) error {
 	if err := s.blacklist(ctx, sender, true); err != nil {
 		return err
 	}
-	if err := s.through(ctx, place(s.point.name), func(context.Context) error { return release() }); err != nil {
+	if err := s.through(ctx, s.point.place(), func(context.Context) error { return release() }); err != nil {
 		return err
 	}
 	if err := errors.Join(s.becomes(ctx, depositID, "RESOLUTION_STUCK"), s.stays(ctx, d)); err != nil {
@@ -346,7 +395,7 @@ func bothDecide(ctx context.Context, s *stage) error {
 		return s.queues(ctx)
 	}
 	var said int
-	err = s.through(ctx, place(s.point.name), func(ctx context.Context) error {
+	err = s.through(ctx, s.point.place(), func(ctx context.Context) error {
 		s.together(func() (err error) { said, err = s.decideOnce(ctx, depositID, "approve"); return err })
 		return nil
 	})
@@ -408,7 +457,7 @@ func flaggedBeside(ctx context.Context, s *stage) error {
 		depositID, err = s.flagged(ctx, bad)
 		return err
 	}
-	if err := s.through(ctx, place(s.point.name), pay); err != nil {
+	if err := s.through(ctx, s.point.place(), pay); err != nil {
 		return err
 	}
 	if err := errors.Join(s.booked(ctx, d), s.has(ctx, d.customer, d.units), s.stays(ctx, bad)); err != nil {

@@ -27,23 +27,74 @@ type payment struct {
 
 const paymentUnits = 1_000_000
 
+// payments are those that a scene is about: several where they share a transaction.
+type payments []*payment
+
 // newPayment is a payment that was not asked for yet.
-func (s *stage) newPayment() *payment {
+func (s *stage) newPayment() *payment { return s.payment(s.name) }
+
+// newPayments are as many as a scene needs. Before there is an order each is alone.
+func (s *stage) newPayments() (ps payments) {
+	if s.point.name < "W05" {
+		return payments{s.newPayment()}
+	}
+	for n := range s.net.together() {
+		ps = append(ps, s.payment(fmt.Sprintf("%s-%d", s.name, n)))
+	}
+	return ps
+}
+
+func (s *stage) payment(key string) *payment {
 	p := &payment{unit: big.NewInt(paymentUnits)}
-	p.to = s.net.nobody([]byte(s.dir + s.name))
+	p.to = s.net.nobody([]byte(s.dir + key))
 	p.body = map[string]any{
-		"mintId": s.usdc.ID, "customerId": rich, "amount": p.unit.String(), "toAddress": p.to, "idempotencyKey": s.name,
+		"mintId": s.mint.ID, "customerId": rich, "amount": p.unit.String(), "toAddress": p.to, "idempotencyKey": key,
 	}
 	s.claims = append(s.claims, p)
 	return p
 }
 
-// pay asks for a payment, and does not wait for the answer.
-func (s *stage) pay(p *payment) func(context.Context) error {
+// pay asks for payments, and does not wait for the answers.
+func (s *stage) pay(ps ...*payment) func(context.Context) error {
 	return func(ctx context.Context) error {
-		s.together(func() error { return s.accepted(ctx, p) })
+		s.together(func() error {
+			for _, p := range ps {
+				if err := s.accepted(ctx, p); err != nil {
+					return err
+				}
+			}
+			return s.net.letGo(ctx, s.town)
+		})
 		return nil
 	}
+}
+
+// leads is the order whose slot a payment is in.
+func (s *stage) leads(ctx context.Context, p *payment) (orderID string, err error) {
+	err = s.query(ctx, `SELECT coalesce(rides_id, order_id) FROM dispatch_orders WHERE order_id = $1`, []any{p.made.WithdrawalID}, &orderID)
+	return orderID, err
+}
+
+// ended waits for the end of all payments, which is the same one. Those that were to share
+// a transaction did, unless the fault came before they had their slot.
+func (s *stage) ended(ctx context.Context, ps payments, ends ...string) error {
+	for _, p := range ps {
+		if err := s.completed(ctx, p, ends...); err != nil {
+			return err
+		}
+	}
+	var slots, txs, statuses int
+	var ids []string
+	for _, p := range ps {
+		ids = append(ids, p.made.WithdrawalID)
+	}
+	err := s.query(ctx, `
+		SELECT count(DISTINCT coalesce(o.rides_id, o.order_id)), count(DISTINCT o.tx_hash), count(DISTINCT w.status)
+		FROM dispatch_orders o JOIN withdrawals w ON w.withdrawal_id = o.order_id WHERE o.order_id = ANY ($1)`, []any{ids}, &slots, &txs, &statuses)
+	if err == nil && s.point.name >= "W08" && (slots != 1 || txs != 1 || statuses != 1) {
+		err = fmt.Errorf("%d payments had %d slots and %d transactions and ended in %d ways, want one of each", len(ps), slots, txs, statuses)
+	}
+	return err
 }
 
 // completed waits for the end of a payment; the same key asks for the same one.
@@ -96,7 +147,7 @@ func (s *stage) newDeposit(units int64) *deposit {
 // addressed gets the address, before anything is armed.
 func (t *town) addressed(ctx context.Context, d *deposit) error {
 	var got struct{ Address string }
-	status, err := t.call(ctx, http.MethodPost, "/deposit", map[string]any{"mintId": t.usdc.ID, "customerId": d.customer}, &got)
+	status, err := t.call(ctx, http.MethodPost, "/deposit", map[string]any{"mintId": t.mint.ID, "customerId": d.customer}, &got)
 	if err != nil || status != http.StatusOK {
 		return fmt.Errorf("POST /deposit: %d %w", status, err)
 	}
@@ -109,7 +160,7 @@ func (t *town) send(ctx context.Context, d *deposit) (err error) {
 	if d.from != nil {
 		d.tx, err = d.from.pay(ctx, t.token(), d.address, d.units)
 	} else {
-		d.tx, err = t.world.Info.Pay(ctx, t.usdc, d.address, d.units)
+		d.tx, err = t.net.pay(ctx, t, d.address, d.units)
 	}
 	if err != nil {
 		return err
@@ -162,7 +213,7 @@ func (t *town) has(ctx context.Context, customer string, want *big.Int) error {
 		return err
 	}
 	for _, b := range list.Data {
-		if b.MintID == t.usdc.ID && b.Available == want.String() && b.Total == want.String() {
+		if b.MintID == t.mint.ID && b.Available == want.String() && b.Total == want.String() {
 			return nil
 		}
 	}
@@ -208,7 +259,7 @@ func (s *stage) settled(ctx context.Context) error {
 	}
 	var claims []oracle.Claim
 	left := new(big.Int).Set(s.deposited)
-	balance := new(big.Int).Sub(big.NewInt(richUnits), s.given)
+	balance := new(big.Int).Sub(big.NewInt(s.site.rich), s.given)
 	for _, p := range s.claims {
 		c := oracle.Claim{ID: p.made.WithdrawalID, Asset: s.asset(), To: p.to, Amount: p.unit, Paid: p.last.Status == paid}
 		if c.Paid {
@@ -229,6 +280,7 @@ func (s *stage) settled(ctx context.Context) error {
 	for _, w := range s.oracle.Judge(claims, ours) {
 		errs = append(errs, errors.New("oracle: "+w))
 	}
+	left.Add(left, s.net.beside(ours))
 	held := new(big.Int)
 	for a := range ours {
 		units, err := s.oracle.Holds(ctx, s.asset(), a, height)
@@ -240,7 +292,24 @@ func (s *stage) settled(ctx context.Context) error {
 	if held.Cmp(left) != 0 {
 		errs = append(errs, fmt.Errorf("oracle: our addresses hold %s, and what was paid in less what was paid out is %s", held, left))
 	}
-	return errors.Join(append(errs, s.has(ctx, rich, balance))...)
+	errs = append(errs, s.books(ctx, held), s.net.agrees(ctx, s.town, ours), s.has(ctx, rich, balance))
+	return errors.Join(errs...)
+}
+
+// books compares what the oracle found at our addresses with the journal of the books and
+// with what the addresses hold by it.
+func (s *stage) books(ctx context.Context, held *big.Int) error {
+	var owned, kept string
+	err := s.query(ctx, `
+		SELECT (SELECT coalesce(sum(moved.delta), 0)::text
+				FROM (SELECT debit_account AS account_id, amount AS delta FROM ledger_transfers
+					UNION ALL SELECT credit_account, -amount FROM ledger_transfers) moved
+				JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'CUSTODY' AND a.mint_id = $1),
+			(SELECT coalesce(sum(credited - swept + gas), 0)::text FROM address_funds WHERE mint_id = $1)`, []any{s.mint.ID}, &owned, &kept)
+	if err == nil && (owned != held.String() || kept != held.String()) {
+		err = fmt.Errorf("oracle: our addresses hold %s, the books own %s, and the addresses hold %s by them", held, owned, kept)
+	}
+	return err
 }
 
 // told compares what the receiver got with the feed of events.

@@ -23,6 +23,7 @@ type point struct {
 	commit bool // what it comes after is a commit whose answer can be lost
 	play   func(ctx context.Context, s *stage) error
 	faults []Fault // nil means all
+	via    string  // the point of the source that it is played at, where that is another
 }
 
 func (p point) takes(f Fault) bool { return p.faults == nil || slices.Contains(p.faults, f) }
@@ -127,7 +128,8 @@ var points = []point{
 	{name: "O10", what: "chain anchored by the signer, answer not acted upon", play: deposit1},
 }
 
-// via names the point of the source that a point is played at, where that is another.
+// via names the point of the source that a point is played at on every chain, where that
+// is another.
 var via = map[string]string{
 	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
 	"A03": "A02.commit", "A04": "A02.commit", "A06": "A01",
@@ -158,9 +160,13 @@ var unplayed = []struct{ name, why string }{
 // overslept outlives the lease of a delivery.
 const leaseAndMore = 70 * time.Second
 
-func place(name string) string {
-	if at, ok := via[name]; ok {
+// place names the point of the source that a point is played at.
+func (p point) place() string {
+	if p.via != "" {
+		return p.via
+	}
+	if at, ok := via[p.name]; ok {
 		return at
 	}
-	return name
+	return p.name
 }

@@ -1,6 +1,6 @@
 // Package crashes plays every place where a crash must be survived, with every
-// fault, against the real program on real chains, anvil and surfpool: the service,
-// its signer and PostgreSQL as processes of their own, wires between them that can
+// fault, against the real program on real chains, anvil, surfpool and btcd: the
+// service, its signer and PostgreSQL as processes of their own, wires between them that can
 // be cut, and an oracle that reads the chain by its own code.
 //
 // A cell of the table is one point with one fault on one chain. It passes when the
@@ -200,7 +200,7 @@ func chosen(opts Options) (cells []cell, err error) {
 	for _, s := range sites {
 		for _, p := range points {
 			for _, f := range Faults {
-				if c := (cell{site: s, point: p, fault: f}); asked(c) {
+				if c := (cell{site: s, point: s.as(p), fault: f}); asked(c) {
 					cells = append(cells, c)
 				}
 			}
@@ -257,7 +257,7 @@ func table(cells []cell, opts Options, r Report) string {
 	for _, s := range sites {
 		for _, p := range points {
 			if row, any := cellsOf(cells, s, p); any {
-				fmt.Fprintf(w, "%s\t%s%s\t%s\n", s.chain, p.name, row, p.what)
+				fmt.Fprintf(w, "%s\t%s%s\t%s\n", s.chain, p.name, row, s.as(p).what)
 			}
 		}
 	}

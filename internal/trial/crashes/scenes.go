@@ -10,11 +10,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
-	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/scan"
@@ -29,11 +26,11 @@ const (
 
 // payment1 is a payment through the point.
 func payment1(ctx context.Context, s *stage) error {
-	p := s.newPayment()
-	if err := s.through(ctx, s.point.name, s.pay(p)); err != nil {
+	ps := s.newPayments()
+	if err := s.through(ctx, s.point.place(), s.pay(ps...)); err != nil {
 		return err
 	}
-	return s.completed(ctx, p, paid)
+	return s.ended(ctx, ps, paid)
 }
 
 // moved1 is a transfer through the point, to a customer who was never seen. The
@@ -41,7 +38,7 @@ func payment1(ctx context.Context, s *stage) error {
 func moved1(ctx context.Context, s *stage) error {
 	to := "user_" + s.name
 	body := map[string]any{
-		"idempotencyKey": s.name, "mintId": s.usdc.ID, "amount": fmt.Sprint(paymentUnits),
+		"idempotencyKey": s.name, "mintId": s.mint.ID, "amount": fmt.Sprint(paymentUnits),
 		"from": map[string]string{"customerId": rich}, "to": map[string]string{"customerId": to},
 	}
 	var made webhook.Transfer
@@ -75,10 +72,10 @@ func moved1(ctx context.Context, s *stage) error {
 
 // lied is a payment whose provider does not say what it does.
 func lied(ctx context.Context, s *stage) error {
-	p := s.newPayment()
+	ps := s.newPayments()
 	met, honestly := s.provider.tell(lie(s.point.name))
 	defer honestly()
-	if err := s.pay(p)(ctx); err != nil {
+	if err := s.pay(ps...)(ctx); err != nil {
 		return err
 	}
 	select {
@@ -91,7 +88,7 @@ func lied(ctx context.Context, s *stage) error {
 	if err := s.inflict(ctx, func() error { honestly(); return nil }); err != nil {
 		return err
 	}
-	return s.completed(ctx, p, paid)
+	return s.ended(ctx, ps, paid)
 }
 
 // out waits until a payment's newest version, at least so many of them, was sent.
@@ -100,12 +97,16 @@ func (s *stage) out(ctx context.Context, p *payment, versions int) error {
 		return err
 	}
 	return until(ctx, fmt.Sprintf("version %d is out", versions), sceneMax, func(ctx context.Context) (bool, error) {
+		lead, err := s.leads(ctx, p)
+		if err != nil {
+			return false, err
+		}
 		var n int
 		var said string
-		err := s.query(ctx, `
-			SELECT count(*) FILTER (WHERE a.last_answer ~ 'accepted|already imported' AND o.status = 'BROADCAST'),
+		err = s.query(ctx, `
+			SELECT count(*) FILTER (WHERE a.last_answer ~ 'accepted|already (imported|have)' AND o.status = 'BROADCAST'),
 			       coalesce(string_agg(a.version || ' at ' || a.fee_cap || ': ' || coalesce(a.last_answer, ''), '; '), '')
-			FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`, []any{p.made.WithdrawalID}, &n, &said)
+			FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id) WHERE order_id = $1`, []any{lead}, &n, &said)
 		if err == nil && n < versions {
 			err = errors.New(said)
 		}
@@ -117,42 +118,46 @@ func (s *stage) out(ctx context.Context, p *payment, versions int) error {
 func (s *stage) still()                     { s.net.pool(s.town, true) }
 func (s *stage) goOn(context.Context) error { s.net.pool(s.town, false); return nil }
 
-// waiting asks for a payment and leaves it in the pool.
-func (s *stage) waiting(ctx context.Context, p *payment) error {
+// waiting asks for payments and leaves them in the pool.
+func (s *stage) waiting(ctx context.Context, ps payments) error {
 	s.still()
-	if err := s.pay(p)(ctx); err != nil {
+	if err := s.pay(ps...)(ctx); err != nil {
 		return err
 	}
-	return s.out(ctx, p, 1)
+	return s.out(ctx, ps[0], 1)
 }
 
 // replaced waits in the pool until its fee is raised.
 func replaced(ctx context.Context, s *stage) error {
-	p := s.newPayment()
+	ps := s.newPayments()
 	s.meanwhile = s.goOn
-	err := s.through(ctx, s.point.name, func(ctx context.Context) error { return s.waiting(ctx, p) })
+	err := s.through(ctx, s.point.place(), func(ctx context.Context) error { return s.waiting(ctx, ps) })
 	if err != nil {
 		return err
 	}
-	return s.completed(ctx, p, paid)
+	return s.ended(ctx, ps, paid)
 }
 
 // olderMined has the first version mined after the second was sent.
 func olderMined(ctx context.Context, s *stage) error {
-	p := s.newPayment()
-	if err := s.waiting(ctx, p); err != nil {
+	ps := s.newPayments()
+	if err := s.waiting(ctx, ps); err != nil {
 		return err
 	}
-	if err := s.out(ctx, p, 2); err != nil {
+	if err := s.out(ctx, ps[0], 2); err != nil {
 		return err
 	}
 	s.provider.away(true)
 	defer s.provider.away(false)
+	lead, err := s.leads(ctx, ps[0])
+	if err != nil {
+		return err
+	}
 	var older, newer string
 	var raw []byte
-	err := s.query(ctx, `
+	err = s.query(ctx, `
 		SELECT a.tx_hash, a.raw, (SELECT tx_hash FROM dispatch_attempts b WHERE b.order_id = a.order_id AND b.raw IS NOT NULL ORDER BY version DESC LIMIT 1)
-		FROM dispatch_attempts a WHERE order_id = $1 AND version = 1`, []any{p.made.WithdrawalID}, &older, &raw, &newer)
+		FROM dispatch_attempts a WHERE order_id = $1 AND version = 1`, []any{lead}, &older, &raw, &newer)
 	if err != nil {
 		return err
 	}
@@ -163,28 +168,30 @@ func olderMined(ctx context.Context, s *stage) error {
 	if err := s.outside(ctx); err != nil {
 		return err
 	}
-	if err := s.completed(ctx, p, paid); err != nil {
+	if err := s.ended(ctx, ps, paid); err != nil {
 		return err
 	}
-	if p.last.TxHash == nil || *p.last.TxHash != older {
-		return fmt.Errorf("the older version %s was mined, and the withdrawal names %v", older, p.last.TxHash)
+	for _, p := range ps {
+		if p.last.TxHash == nil || *p.last.TxHash != older {
+			return fmt.Errorf("the older version %s was mined, and the withdrawal names %v", older, p.last.TxHash)
+		}
 	}
 	return nil
 }
 
 // forkedAway is in a block that a fork takes away.
 func forkedAway(ctx context.Context, s *stage) error {
-	p := s.newPayment()
-	if err := s.waiting(ctx, p); err != nil {
+	ps := s.newPayments()
+	if err := s.waiting(ctx, ps); err != nil {
 		return err
 	}
-	s.held = func(ctx context.Context) error { return s.world.Chain().Reorg(ctx, 1) }
+	s.held = func(ctx context.Context) error { return s.net.fork(ctx) }
 	s.meanwhile = s.goOn
-	err := s.through(ctx, place(s.point.name), func(ctx context.Context) error { return s.world.Chain().Mine(ctx, 1) })
+	err := s.through(ctx, s.point.place(), func(ctx context.Context) error { return s.net.mine(ctx) })
 	if err != nil {
 		return err
 	}
-	return s.completed(ctx, p, paid)
+	return s.ended(ctx, ps, paid)
 }
 
 // reverted is refused by the token after it was signed.
@@ -208,21 +215,52 @@ func ptr[T any](v T) *T { return &v }
 // cancelled is taken back while it waits in the pool: it ends either way, and
 // in only one.
 func cancelled(ctx context.Context, s *stage) error {
-	p := s.newPayment()
-	if err := s.waiting(ctx, p); err != nil {
+	ps := s.newPayments()
+	if err := s.waiting(ctx, ps); err != nil {
 		return err
 	}
-	desk := dispatch.New(s.tools.DB(), s.tools.Chains()[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler))
 	s.meanwhile = s.goOn
-	err := s.through(ctx, s.point.name, func(ctx context.Context) error {
-		return until(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
-			return desk.Cancel(ctx, p.made.WithdrawalID, audit.Operator("trial"))
-		})
-	})
+	err := s.through(ctx, s.point.place(), func(ctx context.Context) error { return s.cancel(ctx, ps[0].made.WithdrawalID) })
 	if err != nil {
 		return err
 	}
-	return s.completed(ctx, p, paid, failed)
+	return s.ended(ctx, ps, paid, failed)
+}
+
+// cancel has the operator take an order back.
+func (s *stage) cancel(ctx context.Context, orderID string) error {
+	desk := dispatch.New(s.tools.DB(), s.tools.Chains()[s.site.chain], nil, nil, nil, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	return until(ctx, "the cancel is ordered", sceneMax, func(ctx context.Context) (bool, error) {
+		return desk.Cancel(ctx, orderID, audit.Operator("trial"))
+	})
+}
+
+// filled waits until the providers have the cancel of an order's slot.
+func (s *stage) filled(ctx context.Context, orderID string) error {
+	return until(ctx, "the cancel is out", sceneMax, func(ctx context.Context) (bool, error) {
+		var n int
+		err := s.query(ctx, `SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'CANCEL' AND last_answer ~ 'accepted|already'`, []any{orderID}, &n)
+		return n > 0, err
+	})
+}
+
+// taken is taken back while it waits in the pool, and the cancel is what is mined.
+func taken(ctx context.Context, s *stage) error {
+	ps := s.newPayments()
+	if err := s.waiting(ctx, ps); err != nil {
+		return err
+	}
+	lead, err := s.leads(ctx, ps[0])
+	if err := errors.Join(err, s.cancel(ctx, lead)); err != nil {
+		return err
+	}
+	if err := s.filled(ctx, lead); err != nil {
+		return err
+	}
+	if err := s.through(ctx, s.point.place(), s.goOn); err != nil {
+		return err
+	}
+	return s.ended(ctx, ps, failed)
 }
 
 // deposit1 is a deposit through the point.
@@ -231,7 +269,10 @@ func deposit1(ctx context.Context, s *stage) error {
 	if err := s.addressed(ctx, d); err != nil {
 		return err
 	}
-	if err := s.through(ctx, place(s.point.name), func(ctx context.Context) error { return s.send(ctx, d) }); err != nil {
+	if err := s.through(ctx, s.point.place(), func(ctx context.Context) error { return s.send(ctx, d) }); err != nil {
+		return err
+	}
+	if err := s.net.topUp(ctx, s.town); err != nil {
 		return err
 	}
 	return s.credited(ctx, d)
@@ -305,13 +346,13 @@ func (s *stage) seen(ctx context.Context, d *deposit) ([]byte, error) {
 	if err := s.send(ctx, d); err != nil {
 		return nil, err
 	}
-	if err := s.world.Chain().Mine(ctx, 1); err != nil {
+	if err := s.net.mine(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.shown(ctx, d, "CONFIRMING"); err != nil {
 		return nil, err
 	}
-	return s.world.Chain().Raw(ctx, common.HexToHash(d.tx))
+	return s.net.raw(ctx, d.tx)
 }
 
 func (s *stage) shown(ctx context.Context, d *deposit, status string) error {
@@ -333,9 +374,9 @@ func forkFound(ctx context.Context, s *stage) error {
 		return err
 	}
 	s.meanwhile = func(ctx context.Context) error {
-		return errors.Join(s.back1(ctx, raw), s.goOn(ctx))
+		return errors.Join(s.net.again(ctx, raw), s.goOn(ctx))
 	}
-	err = s.through(ctx, s.point.name, func(ctx context.Context) error { return s.world.Chain().Reorg(ctx, 1) })
+	err = s.through(ctx, s.point.name, func(ctx context.Context) error { return s.net.fork(ctx) })
 	if err != nil {
 		return err
 	}
@@ -349,7 +390,7 @@ func includedAgain(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := s.world.Chain().Reorg(ctx, 1); err != nil {
+	if err := s.net.fork(ctx); err != nil {
 		return err
 	}
 	if err := s.shown(ctx, d, "ORPHANED"); err != nil {
@@ -357,7 +398,7 @@ func includedAgain(ctx context.Context, s *stage) error {
 	}
 	s.meanwhile = s.goOn
 	err = s.through(ctx, s.point.name, func(ctx context.Context) error {
-		return s.world.Chain().Reorg(ctx, 1, anvil.ReorgTx{Raw: raw})
+		return s.net.fork(ctx, raw)
 	})
 	if err != nil {
 		return err
@@ -503,7 +544,7 @@ func endpointGone(ctx context.Context, s *stage) error {
 func overslept(ctx context.Context, s *stage) error {
 	s.whole = leaseAndMore
 	p := s.newPayment()
-	if err := s.through(ctx, place(s.point.name), s.pay(p)); err != nil {
+	if err := s.through(ctx, s.point.place(), s.pay(p)); err != nil {
 		return err
 	}
 	if err := s.completed(ctx, p, paid); err != nil {

@@ -21,9 +21,12 @@ import (
 
 // solana is surfpool. It runs what it is sent at once, so what waits there waits at the
 // provider, as on a network that is too full for it.
-type solana struct{ node *surfpool.Node }
+type solana struct {
+	plain
+	node *surfpool.Node
+}
 
-func openSolana(w *localworld.World) network { return solana{w.Solana()} }
+func openSolana(w *localworld.World) network { return solana{node: w.Solana()} }
 
 func (s solana) url() string                    { return s.node.URL }
 func (s solana) mine(ctx context.Context) error { return s.node.Mine(ctx, 1) }
@@ -117,6 +120,11 @@ func (s solana) instead(ctx context.Context, raw []byte, _ string) error {
 	return s.mine(ctx)
 }
 
+var errNoForks = errors.New("surfpool has no forks")
+
+func (solana) fork(context.Context, ...[]byte) error       { return errNoForks }
+func (solana) raw(context.Context, string) ([]byte, error) { return nil, errNoForks }
+func (solana) again(context.Context, []byte) error         { return errNoForks }
 func (solana) id(text string) (string, error) {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {

@@ -41,7 +41,6 @@ const (
 	upMax     = 30 * time.Second // for a process to answer
 	hookPath  = "/hooks"
 	rich      = "user_rich" // the customer whose money the payments are
-	richUnits = 1_000_000_000_000
 )
 
 // town is a world with the service as real processes: a signer, a service, now
@@ -73,11 +72,11 @@ type town struct {
 	far      bool // as of asked; both are the miner's
 	asked    time.Time
 
-	usdc      localworld.Mint
+	mint      localworld.Mint // what is paid
 	claims    []*payment
 	sentAway  []oracle.Claim // flagged deposits that went to somebody
-	given     *big.Int       // USDC that the rich customer has transferred to others
-	deposited *big.Int       // USDC that was sent to addresses of ours
+	given     *big.Int       // of it, that the rich customer has transferred to others
+	deposited *big.Int       // of it, that was sent to addresses of ours
 	cells     int            // played here
 	strangers int            // addresses that were made up here
 }
@@ -135,14 +134,16 @@ func newTown(ctx context.Context, program string, at site) (t *town, err error) 
 	if err := t.net.readied(ctx, t); err != nil {
 		return t, err
 	}
-	d := &deposit{customer: rich, units: big.NewInt(richUnits)}
+	d := &deposit{customer: rich, units: big.NewInt(at.rich)}
 	if err := t.payIn(ctx, d); err != nil {
 		return t, err
 	}
 	// What the payments are made from has to be in the treasury: a scene that lets nothing
 	// be mined would hold up its sweep, and wait for it.
-	if err := t.emptied(ctx, d); err != nil {
-		return t, err
+	if !at.chain.Pooled() {
+		if err := t.emptied(ctx, d); err != nil {
+			return t, err
+		}
 	}
 	if err := t.set(ctx, org.Changes{"flaggedDepositApiEnabled": json.RawMessage("true")}); err != nil {
 		return t, err
@@ -204,8 +205,8 @@ func (t *town) connect() (err error) {
 		return err
 	}
 	for _, m := range t.world.Info.Mints {
-		if m.Symbol == "USDC" && m.Chain == string(t.site.chain) {
-			t.usdc = m
+		if m.Symbol == t.site.mint && m.Chain == string(t.site.chain) {
+			t.mint = m
 		}
 	}
 	t.oracle = t.net.truth()
@@ -504,4 +505,10 @@ func (t *town) written(address string) string {
 
 func (t *town) asset() string { return t.written(t.token()) }
 
-func (t *town) token() string { return *t.usdc.ContractAddress }
+// token is the contract or the mint of what is paid; "" for the chain's own coin.
+func (t *town) token() string {
+	if t.mint.ContractAddress == nil {
+		return ""
+	}
+	return *t.mint.ContractAddress
+}
