@@ -51,6 +51,7 @@ var transitions = []transition{
 	{Gone, Held, "found again"},
 	{Gone, Free, "found again"},
 	{Gone, Reserved, "found again, and an order has it"},
+	{Gone, Spent, "its order ended, on proof"},
 }
 
 // ErrTaken says that a coin is not what it was when it was chosen: another order has it.
@@ -75,10 +76,13 @@ type Found struct {
 
 func (f Found) outpoint() string { return string(f.Tx) + ":" + f.Position }
 
+// slotOfIt is in SQL the order that has a coin in its slot.
+const slotOfIt = `dispatch_slots s JOIN dispatch_orders o USING (order_id) WHERE s.order_id = c.order_id AND strpos(s.lease, c.outpoint || ':') > 0`
+
 // Find takes outputs in, in the transaction that makes them final. One that a fork took
-// away is there again, for whoever had it; one that only the signer's journal knew is
-// proven now. Finding one again changes nothing. Everything that is found of a deposit was
-// written before.
+// away is there again, for whoever had it, and spent if that has ended; one that only the
+// signer's journal knew is proven now. Finding one again changes nothing. Everything that
+// is found of a deposit was written before.
 func Find(ctx context.Context, tx pg.Tx, found ...Found) error {
 	for _, f := range slices.SortedFunc(slices.Values(found), func(a, b Found) int { return compare(a.outpoint(), b.outpoint()) }) {
 		status := Held
@@ -101,8 +105,10 @@ func Find(ctx context.Context, tx pg.Tx, found ...Found) error {
 			INSERT INTO coins AS c (chain, outpoint, org_id, wallet_id, mint_id, amount, status, deposit_id, change_of, proof_id, height, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), nullif($9, ''), $10, $11, $12)
 			ON CONFLICT (chain, outpoint) DO UPDATE SET
-				status = CASE WHEN c.status <> 'GONE' THEN c.status
-					WHEN EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = c.order_id) THEN 'RESERVED' ELSE excluded.status END,
+				status = CASE WHEN c.status <> 'GONE' THEN c.status ELSE coalesce((
+					SELECT CASE WHEN o.status IN ('PAID', 'FAILED') THEN 'SPENT' ELSE 'RESERVED' END FROM `+slotOfIt+`), excluded.status) END,
+				spent_by = CASE WHEN c.status <> 'GONE' THEN c.spent_by ELSE (
+					SELECT o.tx_hash FROM `+slotOfIt+` AND o.status IN ('PAID', 'FAILED')) END,
 				deposit_id = excluded.deposit_id, change_of = excluded.change_of, proof_id = excluded.proof_id, height = excluded.height
 			WHERE (c.org_id, c.wallet_id, c.mint_id, c.amount) = (excluded.org_id, excluded.wallet_id, excluded.mint_id, excluded.amount)`,
 			f.Chain, f.outpoint(), f.OrgID, f.WalletID, f.MintID, f.Amount, status, f.DepositID, f.ChangeOf, f.ProofID, f.Height, tx.Now)
@@ -177,7 +183,7 @@ func Keep(ctx context.Context, tx pg.Tx, depositID, orderID string, earlier ...s
 
 // Let undoes Keep, of an order that came to nothing before it had a slot.
 func Let(ctx context.Context, tx pg.Tx, orderID string) error {
-	if _, err := tx.Exec(ctx, `UPDATE coins SET order_id = NULL WHERE order_id = $1 AND status = 'HELD'`, orderID); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE coins SET order_id = NULL WHERE order_id = $1 AND status IN ('HELD', 'GONE')`, orderID); err != nil {
 		return fmt.Errorf("let go the coin that was kept for order %s: %w", orderID, err)
 	}
 	return nil
@@ -259,13 +265,15 @@ func Claim(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int,
 	return nil
 }
 
-// Ended says that the coins of an order are spent, by a transaction that is final, and
+// Ended says that the coins of an order are spent, by a transaction that is final: one too
+// that finality took away and nobody has found again, which the same transaction proves. It
 // lets what came back be chosen, unless the deposit that was to go away came back with it.
 // In the transaction that ends the order, after its status.
 func Ended(ctx context.Context, tx pg.Tx, orderID string, by chain.TxHash, keep bool) error {
 	if _, err := tx.Exec(ctx, `
 		UPDATE coins SET status = 'SPENT', spent_by = $2
-		WHERE (chain, outpoint) IN (SELECT chain, outpoint FROM coins WHERE order_id = $1 AND status = 'RESERVED' ORDER BY chain, outpoint FOR UPDATE)`, orderID, by); err != nil {
+		WHERE (chain, outpoint) IN (SELECT c.chain, c.outpoint FROM coins c
+			WHERE c.order_id = $1 AND c.status IN ('RESERVED', 'GONE') AND EXISTS (SELECT FROM `+slotOfIt+`) ORDER BY c.chain, c.outpoint FOR UPDATE)`, orderID, by); err != nil {
 		return fmt.Errorf("the coins of order %s are spent: %w", orderID, err)
 	}
 	if keep {

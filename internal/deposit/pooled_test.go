@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/coin"
@@ -265,7 +267,7 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 		w.asOwner(t, `INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
 			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`, id, w.org)
 		w.unasked(t, `INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
-			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, now())`, i, fmt.Sprintf("%s:100:x %s:500:x %d", paid, held, i), w.org, id)
+			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, now())`, i, fmt.Sprintf("%s:100:%s %s:500:%s %d", paid, alice, held, alice, i), w.org, id)
 	}
 	take := func(order string, outpoint string) error {
 		return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -313,4 +315,107 @@ func TestTheTableGivesACoinToOneOrder(t *testing.T) {
 	}); err == nil {
 		t.Error("coins were deleted")
 	}
+}
+
+// leased is a world with three coins of alice's that may be chosen, of 100, 200 and 300,
+// and orders that wait for a slot.
+func leased(t *testing.T, orders ...string) (*world, []chain.Coin) {
+	t.Helper()
+	w, _ := pooled(t)
+	for _, units := range []uint64{100, 200, 300} {
+		w.arrives(t, alice, units)
+	}
+	var all []chain.Coin
+	w.read(t, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT outpoint, amount FROM coins ORDER BY amount`)
+		if err != nil {
+			return err
+		}
+		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c chain.Coin, err error) {
+			c.Holder = alice
+			return c, row.Scan(&c.Outpoint, &c.Amount)
+		})
+		return err
+	})
+	for _, id := range orders {
+		w.asOwner(t, `INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at)
+			VALUES ($1, $2, 'PAYMENT', 'BITCOIN', 'adr_treasury', 'x', 1, '', 50, 'alice', 'SLOTTED', now(), now())`, id, w.org)
+	}
+	return w, all
+}
+
+// slot writes a slot that names coins, and reserves some.
+func (w *world) slot(t *testing.T, nonce int, order string, names, reserved []chain.Coin) error {
+	t.Helper()
+	lease := ""
+	for _, c := range names {
+		lease += fmt.Sprintf("%s:%v:%s ", c.Outpoint, c.Amount, c.Holder)
+	}
+	return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO dispatch_accounts (wallet_id, chain, org_id, next_nonce) VALUES ('adr_treasury', 'BITCOIN', $1, $2)
+			ON CONFLICT (wallet_id, chain) DO UPDATE SET next_nonce = excluded.next_nonce`, w.org, nonce+1); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, $5)`, nonce, lease+string(change), w.org, order, tx.Now); err != nil {
+			return err
+		}
+		if len(reserved) == 0 {
+			return nil
+		}
+		return coin.Reserve(ctx, tx, chain.Bitcoin, order, reserved)
+	})
+}
+
+// Rule COIN-7.
+func TestASlotHasTheCoinsThatItNames(t *testing.T) {
+	t.Parallel()
+	w, all := leased(t, "wd_1", "wd_2")
+	more, other, long := all[0], all[0], all[0]
+	more.Amount, other.Holder, long.Outpoint = money.Units(101), checkout, "0"+all[0].Outpoint
+	for name, c := range map[string]struct{ names, reserved []chain.Coin }{
+		"none at all":                      {},
+		"none of those that it names":      {all[:1], nil},
+		"one of two":                       {all[:2], all[:1]},
+		"one with another amount":          {[]chain.Coin{more}, all[:1]},
+		"one that another address has":     {[]chain.Coin{other}, all[:1]},
+		"one whose name ends as another's": {[]chain.Coin{long, all[1]}, all[:2]},
+		"one twice":                        {[]chain.Coin{all[0], all[0]}, all[:1]},
+	} {
+		if err := w.slot(t, 0, "wd_1", c.names, c.reserved); !pg.Violates(err, "coins_as_leased") {
+			t.Errorf("%s: got %v, want coins_as_leased", name, err)
+		}
+	}
+	if err := w.slot(t, 0, "wd_1", all[:2], all[:2]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.slot(t, 1, "wd_2", all[1:], all[2:]); !pg.Violates(err, "coins_as_leased") {
+		t.Errorf("a slot with a coin that another order has: got %v, want coins_as_leased", err)
+	}
+	// What a break of finality took is still the order's.
+	change := func(sql string) error {
+		return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, sql)
+			return err
+		})
+	}
+	if err := change(`UPDATE coins SET status = 'GONE' WHERE amount < 300`); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ sql, constraint string }{
+		"a coin given to nobody":                        {`UPDATE coins SET order_id = NULL WHERE amount = 100`, "coins_leased"},
+		"a coin given to another order":                 {`UPDATE coins SET order_id = 'wd_2' WHERE amount = 100`, "coins_leased"},
+		"a coin that may be chosen again":               {`UPDATE coins SET status = 'FREE', order_id = NULL WHERE amount = 100`, "coins_leased"},
+		"a coin that is held":                           {`UPDATE coins SET status = 'HELD' WHERE amount = 100`, "coins_leased"},
+		"a coin more than the slot names, as one of it": {`UPDATE coins SET status = 'RESERVED', order_id = 'wd_1' WHERE amount = 300`, "coins_reserved_by_slot"},
+	} {
+		if err := change(c.sql); !pg.Violates(err, c.constraint) {
+			t.Errorf("%s: got %v, want %s", name, err, c.constraint)
+		}
+	}
+	if err := change(`UPDATE coins SET status = 'RESERVED' WHERE amount < 300`); err != nil {
+		t.Errorf("found again: %v", err)
+	}
+	w.coins(t, "RESERVED 100 at adr_alice", "RESERVED 200 at adr_alice", "FREE 300 at adr_alice")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/coin"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -566,4 +567,75 @@ func TestAPaymentKeepsItsCoinThroughABrokenFinality(t *testing.T) {
 	h.want(id, "PAID")
 	h.coins("FREE 100", "FREE 690", "SPENT 1000")
 	h.sound()
+}
+
+// found is what the walk knows of the coin of an amount.
+func (h *house) found(amount int) (f coin.Found) {
+	h.Helper()
+	var outpoint string
+	h.must(pgtest.Owner(h.T, h.db).QueryRow(h.ctx, `
+		SELECT chain, outpoint, org_id, wallet_id, mint_id, amount, deposit_id, proof_id, height FROM coins WHERE amount = $1`, amount).
+		Scan(&f.Chain, &outpoint, &f.OrgID, &f.WalletID, &f.MintID, &f.Amount, &f.DepositID, &f.ProofID, &f.Height))
+	hash, position, _ := strings.Cut(outpoint, ":")
+	f.Tx, f.Position, f.Free = chain.TxHash(hash), position, true
+	return f
+}
+
+func (h *house) system(do func(context.Context, pg.Tx) error) {
+	h.Helper()
+	h.must(h.db.InSystem(h.ctx, do))
+}
+
+// Rule COIN-3. The order's transaction is the proof, whoever finds the coin when.
+func TestACoinThatIsFoundAgainAfterItsOrderEndedIsSpent(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.arrives(h.treasury, 100)
+	h.arrives(h.alice, 1000)
+	id := h.withdraw(300)
+	h.step()
+	h.want(id, "BROADCAST")
+	deposit := h.found(1000)
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return coin.Broken(ctx, tx, chain.Bitcoin, deposit.Height-1)
+	})
+	h.coins("FREE 100", "GONE 1000")
+	h.mine(4)
+	h.want(id, "PAID")
+	again := func() {
+		t.Helper()
+		h.system(func(ctx context.Context, tx pg.Tx) error { return coin.Find(ctx, tx, deposit) })
+		h.coins("FREE 100", "FREE 690", "SPENT 1000")
+		h.sound()
+	}
+	again()
+	// A database that an older program left with it.
+	owner, err := pgtest.Owner(t, h.db).Begin(h.ctx)
+	h.must(err)
+	_, err = owner.Exec(h.ctx, `SET LOCAL session_replication_role = replica`)
+	h.must(err)
+	_, err = owner.Exec(h.ctx, `UPDATE coins SET status = 'GONE', spent_by = NULL WHERE status = 'SPENT'`)
+	h.must(err)
+	h.must(owner.Commit(h.ctx))
+	again()
+}
+
+// Rule COIN-7. Who may write orders ends none whose coins are not spent with it.
+func TestAnOrderDoesNotEndBeforeItsCoins(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.arrives(h.treasury, 100)
+	h.arrives(h.alice, 1000)
+	id := h.withdraw(300)
+	h.step()
+	h.want(id, "BROADCAST")
+	err := h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE dispatch_orders SET status = 'PAID', ended_at = now(), fee = $2, proof_id = (SELECT max(proof_id) FROM finality_proofs),
+				tx_hash = (SELECT tx_hash FROM dispatch_attempts WHERE order_id = $1) WHERE order_id = $1`, id, fee)
+		return err
+	})
+	if !pg.Violates(err, "coins_as_leased") {
+		t.Errorf("got %v, want coins_as_leased", err)
+	}
 }
