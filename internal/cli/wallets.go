@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
@@ -136,8 +137,8 @@ func look(ctx context.Context, a *app.App, o org.Organization, name chain.Name, 
 		if n.WalletID != w.ID || n.Chain != name || !known {
 			continue
 		}
-		if n.Why == report.NoGas && n.Amount.Less(wanted) {
-			n.Amount = wanted
+		if n.Why == report.NoGas && (n.Amount.Less(wanted) || name.Pooled() && !wanted.IsZero()) {
+			n.Amount = wanted // each that waits alone says what it lacks alone
 		}
 		t.Needs = append(t.Needs, need{holding: *coinsOf(m, n.Amount), Cause: string(n.Why), Orders: n.Orders, Why: whyNeeded(n)})
 	}
@@ -157,11 +158,17 @@ const (
 // fee that is paid, and never less than for one payment: a transaction is made only
 // when the wallet could pay the most that it may cost. What the fees are when the
 // coin arrives nobody knows, and who sent what was asked for must not be asked again.
+//
+// Where accounts are coins, payments share transactions, each of which has a most that it
+// may cost, and nothing is swept.
 func gasWanted(cost func(gas uint64) (money.Amount, error), org string, name chain.Name, work []report.Gas, have money.Amount) (money.Amount, error) {
 	all, err := cost(gasPayment)
 	for _, w := range work {
 		if err != nil || w.OrgID != org || w.Chain != name {
 			continue
+		}
+		if name.Pooled() {
+			w.Payments, w.Sweeps = (w.Payments+dispatch.TogetherMax-1)/dispatch.TogetherMax, 0
 		}
 		var waits money.Amount
 		for _, p := range []struct {

@@ -11,9 +11,13 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/cli"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/report"
 )
 
 // The address that is said is the one where the operator's coins are, and an
@@ -55,6 +59,36 @@ func TestWalletsSayWhereGasGoes(t *testing.T) {
 	for range 2 {
 		if said = coffer("wallets"); strings.Count(said, "  Second\n  ETHEREUM   no treasury yet") != 1 {
 			t.Errorf("got %q, want the second organization without a treasury", said)
+		}
+	}
+}
+
+// Payments that share a transaction share its fee.
+func TestCoinIsAskedForByTransactions(t *testing.T) {
+	t.Parallel()
+	const most = 200_000 // of a transaction where there is no gas
+	cost := func(gas uint64) (money.Amount, error) { return money.Units(gas), nil }
+	flat := func(uint64) (money.Amount, error) { return money.Units(most), nil }
+	for name, c := range map[string]struct {
+		cost       func(uint64) (money.Amount, error)
+		on         chain.Name
+		work       report.Gas
+		have, want uint64
+	}{
+		"nothing waits":                        {flat, chain.Bitcoin, report.Gas{}, 0, most},
+		"one payment":                          {flat, chain.Bitcoin, report.Gas{Payments: 1}, 0, most},
+		"as many as go together":               {flat, chain.Bitcoin, report.Gas{Payments: dispatch.TogetherMax}, 0, most},
+		"one more":                             {flat, chain.Bitcoin, report.Gas{Payments: dispatch.TogetherMax + 1}, 0, 2 * most},
+		"what is there already":                {flat, chain.Bitcoin, report.Gas{Payments: 30}, 150_000, 2*most - 150_000},
+		"more than enough is there":            {flat, chain.Bitcoin, report.Gas{Payments: 30}, 3 * most, 0},
+		"nothing is swept":                     {flat, chain.Bitcoin, report.Gas{Payments: 2, Sweeps: 2}, 0, most},
+		"each alone, on a chain of accounts":   {cost, chain.Ethereum, report.Gas{Payments: 24}, 0, 24 * 100_000},
+		"their sweeps, on a chain of accounts": {cost, chain.Ethereum, report.Gas{Payments: 2, Sweeps: 2}, 0, 2*100_000 + 2*171_000},
+	} {
+		c.work.OrgID, c.work.Chain = "org_1", c.on
+		got, err := cli.GasWanted(c.cost, "org_1", c.on, []report.Gas{c.work}, money.Units(c.have))
+		if err != nil || got != money.Units(c.want) {
+			t.Errorf("%s: got %v and %v, want %d", name, got, err, c.want)
 		}
 	}
 }

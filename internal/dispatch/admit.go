@@ -22,13 +22,12 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-const (
-	// ridersMax is the most orders that one slot is given to, whatever a transaction could
-	// make: what stands in one place ends together, and each adds to what locks at once.
-	ridersMax = 24
-	// queueMax bounds what is looked at in one round because it may go together.
-	queueMax = 96
-)
+// TogetherMax is the most orders that one slot is given to, whatever a transaction could
+// make: what stands in one place ends together, and each adds to what locks at once.
+const TogetherMax = 24
+
+// queueMax bounds what is looked at in one round because it may go together.
+const queueMax = 96
 
 // admit gives slots to a wallet's queued orders as far as limit allows, the one
 // that has waited longest for a look first. An order that has to wait does not
@@ -96,7 +95,7 @@ func (d *Desk) fits(from wallet.Wallet, orders []Order) int {
 	if len(orders) < 2 {
 		return len(orders)
 	}
-	return min(ridersMax, d.chain.Sender.Fits(paymentsOf(orders, from.Address)))
+	return min(TogetherMax, d.chain.Sender.Fits(paymentsOf(orders, from.Address)))
 }
 
 // group takes from a queue its first order and those that may have a slot with it, which
