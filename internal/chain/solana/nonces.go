@@ -117,7 +117,7 @@ func weigh(said []chain.Lease, agree int) []chain.Lease {
 }
 
 // A view is how one provider has the nonce accounts, by their numbers: the place of each
-// that is there and ours, and the site of each that is not there at all.
+// that is there and ours, and the site of each that is not there, lamports of strangers aside.
 type view struct{ leases, sites []chain.Lease }
 
 func (c *Client) leases(ctx context.Context, p *provider, treasury chain.Address, of []chain.Address) (view, error) {
@@ -163,7 +163,7 @@ func (p *provider) nonces(ctx context.Context, treasury chain.Address, of []chai
 	at := time.Unix(int64(min(binary.LittleEndian.Uint64(clock[clockTimeByte:]), timeMax)), 0)
 	all := make([]found, len(of))
 	for n, a := range accounts[:len(of)] {
-		if a == nil {
+		if a == nil || a.bare() {
 			all[n].site = string(of[n])
 			continue
 		}
@@ -174,9 +174,13 @@ func (p *provider) nonces(ctx context.Context, treasury chain.Address, of []chai
 	return all, at, nil
 }
 
-// leaseOf reads a nonce account. Anybody can send lamports to the address of one that is
-// not there yet, which then cannot be made any more: there is no place, and no error by
-// which a stranger could stop all payments.
+// bare tells whether an account is nothing but lamports that somebody sent to its address.
+func (a *account) bare() bool {
+	data, err := a.bytes()
+	return err == nil && len(data) == 0 && a.Owner == string(solanatx.SystemProgram) && !a.Executable
+}
+
+// leaseOf reads a nonce account.
 func leaseOf(a *account, treasury, at chain.Address) (string, error) {
 	data, err := a.bytes()
 	if err != nil {
@@ -184,9 +188,6 @@ func leaseOf(a *account, treasury, at chain.Address) (string, error) {
 	}
 	if a.Owner != string(solanatx.SystemProgram) || a.Executable {
 		return "", fmt.Errorf("it belongs to program %.44q", a.Owner)
-	}
-	if len(data) == 0 {
-		return "", nil
 	}
 	authority, value, _, err := solanatx.ParseNonce(data)
 	if err != nil {

@@ -18,7 +18,7 @@ func signers(payload []byte) ([][keyBytes]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(m.ins) == 2 {
+	if m.creates() {
 		_, err = DecodeNonceCreation(payload)
 	} else {
 		_, err = Decode(payload)
@@ -96,6 +96,58 @@ func DecodeSigned(raw []byte) (Tx, chain.TxHash, error) {
 	}
 	t, err := Decode(payload)
 	return t, hash, err
+}
+
+// SignedBy tells whether an account's key has signed a transaction, by the signature
+// itself, whatever form or version the transaction has and whoever shows it.
+func SignedBy(raw []byte, who chain.Address) (chain.TxHash, bool, error) {
+	key, err := Bytes(who)
+	if err != nil {
+		return "", false, err
+	}
+	c := &cursor{b: raw}
+	var signatures [][signatureBytes]byte
+	for range c.count() {
+		if signatures = append(signatures, [signatureBytes]byte(c.take(signatureBytes))); c.err != nil {
+			break
+		}
+	}
+	if c.err == nil && len(signatures) == 0 {
+		c.err = errors.New("transaction is not signed")
+	}
+	if c.err != nil {
+		return "", false, c.err
+	}
+	message := c.b
+	signers := c.byte()
+	if signers&0x80 != 0 { // that was its version
+		signers = c.byte()
+	}
+	c.take(2)
+	signed := false
+	for i := range c.count() {
+		k := [keyBytes]byte(c.take(keyBytes))
+		if c.err != nil {
+			return "", false, c.err
+		}
+		signed = signed || k == key && i < signers && i < len(signatures) && ed25519.Verify(key[:], message, signatures[i][:])
+	}
+	return hashOf(signatures[0]), signed, c.err
+}
+
+// LeaseOf names the slot that signed bytes of ours take, and is "" for any others.
+func LeaseOf(raw []byte) string {
+	payload, _, err := Open(raw)
+	if err != nil {
+		return ""
+	}
+	if t, err := Decode(payload); err == nil {
+		return t.Lease()
+	}
+	if c, err := DecodeNonceCreation(payload); err == nil {
+		return c.Lease()
+	}
+	return ""
 }
 
 func hashOf(first [signatureBytes]byte) chain.TxHash { return chain.TxHash(base58.Encode(first[:])) }

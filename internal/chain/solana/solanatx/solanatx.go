@@ -60,6 +60,7 @@ var (
 	initializeNonce = []byte{6, 0, 0, 0}
 	setLimit        = []byte{2}
 	setPrice        = []byte{3}
+	allocWithSeed   = []byte{9, 0, 0, 0}
 	createMissing   = []byte{1} // CreateIdempotent
 	transferChecked = []byte{12}
 )
@@ -435,13 +436,17 @@ func (m *Move) read(in parsed) error {
 	return nil
 }
 
-// NonceCreation is the unsigned transaction that makes a treasury's nonce account. It
-// carries a recent block's hash, since there is no nonce yet: it is good for about a
-// minute, and a second one for the same account fails.
+// NonceCreation is the unsigned transaction that makes a treasury's nonce account: it
+// pays the rent there, whatever lies there already, and makes an account of what there is
+// then. It carries a recent block's hash, since there is no nonce yet: it is good for about
+// a minute, and a second one for the same account fails.
 type NonceCreation struct {
 	Treasury  chain.Address // pays, and is the account's authority
 	N         uint32        // which of its nonce accounts, see NonceAccount
 	Blockhash string        // base58
+	// Bare is the form that versions before 0065 signed, which does the same where nothing
+	// lies yet and fails elsewhere. It is read and not made any more.
+	Bare bool
 }
 
 // Lease names the slot that the creation takes: the account, which is made once.
@@ -485,14 +490,26 @@ func (c NonceCreation) Payload() ([]byte, error) {
 		return nil, fmt.Errorf("recent block: %w", err)
 	}
 	account, seed := nonceAccount(treasury, c.N), nonceSeed(c.N)
-	data := append(slices.Clone(createWithSeed), treasury[:]...)
-	data = append(binary.LittleEndian.AppendUint64(data, uint64(len(seed))), seed...)
-	data = binary.LittleEndian.AppendUint64(data, NonceRent)
-	data = append(binary.LittleEndian.AppendUint64(data, NonceBytes), system[:]...)
-	return compile(treasury, recent, []instruction{
-		{system, data, []meta{writes(treasury).signing(), writes(account), reads(treasury).signing()}},
-		{system, append(slices.Clone(initializeNonce), treasury[:]...), []meta{writes(account), reads(blockhashes), reads(rent)}},
-	})
+	seeded := binary.LittleEndian.AppendUint64(slices.Clone(treasury[:]), uint64(len(seed)))
+	seeded = append(seeded, seed...)
+	space := append(binary.LittleEndian.AppendUint64(nil, NonceBytes), system[:]...)
+	stays := binary.LittleEndian.AppendUint64(nil, NonceRent)
+	ins := []instruction{
+		{system, slices.Concat(transfer, stays), []meta{writes(treasury).signing(), writes(account)}},
+		{system, slices.Concat(allocWithSeed, seeded, space), []meta{writes(account), reads(treasury).signing()}},
+	}
+	if c.Bare {
+		ins = []instruction{{system, slices.Concat(createWithSeed, seeded, stays, space), []meta{writes(treasury).signing(), writes(account), reads(treasury).signing()}}}
+	}
+	return compile(treasury, recent, append(ins, instruction{
+		system, slices.Concat(initializeNonce, treasury[:]), []meta{writes(account), reads(blockhashes), reads(rent)},
+	}))
+}
+
+// creates tells whether a message begins as one that makes a nonce account does, in either
+// form. What is signed for a place begins by advancing that.
+func (m message) creates() bool {
+	return len(m.ins) > 0 && m.ins[0].program == system && (bytes.HasPrefix(m.ins[0].data, transfer) || bytes.HasPrefix(m.ins[0].data, createWithSeed))
 }
 
 // DecodeNonceCreation reads such a payload as strictly as Decode.
@@ -501,14 +518,16 @@ func DecodeNonceCreation(payload []byte) (NonceCreation, error) {
 	if err != nil {
 		return NonceCreation{}, err
 	}
-	if len(m.ins) != 2 {
+	if !m.creates() || len(m.ins) > 3 {
 		return NonceCreation{}, fmt.Errorf("transaction has %d instructions, not those that make a nonce account", len(m.ins))
 	}
-	c := NonceCreation{Treasury: Canonical(m.keys[0]), Blockhash: base58.Encode(m.hash[:])}
-	// The seed stands behind the authority and its own length.
+	c := NonceCreation{Treasury: Canonical(m.keys[0]), Blockhash: base58.Encode(m.hash[:]), Bare: len(m.ins) == 2}
+	// The seed stands behind the base and its own length.
 	const before = 4 + keyBytes + 8
-	data := m.ins[0].data
-	const after = 8 + 8 + keyBytes
+	data, after := m.ins[0].data, 8+8+keyBytes
+	if !c.Bare && len(m.ins) > 1 {
+		data, after = m.ins[1].data, 8+keyBytes
+	}
 	if len(data) < before+after {
 		return NonceCreation{}, errors.New("transaction does not make an account with a seed")
 	}

@@ -92,15 +92,19 @@ func TestThePayloadIsThatOfAnotherImplementation(t *testing.T) {
 			t.Errorf("%s, decoded: got %+v, %v, want %+v", name, got, err, tx)
 		}
 	}
-	for n := range uint32(2) {
+	for i := range 4 {
 		seen++
-		c := NonceCreation{Treasury: alice, N: n, Blockhash: value}
+		c := NonceCreation{Treasury: alice, N: uint32(i % 2), Blockhash: value, Bare: i > 1}
+		name := fmt.Sprintf("nonce account %d", c.N)
+		if c.Bare {
+			name = "bare " + name
+		}
 		b := payload(t, c)
-		if got := hex.EncodeToString(b); got != want[fmt.Sprintf("nonce account %d", n)] {
-			t.Errorf("nonce account %d: got %s, want %s", n, got, want[fmt.Sprintf("nonce account %d", n)])
+		if got := hex.EncodeToString(b); got != want[name] {
+			t.Errorf("%s: got %s, want %s", name, got, want[name])
 		}
 		if got, err := DecodeNonceCreation(b); err != nil || got != c {
-			t.Errorf("nonce account %d, decoded: got %+v, %v, want %+v", n, got, err, c)
+			t.Errorf("%s, decoded: got %+v, %v, want %+v", name, got, err, c)
 		}
 	}
 	if seen != len(want) {
@@ -203,7 +207,10 @@ func TestWhatIsWrittenIsReadAndSignedByThoseWhoHaveTo(t *testing.T) {
 
 func TestAFlippedByteIsRefusedOrIsAnotherTransactionInItsOneForm(t *testing.T) {
 	t.Parallel()
-	all := map[string][]byte{"nonce account": payload(t, NonceCreation{alice, 17, value})}
+	all := map[string][]byte{
+		"nonce account":      payload(t, NonceCreation{Treasury: alice, N: 17, Blockhash: value}),
+		"bare nonce account": payload(t, NonceCreation{Treasury: alice, N: 17, Blockhash: value, Bare: true}),
+	}
 	for name, tx := range samples(t) {
 		all[name] = payload(t, tx)
 	}
@@ -360,7 +367,7 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 		"another mint's account":      all(with(create, func(i *instruction) { i.accounts[3] = reads(must(usdt)) }), pay),
 		"somebody else pays the rent": all(with(create, func(i *instruction) { i.accounts[0] = writes(from).signing() }), pay),
 		"signed":                      append(append([]byte{1}, make([]byte, 64)...), good...),
-		"a nonce account":             payload(t, NonceCreation{alice, 0, value}),
+		"a nonce account":             payload(t, NonceCreation{Treasury: alice, Blockhash: value}),
 		"a nonce of zero":             raw(func(b []byte) []byte { clear(b[keysAt+accounts*keyBytes:][:keyBytes]); return b }),
 	} {
 		if got, err := Decode(in); err == nil {
@@ -375,43 +382,83 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 func TestOnlyOurNonceAccountsAreMade(t *testing.T) {
 	t.Parallel()
 	who, account := must(alice), nonceAccount(must(alice), 7)
-	data := func(base [keyBytes]byte, seed string, lamports, space uint64, owner [keyBytes]byte) []byte {
-		b := append(slices.Clone(createWithSeed), base[:]...)
-		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(seed))), seed...)
-		b = binary.LittleEndian.AppendUint64(b, lamports)
-		return append(binary.LittleEndian.AppendUint64(b, space), owner[:]...)
+	seeded := func(base [keyBytes]byte, seed string) []byte {
+		return append(binary.LittleEndian.AppendUint64(slices.Clone(base[:]), uint64(len(seed))), seed...)
 	}
-	make2 := func(data, init []byte, at [keyBytes]byte, more ...instruction) []byte {
-		b, err := compile(who, must(value), append([]instruction{
-			{system, data, []meta{writes(who).signing(), writes(at), reads(who).signing()}},
-			{system, init, []meta{writes(at), reads(blockhashes), reads(rent)}},
-		}, more...))
+	number := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+	init := slices.Concat(initializeNonce, who[:])
+	other := must(bob)
+	pay := instruction{system, slices.Concat(transfer, number(1)), []meta{writes(who).signing(), writes(other)}}
+	make2 := func(ins ...instruction) []byte {
+		b, err := compile(who, must(value), ins)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
-	init := append(slices.Clone(initializeNonce), who[:]...)
-	other := must(bob)
-	good := data(who, "coffer-nonce-7", NonceRent, 80, system)
-	if c, err := DecodeNonceCreation(make2(good, init, account)); err != nil || c != (NonceCreation{alice, 7, value}) {
-		t.Fatalf("got %+v, %v, want alice's seventh", c, err)
+	ready := func(init []byte, at [keyBytes]byte) instruction {
+		return instruction{system, init, []meta{writes(at), reads(blockhashes), reads(rent)}}
 	}
+	// what differs from a good one of either form
+	type made struct {
+		base            [keyBytes]byte
+		seed            string
+		lamports, space uint64
+		owner           [keyBytes]byte
+		init            []byte
+		at              [keyBytes]byte
+		more            []instruction
+	}
+	good := made{who, "coffer-nonce-7", NonceRent, 80, system, init, account, nil}
+	forms := map[string]func(made) []byte{
+		"bare": func(m made) []byte {
+			data := slices.Concat(createWithSeed, seeded(m.base, m.seed), number(m.lamports), number(m.space), m.owner[:])
+			return make2(append([]instruction{{system, data, []meta{writes(who).signing(), writes(m.at), reads(who).signing()}}, ready(m.init, m.at)}, m.more...)...)
+		},
+		"paid": func(m made) []byte {
+			return make2(append([]instruction{
+				{system, slices.Concat(transfer, number(m.lamports)), []meta{writes(who).signing(), writes(m.at)}},
+				{system, slices.Concat(allocWithSeed, seeded(m.base, m.seed), number(m.space), m.owner[:]), []meta{writes(m.at), reads(who).signing()}},
+				ready(m.init, m.at),
+			}, m.more...)...)
+		},
+	}
+	for form, write := range forms {
+		if c, err := DecodeNonceCreation(write(good)); err != nil || c != (NonceCreation{alice, 7, value, form == "bare"}) {
+			t.Fatalf("%s: got %+v, %v, want alice's seventh", form, c, err)
+		}
+		for name, change := range map[string]func(*made){
+			"another authority": func(m *made) { m.init = slices.Concat(initializeNonce, other[:]) },
+			"another base":      func(m *made) { m.base = other },
+			"another seed":      func(m *made) { m.seed = "nonce-7" },
+			"no number":         func(m *made) { m.seed = "coffer-nonce-" },
+			"a leading zero":    func(m *made) { m.seed = "coffer-nonce-07" },
+			"a sign":            func(m *made) { m.seed = "coffer-nonce-+7" },
+			"too far":           func(m *made) { m.seed = "coffer-nonce-4294967296" },
+			"more rent":         func(m *made) { m.lamports++ },
+			"less rent":         func(m *made) { m.lamports-- },
+			"more space":        func(m *made) { m.space++ },
+			"another owner":     func(m *made) { m.owner = token },
+			"another account":   func(m *made) { m.at = nonceAccount(who, 8) },
+			"a payment besides": func(m *made) { m.more = []instruction{pay} },
+		} {
+			m := good
+			change(&m)
+			if c, err := DecodeNonceCreation(write(m)); err == nil {
+				t.Errorf("%s, %s: got %+v, want an error", form, name, c)
+			}
+		}
+	}
+	nine := instruction{system, slices.Concat(allocWithSeed, seeded(who, "coffer-nonce-7"), number(80), system[:]), []meta{writes(account), reads(who).signing()}}
+	rentPaid := instruction{system, slices.Concat(transfer, number(NonceRent)), []meta{writes(who).signing(), writes(account)}}
 	for name, in := range map[string][]byte{
-		"another authority": make2(good, append(slices.Clone(initializeNonce), other[:]...), account),
-		"another base":      make2(data(other, "coffer-nonce-7", NonceRent, 80, system), init, account),
-		"another seed":      make2(data(who, "nonce-7", NonceRent, 80, system), init, account),
-		"no number":         make2(data(who, "coffer-nonce-", NonceRent, 80, system), init, account),
-		"a leading zero":    make2(data(who, "coffer-nonce-07", NonceRent, 80, system), init, account),
-		"a sign":            make2(data(who, "coffer-nonce-+7", NonceRent, 80, system), init, account),
-		"too far":           make2(data(who, "coffer-nonce-4294967296", NonceRent, 80, system), init, account),
-		"more rent":         make2(data(who, "coffer-nonce-7", NonceRent+1, 80, system), init, account),
-		"more space":        make2(data(who, "coffer-nonce-7", NonceRent, 81, system), init, account),
-		"another owner":     make2(data(who, "coffer-nonce-7", NonceRent, 80, token), init, account),
-		"another account":   make2(good, init, nonceAccount(who, 8)),
-		"a payment besides": make2(good, init, account, instruction{system, binary.LittleEndian.AppendUint64(slices.Clone(transfer), 1), []meta{writes(who).signing(), writes(other)}}),
-		"a payment":         payload(t, samples(t)["coin"]),
-		"nothing":           nil,
+		"paid elsewhere":   make2(instruction{system, rentPaid.data, pay.accounts}, nine, ready(init, account)),
+		"paid twice":       make2(rentPaid, rentPaid, nine, ready(init, account)),
+		"not initialized":  make2(rentPaid, nine),
+		"not made":         make2(rentPaid, ready(init, account)),
+		"paid and no more": make2(rentPaid),
+		"a payment":        payload(t, samples(t)["coin"]),
+		"nothing":          nil,
 	} {
 		if c, err := DecodeNonceCreation(in); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, c)
@@ -600,7 +647,7 @@ func TestAttachFindsAWrongSignature(t *testing.T) {
 		}
 	}
 
-	creation := payload(t, NonceCreation{alice, 3, value})
+	creation := payload(t, NonceCreation{Treasury: alice, N: 3, Blockhash: value})
 	raw, hash, err = Attach(creation, sign("alice", creation))
 	if err != nil {
 		t.Fatal(err)
@@ -655,7 +702,7 @@ func FuzzDecode(f *testing.F) {
 	for _, tx := range samples(f) {
 		f.Add(payload(f, tx))
 	}
-	f.Add(payload(f, NonceCreation{alice, 0, value}))
+	f.Add(payload(f, NonceCreation{Treasury: alice, Blockhash: value}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tx, err := Decode(b)
 		if err == nil && !bytes.Equal(payload(t, tx), b) {
