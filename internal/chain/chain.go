@@ -530,6 +530,12 @@ type Places interface {
 	// word of as many providers as have to agree on a final block. until is the latest
 	// Fees.Until of theirs.
 	Lapsed(ctx context.Context, txs []TxHash, until uint64) (bool, error)
+	// Taken looks at what an account's key has signed for one of its places and is final,
+	// back to since, or where that is "" to the first that ours knows, by its hash and the
+	// Slot.Lease that it took, "" where it is in no form of ours. newest is the newest of
+	// them and strange one that ours does not know; "" for none. A signature proves itself,
+	// so whoever shows a strange one is right; as many providers are asked as have to agree.
+	Taken(ctx context.Context, account Address, lease string, since TxHash, ours func(ctx context.Context, tx TxHash, took string) (bool, error)) (newest, strange TxHash, err error)
 }
 
 // Grammar reads addresses. It is pure.

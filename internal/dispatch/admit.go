@@ -281,7 +281,7 @@ func (d *Desk) candidate(ctx context.Context, from wallet.Wallet, acct chain.Acc
 	} else if acct.Leased && d.chain.Pool == nil {
 		if free, err := d.free(ctx, acct); err != nil {
 			return nil, err
-		} else if len(free) == 0 {
+		} else if len(d.sound(free)) == 0 {
 			return nil, d.wait(ctx, o, WantSlot, money.Zero, "every place that its wallet has on the chain is taken until what took it is final")
 		}
 	}
@@ -544,7 +544,7 @@ func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account,
 				return err
 			}
 		}
-		at, err := take(ctx, tx, from, lead, acct)
+		at, err := d.take(ctx, tx, from, lead, acct)
 		if err != nil {
 			return err
 		}
@@ -622,7 +622,7 @@ var errNoLease = errors.New("every place that its wallet has on the chain was ta
 // take is the wallet's next slot, under the row that counts them. Where the chain
 // leases places it is one that nothing has taken, finally, and no order of ours has; for
 // what makes a place it is where that will be.
-func take(ctx context.Context, tx pg.Tx, from wallet.Wallet, o Order, acct chain.Account) (at chain.Slot, err error) {
+func (d *Desk) take(ctx context.Context, tx pg.Tx, from wallet.Wallet, o Order, acct chain.Account) (at chain.Slot, err error) {
 	if at.Nonce, err = takeNonce(ctx, tx, from, o.Chain); err != nil || !acct.Leased {
 		return at, err
 	}
@@ -631,7 +631,7 @@ func take(ctx context.Context, tx pg.Tx, from wallet.Wallet, o Order, acct chain
 		return at, nil
 	}
 	free, err := unleased(ctx, tx, o.Chain, acct)
-	if err == nil && len(free) == 0 {
+	if free = d.sound(free); err == nil && len(free) == 0 {
 		err = errNoLease
 	}
 	if err != nil {
@@ -660,7 +660,7 @@ func (d *Desk) site(ctx context.Context, acct chain.Account, o Order) (free, tak
 	return !taken, taken, nil
 }
 
-// free are the places of an account that an order could be given now.
+// free are the places of an account that no order has.
 func (d *Desk) free(ctx context.Context, acct chain.Account) (leases []string, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		leases, err = unleased(ctx, tx, d.chain.Name, acct)

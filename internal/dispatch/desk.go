@@ -25,6 +25,7 @@ type Config struct {
 	ResendAfter  time.Duration // before bytes that are not in a block are sent again; 15 s
 	BumpAfter    time.Duration // before the oldest unmined transaction gets a higher fee; 60 s
 	ForeignAfter time.Duration // how long a used nonce may lack a transaction of ours before its wallet is frozen; 60 s
+	WatchEvery   time.Duration // between two looks at a wallet's places that no order has; 1 min
 	InFlightMax  int           // transactions of one wallet that are not final; 16
 	WalletsMax   int           // wallets worked on at once, per chain; 8
 }
@@ -40,6 +41,7 @@ func (c Config) withDefaults() Config {
 	def(&c.ResendAfter, 15*time.Second)
 	def(&c.BumpAfter, time.Minute)
 	def(&c.ForeignAfter, time.Minute)
+	def(&c.WatchEvery, time.Minute)
 	if c.InFlightMax <= 0 {
 		c.InFlightMax = 16
 	}
@@ -67,6 +69,8 @@ type Desk struct {
 
 	mu      sync.Mutex
 	alarmed map[string]time.Time // order -> when its trouble was last told; may be lost
+	watched map[string]time.Time // wallet -> when its idle places are looked at again; may be lost
+	idle    map[string]idle      // place -> what was last found of it; may be lost
 }
 
 // New makes the desk of a chain. It does nothing until Run or Round is called.
@@ -74,6 +78,7 @@ func New(db *pg.DB, ch chain.Chain, s signer.Signer, m Mirror, listeners map[sig
 	d := &Desk{
 		db: db, chain: ch, signer: s, mirror: m, listeners: listeners, conf: conf.withDefaults(),
 		log: log.With("chain", string(ch.Name)), alarmed: map[string]time.Time{},
+		watched: map[string]time.Time{}, idle: map[string]idle{},
 	}
 	for _, change := range options {
 		change(d)
@@ -148,11 +153,13 @@ func (d *Desk) Round(ctx context.Context) (busy bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("find wallets with orders: %w", err)
 	}
+	// First, so that a place which somebody else took is known before it is given out.
+	watched := d.watch(ctx)
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
 		slots = make(chan struct{}, d.conf.WalletsMax)
-		errs  []error
+		errs  = []error{watched}
 	)
 	for _, id := range wallets {
 		slots <- struct{}{}

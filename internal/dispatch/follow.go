@@ -274,14 +274,17 @@ func (d *Desk) guardNonce(ctx context.Context, from wallet.Wallet, acct chain.Ac
 func (d *Desk) freezeWallet(ctx context.Context, from wallet.Wallet, why string) error {
 	d.log.Error("wallet frozen: a transaction that is not ours used its key", "wallet", from.ID, "address", string(from.Address), "why", why)
 	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return freeze.Put(ctx, tx, freeze.Freeze{
-			Scope: freeze.Wallet, OrgID: from.OrgID, WalletID: from.ID, Chain: d.chain.Name, Source: freeze.ByDispatch, Reason: why,
-		})
+		return freeze.Put(ctx, tx, d.frozen(from, why))
 	})
 	if err != nil {
 		return fmt.Errorf("freeze wallet %s: %w", from.ID, err)
 	}
 	return nil
+}
+
+// frozen is a freeze of a wallet by this package.
+func (d *Desk) frozen(of wallet.Wallet, why string) freeze.Freeze {
+	return freeze.Freeze{Scope: freeze.Wallet, OrgID: of.OrgID, WalletID: of.ID, Chain: d.chain.Name, Source: freeze.ByDispatch, Reason: why}
 }
 
 // push sends a slot's newest bytes when it is time, and makes a replacement

@@ -190,6 +190,19 @@ func Put(ctx context.Context, tx pg.Tx, f Freeze) error {
 	return err
 }
 
+// Lifted tells whether somebody has lifted a freeze of the same scope, target and source
+// that was put with these very words.
+func Lifted(ctx context.Context, tx pg.Tx, f Freeze) (lifted bool, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM freezes WHERE lifted_at IS NOT NULL AND scope = $1 AND source = $2 AND reason = $3
+			AND (coalesce(org_id, ''), coalesce(customer_id, ''), coalesce(chain, ''), coalesce(wallet_id, '')) = ($4, $5, $6, $7))`,
+		string(f.Scope), string(f.Source), f.Reason, f.OrgID, f.CustomerID, string(f.Chain), f.WalletID).Scan(&lifted)
+	if err != nil {
+		return false, fmt.Errorf("ask what a person has lifted: %w", err)
+	}
+	return lifted, nil
+}
+
 // put is Put, and tells whether it wrote.
 func put(ctx context.Context, tx pg.Tx, f Freeze) (added bool, err error) {
 	if err := pg.Exclude(ctx, tx, gate); err != nil {

@@ -10,7 +10,8 @@
 // configured all this is that provider's word.
 //
 // Blocks come from getBlock. A stream (Yellowstone, Geyser) could feed the same decoder
-// and would change nothing of this; histories of addresses are never asked for.
+// and would change nothing of this. Histories of addresses say nothing of money here: only
+// who signed for a place is looked up in one, see taken.go.
 //
 // Payments have a durable nonce (package solanatx), so none expires and none is ever
 // signed again because of time: its place is the nonce account with its value. A payment

@@ -9,7 +9,9 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/solana"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 	"github.com/cofferpay/coffer/internal/pg"
 )
@@ -194,42 +196,40 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		}
 		w.sound()
 	})
-	t.Run("a stranger's coin costs a number and no more", func(t *testing.T) {
+	t.Run("a stranger's coin keeps no place from being made, and is none of what we paid", func(t *testing.T) {
 		w.T = t
 		gift := func(n int) {
 			t.Helper()
 			p, err := w.far.Places.Place(w.treasury.Address, n)
 			w.must(err)
-			_, err = w.node.Pay(w.ctx, p.To, 1_000_000)
+			_, err = w.node.Pay(w.ctx, p.To, surfpool.LamportsPerSOL)
 			w.must(err)
 		}
-		next := w.number(`SELECT count(*) FROM places`)
-		gift(next) // before it is planned
+		for n := range solana.NonceAccountsMax { // wherever one could still be
+			if n >= w.places {
+				gift(n)
+			}
+		}
 		w.mine(1)
+		before := w.holds(w.treasury.Address, sol)
+		w.places += 2
+		w.start()
+		w.settle()
+		w.settle()
+		w.want("where coin was", strings.TrimSpace(strings.Repeat("DONE ", w.places)), made)
 		w.places++
 		w.start()
 		w.fate.silent = true
 		w.work()
-		gift(next + 1) // when it is signed
+		gift(w.places - 1) // when it is signed
 		w.fate.silent = false
-		before := w.holds(w.treasury.Address, sol)
 		w.settle()
 		w.settle()
-		w.want("the signed one", "FAILED", `SELECT status FROM places ORDER BY created_at DESC, place_id DESC OFFSET 1 LIMIT 1`)
-		w.want("the next", "DONE", `SELECT status FROM places ORDER BY created_at DESC, place_id DESC LIMIT 1`)
-		if got := w.holds(w.treasury.Address, sol); before-got != cost+solanatx.SignatureFee {
-			t.Errorf("got %d lamports gone, want a place and the fee of one in vain", before-got)
+		w.want("where coin came", strings.TrimSpace(strings.Repeat("DONE ", w.places)), made)
+		if got := w.holds(w.treasury.Address, sol); before-got != 3*cost {
+			t.Errorf("got %d lamports gone, want %d: what a stranger gave is not what we paid", before-got, 3*cost)
 		}
 		w.want("frozen", "0", `SELECT count(*) FROM freezes`)
-		w.places++ // and one that waits in the queue
-		w.start()
-		w.must(w.sweeps())
-		gift(next + 3)
-		w.mine(1)
-		w.settle()
-		w.settle()
-		w.want("the queued one", "FAILED", `SELECT status FROM places ORDER BY created_at DESC, place_id DESC OFFSET 1 LIMIT 1`)
-		w.want("the next", "DONE", `SELECT status FROM places ORDER BY created_at DESC, place_id DESC LIMIT 1`)
 		w.sound()
 	})
 	t.Run("several deposits are swept by one transaction", func(t *testing.T) {
@@ -264,6 +264,61 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		}
 		w.sound()
 	})
+	standing := `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`
+	t.Run("whoever else takes an idle place has our key", func(t *testing.T) {
+		w.T = t
+		used := `SELECT split_part(lease, ' ', 1) FROM dispatch_slots WHERE order_id = $1`
+		acct, err := w.far.Sender.Account(w.ctx, w.treasury.Address)
+		w.must(err)
+		first, _, err := solanatx.ParseLease(acct.Leases[0].Final)
+		w.must(err)
+		w.pass(2 * time.Minute)
+		w.work()
+		// A stranger may name a place, which takes a fee and no key of ours.
+		_, err = w.node.Pay(w.ctx, first, 1_000_000)
+		w.must(err)
+		paid, _ := w.ask(sol, 100_000_000)
+		w.settle()
+		w.want("the place of a payment", string(first), used, paid)
+		w.pass(2 * time.Minute)
+		w.work()
+		w.want("after a stranger and a payment of ours", "0", standing)
+
+		acct, err = w.far.Sender.Account(w.ctx, w.treasury.Address)
+		w.must(err)
+		at, value, err := solanatx.ParseLease(acct.Leases[0].Final)
+		w.must(err)
+		thief := w.take(at, value)
+		w.work()
+		w.want("before it is final", "0", standing)
+		w.mine(surfpool.Finality + 1)
+		w.pass(2 * time.Minute)
+		w.work()
+		w.want("when it is", w.treasury.ID+" "+string(thief), `SELECT wallet_id || ' ' || substring(reason FROM '[1-9A-HJ-NP-Za-km-z]{80,}') FROM freezes WHERE lifted_at IS NULL`)
+		for _, started := range []bool{false, true} {
+			w.must(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
+				all, err := freeze.List(ctx, tx)
+				for _, f := range all {
+					if err := freeze.Lift(ctx, tx, f.ID, audit.System("test")); err != nil {
+						return err
+					}
+				}
+				return err
+			}))
+			if started {
+				w.start()
+			}
+			paid, _ := w.ask(sol, 100_000_000)
+			w.settle()
+			w.want("a payment when a person has seen it", "PAID", state, paid)
+			if got := w.text(used, paid); got == string(at) {
+				t.Errorf("started anew (%v): got a payment in place %s, want that left out", started, got)
+			}
+			w.pass(2 * time.Minute)
+			w.work()
+			w.want("frozen again", "0", standing)
+		}
+	})
 	t.Run("whoever else takes our place has our key", func(t *testing.T) {
 		w.T = t
 		w.fate.silent = true
@@ -271,17 +326,12 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 		w.work()
 		at, value, err := solanatx.ParseLease(w.text(`SELECT lease FROM dispatch_slots WHERE order_id = $1`, id))
 		w.must(err)
-		payload, err := solanatx.Tx{Payer: w.treasury.Address, NonceAccount: at, NonceValue: value, Limit: 10_000}.Payload()
-		w.must(err)
-		raw, _, err := solanatx.Attach(payload, w.key(w.treasury).SignMessage(payload))
-		w.must(err)
-		_, err = w.node.SendRaw(w.ctx, raw)
-		w.must(err)
+		w.take(at, value)
 		w.mine(surfpool.Finality + 1)
 		w.work()
-		w.want("at first", "0", `SELECT count(*) FROM freezes`)
+		w.want("at first", "0", standing)
 		w.pass(2 * time.Minute)
 		w.work()
-		w.want("when it stays so", w.treasury.ID, `SELECT wallet_id FROM freezes WHERE scope = 'WALLET'`)
+		w.want("when it stays so", w.treasury.ID, `SELECT wallet_id FROM freezes WHERE scope = 'WALLET' AND lifted_at IS NULL`)
 	})
 }

@@ -356,3 +356,15 @@ func (w *world) sweeps() error {
 	_, err := w.Sweeper.Plan(w.ctx)
 	return err
 }
+
+// take fills a place of the treasury, as somebody with its key would.
+func (w *world) take(at chain.Address, value string) chain.TxHash {
+	w.Helper()
+	payload, err := solanatx.Tx{Payer: w.treasury.Address, NonceAccount: at, NonceValue: value, Limit: 10_000}.Payload()
+	w.must(err)
+	raw, hash, err := solanatx.Attach(payload, w.key(w.treasury).SignMessage(payload))
+	w.must(err)
+	_, err = w.node.SendRaw(w.ctx, raw)
+	w.must(err)
+	return hash
+}

@@ -1,0 +1,101 @@
+package solana_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/localworld/surfpool"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	from := l.Payer(t)
+	lease := l.slot(t, from, 0).Lease
+	at, _, err := solanatx.ParseLease(lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pay := func() chain.TxHash {
+		t.Helper()
+		p := chain.Payment{From: from, To: l.Account(t), Amount: money.Units(1_000_000)}
+		raw, hash := l.signed(t, &p, from, l.slot(t, from, 0), l.quote(t, p))
+		l.take(t, raw)
+		l.Mine(t, 1)
+		l.Finalize(t)
+		return hash
+	}
+	l.do(t, surfpool.Transfer(surfpool.AddressOf(l.stranger), at, 1)) // names it, and takes nothing
+	one := pay()
+	two := pay()
+	hides := newProxy(t, l.node.URL, l.settled(t))
+	cfg := config(l.front.URL, hides.URL)
+	c := open(t, cfg)
+	hides.On("getSignaturesForAddress", func(e *exchange) { e.Result = []byte("[]") })
+	var mu sync.Mutex // several providers ask at once
+	var asked []chain.TxHash
+	knows := func(known ...chain.TxHash) func(context.Context, chain.TxHash, string) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = nil
+		return func(_ context.Context, tx chain.TxHash, took string) (bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, tx)
+			if a, _, err := solanatx.ParseLease(took); err != nil || a != at {
+				t.Errorf("%s took %q, want a value of %s", tx, took, at)
+			}
+			return slices.Contains(known, tx), nil
+		}
+	}
+	for what, tt := range map[string]struct {
+		since, newest, strange chain.TxHash
+		known                  []chain.TxHash
+	}{
+		"both ours":            {newest: two, known: []chain.TxHash{one, two}},
+		"the newest is not":    {newest: two, strange: two, known: []chain.TxHash{one}},
+		"nothing since":        {since: two},
+		"one since, not ours":  {since: one, newest: two, strange: two, known: []chain.TxHash{one}},
+		"one since, and ours":  {since: one, newest: two, known: []chain.TxHash{two}},
+		"the older is no news": {newest: two, known: []chain.TxHash{two}},
+	} {
+		newest, strange, err := c.Places.Taken(t.Context(), from, lease, tt.since, knows(tt.known...))
+		if err != nil || newest != tt.newest || strange != tt.strange {
+			t.Errorf("%s: got %q, %q, %v, want %q, %q", what, newest, strange, err, tt.newest, tt.strange)
+		}
+		mu.Lock()
+		again := slices.Contains(asked, one)
+		mu.Unlock()
+		if again {
+			t.Errorf("%s: got asked about %q, want it left where it was looked at", what, asked)
+		}
+	}
+	unsure := errors.New("nobody knows")
+	if _, _, err := c.Places.Taken(t.Context(), from, lease, "", func(context.Context, chain.TxHash, string) (bool, error) { return false, unsure }); !errors.Is(err, unsure) {
+		t.Errorf("got %v, want %v", err, unsure)
+	}
+	hides.On("getSignaturesForAddress", (*exchange).Hang)
+	if _, _, err := c.Places.Taken(t.Context(), l.Account(t), lease, "", knows()); err == nil {
+		t.Error("a place of somebody else: got no error")
+	}
+	// What another has signed is not the treasury's, whatever a provider says.
+	l.front.On("getTransaction", func(e *exchange) {
+		e.Edit(t, func(m map[string]any) {
+			of := m["transaction"].([]any)
+			bytes := []byte(of[0].(string))
+			bytes[10]++
+			of[0] = string(bytes)
+		})
+	})
+	hides.On("getSignaturesForAddress", nil)
+	newest, strange, err := open(t, config(l.front.URL)).Places.Taken(t.Context(), from, lease, "", knows())
+	if err != nil || newest != "" || strange != "" {
+		t.Errorf("with signatures that are none: got %q, %q, %v, want nothing", newest, strange, err)
+	}
+}
