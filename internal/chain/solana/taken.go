@@ -70,7 +70,7 @@ func (p *provider) taken(ctx context.Context, treasury chain.Address, at string,
 		}
 		hash, signed, err := solanatx.SignedBy(raw, treasury)
 		if err != nil {
-			return t, &saidError{p.name, "getTransaction", err}
+			return t, p.Said("getTransaction", err)
 		}
 		if !signed {
 			continue
@@ -105,11 +105,11 @@ func (p *provider) signed(ctx context.Context, tx chain.TxHash) ([]byte, error) 
 		return nil, err
 	}
 	if got == nil || len(got.Transaction) != 2 {
-		return nil, &saidError{p.name, method, fmt.Errorf("no bytes of %.90s", tx)}
+		return nil, p.Said(method, fmt.Errorf("no bytes of %.90s", tx))
 	}
 	raw, err := base64.StdEncoding.DecodeString(got.Transaction[0])
 	if err != nil {
-		return nil, &saidError{p.name, method, err}
+		return nil, p.Said(method, err)
 	}
 	return raw, nil
 }
