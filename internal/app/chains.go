@@ -24,7 +24,7 @@ import (
 type Chain struct {
 	ChainID       uint64   `toml:"chain_id,omitempty" comment:"of Ethereum and its relatives"`
 	Genesis       string   `toml:"genesis,omitempty" comment:"SOLANA, BITCOIN: hash of the first block; that of the network unless it is set"`
-	Endpoints     []string `toml:"endpoints,omitempty" comment:"JSON-RPC URLs; or endpoints_file, one a line"`
+	Endpoints     []string `toml:"endpoints,omitempty" comment:"JSON-RPC URLs, on BITCOIN also of Esplora as esplora+https://…; or endpoints_file, one a line"`
 	EndpointsFile string   `toml:"endpoints_file,omitempty"`
 	Archives      []string `toml:"archives,omitempty" comment:"further JSON-RPC URLs that keep the state of every block, for balances and traces far back; or archives_file"`
 	ArchivesFile  string   `toml:"archives_file,omitempty"`
@@ -39,7 +39,6 @@ type Chain struct {
 	RateMax       uint64   `toml:"rate_max,omitempty" comment:"BITCOIN: most that is offered for them; 500000"`
 	RateUsual     uint64   `toml:"rate_usual,omitempty" comment:"BITCOIN: what they cost in usual times, by which coins are chosen; 10000"`
 	Target        int      `toml:"target,omitempty" comment:"BITCOIN: within how many blocks a payment shall be mined; 3"`
-	Addresses     string   `toml:"addresses,omitempty" comment:"BITCOIN: what new deposit addresses are, segwit or taproot; segwit. Who has one keeps it"`
 	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to look at; 0 begins at the final head of the first start"`
 	Trace         string   `toml:"trace,omitempty" comment:"auto, on or off: whether native coin moved inside contracts is looked for"`
 }
@@ -61,9 +60,6 @@ func (ch Chain) tiers() chain.Tiers {
 	}
 	return out
 }
-
-// forms are the words of Addresses.
-var forms = map[string]chain.Form{"": chain.Usual, "segwit": chain.Usual, "taproot": chain.Taproot}
 
 const (
 	// tipCapDefault is enough for the next blocks of every chain that is known.
@@ -200,7 +196,7 @@ func (c Config) solanaMints() map[chain.Address]solana.Mint {
 // check looks at the settings of a chain; asked tells whether this process asks it.
 func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 	ch.checkFamily(at, name.Family(), errs)
-	ch.checkEndpoints(at, asked, errs)
+	ch.checkEndpoints(at, name.Family(), asked, errs)
 	switch name.Family() {
 	case chain.EVM:
 		ch.checkEVM(at, errs)
@@ -222,9 +218,6 @@ func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 			errs.bad(at+".start_height", "is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
 		}
 		ch.checkRates(at, errs)
-		if _, known := forms[ch.Addresses]; !known {
-			errs.bad(at+".addresses", "is %q; set it to segwit or taproot", ch.Addresses)
-		}
 	default:
 		errs.bad(at, "is not a chain that this version runs")
 	}
@@ -301,7 +294,6 @@ func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
 		"rate_max":      {ch.RateMax != 0, []chain.Family{chain.BitcoinFamily}},
 		"rate_usual":    {ch.RateUsual != 0, []chain.Family{chain.BitcoinFamily}},
 		"target":        {ch.Target != 0, []chain.Family{chain.BitcoinFamily}},
-		"addresses":     {ch.Addresses != "", []chain.Family{chain.BitcoinFamily}},
 	} {
 		if s.set && family != "" && !slices.Contains(s.of, family) {
 			errs.bad(at+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it", s.of)
@@ -309,7 +301,7 @@ func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
 	}
 }
 
-func (ch Chain) checkEndpoints(at string, asked bool, errs *faults) {
+func (ch Chain) checkEndpoints(at string, family chain.Family, asked bool, errs *faults) {
 	if unread := len(ch.Endpoints) == 0 && (ch.EndpointsFile != "" || !asked); !unread {
 		if len(ch.Endpoints) == 0 {
 			errs.bad(at+".endpoints", "is empty; name at least one JSON-RPC URL")
@@ -319,6 +311,7 @@ func (ch Chain) checkEndpoints(at string, asked bool, errs *faults) {
 		}
 	}
 	all := slices.Concat(ch.Endpoints, ch.Archives)
+	nodes := len(all)
 	for i, e := range all {
 		setting := at + ".endpoints"
 		if i >= len(ch.Endpoints) {
@@ -327,10 +320,17 @@ func (ch Chain) checkEndpoints(at string, asked bool, errs *faults) {
 		if slices.Contains(all[:i], e) {
 			errs.bad(setting, "one of them stands twice; a provider cannot agree with itself")
 		}
+		if to, esplora := bitcoin.Esplora(e); esplora && family == chain.BitcoinFamily {
+			e = to
+			nodes--
+		}
 		// The URL itself may hold a provider's key, so it is not repeated.
 		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			errs.bad(setting, "one of them is not an http or https URL")
 		}
+	}
+	if nodes == 0 && len(all) > 0 {
+		errs.bad(at+".endpoints", "are all of Esplora; name at least one node beside them")
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 // transactions of an address, and those after the block are left out. bitcoind looks
 // through all unspent outputs, which takes it a minute however many addresses are
 // asked, and from there the blocks are undone one by one: so many at once, and of a
-// block that is not far behind the newest.
+// block that is not far behind the newest. Esplora, as btcd, has what every address did.
 func (a *adapter) Balances(ctx context.Context, at chain.Block, of []chain.Holding) ([]money.Amount, error) {
 	if len(of) == 0 {
 		return nil, nil
@@ -85,7 +85,9 @@ func (p *provider) balances(ctx context.Context, w wallets) ([]money.Amount, err
 		return nil, err
 	}
 	err := errNoIndex
-	if !p.scans.Load() {
+	if p.esplora {
+		err = p.explored(ctx, &w)
+	} else if !p.scans.Load() {
 		err = p.indexed(ctx, &w)
 	}
 	if errors.Is(err, errNoIndex) {

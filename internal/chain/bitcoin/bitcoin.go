@@ -1,6 +1,6 @@
 // Package bitcoin is the adapter of Bitcoin. It reads blocks through the RPC of one or
 // more nodes, bitcoind or btcd, of which a configured number has to agree on what is
-// final.
+// final. Servers of Esplora's HTTP interface count among them.
 //
 // A node is not believed where it can be checked, and nearly all can: a block is taken
 // as its bytes, whose header gives its hash and shows its proof of work, whose
@@ -60,7 +60,9 @@ type Config struct {
 	Network chain.Network
 	// Endpoints are URLs, http or https, with the user and the password in them; they
 	// are never printed. A node has to keep the index of all transactions: bitcoind with
-	// txindex=1; btcd with txindex and, for balances, addrindex.
+	// txindex=1; btcd with txindex and, for balances, addrindex. "esplora+https://" (or
+	// http) is a server of Esplora's HTTP interface, up to where its paths begin; beside
+	// them there has to be a node, but on a local network.
 	Endpoints []string
 	Agree     int // how many of the endpoints have to agree on what is final
 	// Confirmations make a block final: itself and those after it. Zero: 3. It is the
@@ -100,16 +102,27 @@ func (c Config) check() error {
 		say("no endpoint is given")
 	}
 	seen := map[string]bool{}
+	nodes := 0
 	for i, e := range c.Endpoints {
+		e, esplora := Esplora(e)
+		if !esplora {
+			nodes++
+		}
 		u, err := url.Parse(e)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			say("endpoint %d is not an http or https URL", i+1)
 			continue
 		}
+		if esplora && u.RawQuery != "" {
+			say("endpoint %d is of Esplora and has a query: paths are added to its URL", i+1)
+		}
 		if seen[u.Host+u.Path] {
 			say("endpoint %d is given twice: one node cannot agree with itself", i+1)
 		}
 		seen[u.Host+u.Path] = true
+	}
+	if nodes == 0 && len(c.Endpoints) > 0 && c.Network != chain.Local {
+		say("all endpoints are of Esplora: at least one has to be a node")
 	}
 	if c.Agree < 1 || c.Agree > len(c.Endpoints) {
 		say("agree is %d: it has to be between 1 and the number of endpoints, %d", c.Agree, len(c.Endpoints))

@@ -28,6 +28,25 @@ func TestBitcoinKeepsThePromises(t *testing.T) {
 	chaintest.Run(t, func(t *testing.T) chaintest.Lab { return newLab(t) })
 }
 
+func TestBitcoinKeepsThePromisesWithEsplora(t *testing.T) {
+	t.Parallel()
+	chaintest.Run(t, func(t *testing.T) chaintest.Lab {
+		l := newLab(t)
+		l.chain = open(t, config(endpoint(l.node), newExplorer(t, l.node, nil)))
+		return l
+	})
+}
+
+// Nobody may run it so, beyond a local network; but it can do all that a node can.
+func TestBitcoinKeepsThePromisesWithEsploraAlone(t *testing.T) {
+	t.Parallel()
+	chaintest.Run(t, func(t *testing.T) chaintest.Lab {
+		l := newLab(t)
+		l.chain = open(t, config(newExplorer(t, l.node, nil)))
+		return l
+	})
+}
+
 // lab is a btcd that makes blocks only when told.
 type lab struct {
 	node  *btcd.Node

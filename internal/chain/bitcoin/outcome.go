@@ -215,6 +215,9 @@ func (a *adapter) Account(ctx context.Context, account chain.Address, open ...ch
 // coinAsked is what gettxout answers for an output that nothing in a block has spent.
 type coinAsked struct {
 	Best string `json:"bestblock"`
+	// spent is the height of the block that spends it, which Esplora alone tells; zero:
+	// none does.
+	spent uint64
 }
 
 // standing are the slots as one node has them. It looks at the coins and at the blocks
@@ -289,11 +292,19 @@ func (a *adapter) standingAt(ctx context.Context, p *provider, open []chain.Slot
 	}
 	var gone []string
 	for _, name := range names {
-		there[name] = *answers[name]
-		if c := there[name]; c == nil && !young[name] {
-			gone = append(gone, name)
-		} else if c != nil && c.Best != tip.String() {
+		c := *answers[name]
+		if c != nil && c.Best != tip.String() {
 			return nil, errMoved
+		}
+		if c != nil && c.spent > 0 {
+			if c.spent > a.below(height) && !young[name] {
+				return nil, fmt.Errorf("%s: %s is spent in block %d, which does not", p.name, name, c.spent)
+			}
+			c = nil
+		}
+		there[name] = c
+		if c == nil && !young[name] {
+			gone = append(gone, name)
 		}
 	}
 	if err := p.made(ctx, gone); err != nil {

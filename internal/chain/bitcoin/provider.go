@@ -30,7 +30,7 @@ const (
 	codeParameter = -8 // bitcoind: no block at that height
 )
 
-// A provider is one node. Every request of it is bounded in time and every answer in
+// A provider is one node, or an Esplora server. Every request of it is bounded in time and every answer in
 // size.
 type provider struct {
 	*endpoint.Endpoint
@@ -40,16 +40,19 @@ type provider struct {
 	params  *chaincfg.Params
 	timeout time.Duration
 	scan    time.Duration
+	esplora bool        // it is no node
 	scans   atomic.Bool // it looks for balances in all outputs and not in an index
 }
 
 func newProvider(cfg Config, params *chaincfg.Params, genesis string, i int) (*provider, error) {
-	e, err := endpoint.New(cfg.Endpoints[i], i, cfg.AnswerBytesMax)
+	to, esplora := Esplora(cfg.Endpoints[i])
+	e, err := endpoint.New(to, i, cfg.AnswerBytesMax)
 	if err != nil {
 		return nil, err
 	}
 	return &provider{
 		Endpoint: e, name: e.String(), genesis: genesis, network: cfg.Network, params: params, timeout: cfg.Timeout, scan: cfg.ScanTimeout,
+		esplora: esplora,
 	}, nil
 }
 
@@ -131,6 +134,9 @@ type response struct {
 }
 
 func (p *provider) request(ctx context.Context, timeout time.Duration, all []*question) error {
+	if p.esplora {
+		return p.explore(ctx, all)
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return p.Said(all[0].method, p.exchange(ctx, all))

@@ -135,15 +135,31 @@ func (a Answer) Unexpected() error {
 // Post sends a document of JSON to a path below the URL, "" to the URL itself, and reads
 // the answer whole. Errors say nothing of the URL.
 func (e *Endpoint) Post(ctx context.Context, path string, document []byte) (Answer, error) {
+	return e.ask(ctx, http.MethodPost, path, "application/json", document)
+}
+
+// PostText is Post of a text.
+func (e *Endpoint) PostText(ctx context.Context, path, text string) (Answer, error) {
+	return e.ask(ctx, http.MethodPost, path, "text/plain", []byte(text))
+}
+
+// Get asks for what is at a path below the URL, as Post.
+func (e *Endpoint) Get(ctx context.Context, path string) (Answer, error) {
+	return e.ask(ctx, http.MethodGet, path, "", nil)
+}
+
+func (e *Endpoint) ask(ctx context.Context, method, path, kind string, body []byte) (Answer, error) {
 	to := e.url
 	if path != "" {
 		to = strings.TrimRight(to, "/") + path
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(document))
+	r, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
 		return Answer{}, errors.New("the endpoint cannot be asked")
 	}
-	r.Header.Set("Content-Type", "application/json")
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
 	resp, err := e.client.Do(r)
 	if err != nil {
 		return Answer{}, plain(err)
