@@ -780,3 +780,59 @@ func TestAPlaceIsMadeAgainWhenAsManyAsHaveToAgreeSayThatItLapsed(t *testing.T) {
 		}
 	}
 }
+
+// What fails has used its place and costs what its payer lost; nothing else is run there.
+// surfpool by itself leaves the place as it was, and runs and charges a replacement, too:
+// AfterFailure is what it lacks.
+func TestWhatFailedHasUsedItsPlace(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	from, to := l.Payer(t), l.Account(t)
+	l.Give(t, from, surfpool.USDC, money.Units(10))
+	p := chain.Payment{From: from, To: to, Contract: surfpool.USDC, Amount: money.Units(5)}
+	l.Give(t, to, surfpool.USDC, money.Units(1)) // its account is there: no rent
+	fees := l.quote(t, p)
+	dearer, ok, err := l.chain.Sender.Bump(t.Context(), fees)
+	if err != nil || !ok {
+		t.Fatalf("Bump: got %v, %v, want fees", ok, err)
+	}
+	l.Finalize(t)
+	type sent struct {
+		at           chain.Slot
+		first, other []byte
+		hash         chain.TxHash
+	}
+	var both [2]sent
+	for i := range both {
+		s := &both[i]
+		s.at = l.slot(t, from, i)
+		s.first, s.hash = l.signed(t, &p, from, s.at, fees)
+		s.other, _ = l.signed(t, &p, from, s.at, dearer)
+	}
+	l.Refuse(t, to)
+	for i, s := range both {
+		alone := i == 1
+		has := l.holds(t, from, "")
+		l.take(t, s.first)
+		if alone {
+			if err := l.node.AfterFailure(t.Context(), s.hash, s.at.Lease); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.Mine(t, 1)
+		l.used(t, from, s.at, alone, false)
+		o := l.outcome(t, &p, s.hash)
+		cost, err := has.Sub(l.holds(t, from, ""))
+		if err != nil || o == nil || o.Succeeded || o.Paid || o.Fee != cost || cost.IsZero() {
+			t.Errorf("got %+v, %v, want it failed at a cost of %v", o, err, cost)
+		}
+		l.chain.Sender.Send(t.Context(), s.other)
+		l.Mine(t, 1)
+		again, err := has.Sub(l.holds(t, from, ""))
+		if err != nil || (again == cost) != alone {
+			t.Errorf("place %d: both cost %v, and the first %v, %v", i, again, cost, err)
+		}
+		l.Finalize(t)
+		l.used(t, from, s.at, alone, alone)
+	}
+}

@@ -243,6 +243,8 @@ func (*bitcoin) id(text string) (string, error) {
 	return string(hash), err
 }
 
+func (*bitcoin) ran(context.Context, string) error { return nil }
+
 // spoil has the bytes of a block in which the script of the address is.
 func (*bitcoin) spoil(method string, answer []byte, address string) (json.RawMessage, bool) {
 	script, err := bitcointx.Script(chain.Local, chain.Address(address))

@@ -134,6 +134,20 @@ func (solana) id(text string) (string, error) {
 	return string(hash), err
 }
 
+// ran gives what failed the next nonce. Later would be too late: surfpool would run what
+// replaces it in the same place as well, and charge for both.
+func (s solana) ran(ctx context.Context, text string) error {
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return err
+	}
+	tx, hash, err := solanatx.DecodeSigned(raw)
+	if err != nil {
+		return nil // it makes a place and is in none
+	}
+	return s.node.AfterFailure(ctx, hash, solanatx.Lease(tx.NonceAccount, tx.NonceValue))
+}
+
 func (solana) spoil(method string, answer []byte, address string) (json.RawMessage, bool) {
 	return json.RawMessage(`{"transactions": "none"}`), method == "getBlock" && bytes.Contains(answer, []byte(address))
 }
