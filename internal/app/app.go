@@ -290,14 +290,14 @@ func (a *App) openTrace(ctx context.Context) error {
 func (a *App) openChains(ctx context.Context) error {
 	a.chains = chain.Chains{}
 	for name, c := range a.conf.Chains {
-		if len(c.Endpoints) == 0 && !a.conf.onChains() {
-			a.chains[name] = a.conf.words(name)
-			continue
+		ch := a.conf.words(name)
+		if len(c.Endpoints) > 0 || a.conf.onChains() {
+			var err error
+			if ch, err = a.conf.openChain(ctx, name); err != nil {
+				return fmt.Errorf("chains.%s: %w", name, err)
+			}
 		}
-		ch, err := a.conf.openChain(ctx, name)
-		if err != nil {
-			return fmt.Errorf("chains.%s: %w", name, err)
-		}
+		ch.Addresses = forms[c.Addresses]
 		a.chains[name] = ch
 	}
 	return nil

@@ -39,6 +39,7 @@ type Chain struct {
 	RateMax       uint64   `toml:"rate_max,omitempty" comment:"BITCOIN: most that is offered for them; 500000"`
 	RateUsual     uint64   `toml:"rate_usual,omitempty" comment:"BITCOIN: what they cost in usual times, by which coins are chosen; 10000"`
 	Target        int      `toml:"target,omitempty" comment:"BITCOIN: within how many blocks a payment shall be mined; 3"`
+	Addresses     string   `toml:"addresses,omitempty" comment:"BITCOIN: what new deposit addresses are, segwit or taproot; segwit. Who has one keeps it"`
 	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to look at; 0 begins at the final head of the first start"`
 	Trace         string   `toml:"trace,omitempty" comment:"auto, on or off: whether native coin moved inside contracts is looked for"`
 }
@@ -60,6 +61,9 @@ func (ch Chain) tiers() chain.Tiers {
 	}
 	return out
 }
+
+// forms are the words of Addresses.
+var forms = map[string]chain.Form{"": chain.Usual, "segwit": chain.Usual, "taproot": chain.Taproot}
 
 const (
 	// tipCapDefault is enough for the next blocks of every chain that is known.
@@ -218,6 +222,9 @@ func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 			errs.bad(at+".start_height", "is 1; the first block of all does not tell its height: set it to one that is later, or to 0")
 		}
 		ch.checkRates(at, errs)
+		if _, known := forms[ch.Addresses]; !known {
+			errs.bad(at+".addresses", "is %q; set it to segwit or taproot", ch.Addresses)
+		}
 	default:
 		errs.bad(at, "is not a chain that this version runs")
 	}
@@ -294,6 +301,7 @@ func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
 		"rate_max":      {ch.RateMax != 0, []chain.Family{chain.BitcoinFamily}},
 		"rate_usual":    {ch.RateUsual != 0, []chain.Family{chain.BitcoinFamily}},
 		"target":        {ch.Target != 0, []chain.Family{chain.BitcoinFamily}},
+		"addresses":     {ch.Addresses != "", []chain.Family{chain.BitcoinFamily}},
 	} {
 		if s.set && family != "" && !slices.Contains(s.of, family) {
 			errs.bad(at+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it", s.of)

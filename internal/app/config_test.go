@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -287,6 +288,9 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 		"rates that cross":          {"chains.BITCOIN.rate_min", "more than rate_max", of(chain.Bitcoin, func(ch *Chain) { ch.RateMin, ch.RateMax = 20_000, 10_000 })},
 		"an unusual rate":           {"chains.BITCOIN.rate_usual", "thousand virtual bytes", of(chain.Bitcoin, func(ch *Chain) { ch.RateUsual = 1e8 })},
 		"a target of a month":       {"chains.BITCOIN.target", "how many blocks", of(chain.Bitcoin, func(ch *Chain) { ch.Target = 5000 })},
+		"a form that is none":       {"chains.BITCOIN.addresses", "segwit or taproot", of(chain.Bitcoin, func(ch *Chain) { ch.Addresses = "TAPROOT" })},
+		"a form elsewhere":          {"chains.ETHEREUM.addresses", "remove it", of(chain.Ethereum, func(ch *Chain) { ch.Addresses = "segwit" })},
+		"a form on Solana":          {"chains.SOLANA.addresses", "remove it", of(chain.Solana, func(ch *Chain) { ch.Addresses = "taproot" })},
 		"a target elsewhere":        {"chains.SOLANA.target", "remove it", of(chain.Solana, func(ch *Chain) { ch.Target = 3 })},
 		"a mint off the curve":      {"mints[3] (USDC on SOLANA).contract", "not the address of a token", func(c *Config) { c.Mints[3].Contract = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA" }},
 		"an address of Ethereum":    {"mints[3] (USDC on SOLANA).contract", "not the address of a token", func(c *Config) { c.Mints[3].Contract = c.Mints[0].Contract }},
@@ -302,6 +306,29 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 		c.change(&conf)
 		if line := told(conf.Check(), c.setting); !strings.Contains(line, c.fix) {
 			t.Errorf("%s: got %q of %v, want a word of %q", name, line, conf.Check(), c.fix)
+		}
+	}
+}
+
+// Rule DEP-44, of the setting.
+func TestNewAddressesHaveTheFormThatIsConfigured(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]chain.Form{"": chain.Usual, "segwit": chain.Usual, "taproot": chain.Taproot} {
+		c := three()
+		ch := c.Chains[chain.Bitcoin]
+		ch.Addresses = word
+		c.Chains[chain.Bitcoin] = ch
+		if err := c.Check(); err != nil {
+			t.Errorf("%q: got %v, want no error", word, err)
+		}
+		// Who issues addresses need not ask the chain.
+		c.Roles, c.Chains = []Role{RoleAPI}, map[chain.Name]Chain{chain.Bitcoin: {Addresses: word}}
+		a := newApp(c, slog.New(slog.DiscardHandler), func() error { return nil })
+		if err := a.openChains(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.chains[chain.Bitcoin].Addresses; got != want {
+			t.Errorf("%q: got form %q, want %q", word, got, want)
 		}
 	}
 }

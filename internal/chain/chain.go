@@ -588,6 +588,8 @@ type Chain struct {
 	Places Places
 	// Tiers say which deposits of the native coin wait for more than finality.
 	Tiers Tiers
+	// Addresses is the form that new deposit addresses get.
+	Addresses Form
 }
 
 // Tier is an amount above which a deposit is credited only when its block is so deep.

@@ -109,7 +109,7 @@ func (c *Counter) open(ctx context.Context, org string, mintID int) (mint.Mint, 
 
 // give issues or reads back the address of a wallet on the mint's chain.
 func (c *Counter) give(ctx context.Context, given Given, m mint.Mint, ref signer.WalletRef) (Given, error) {
-	ref.Family = m.Chain.Family()
+	ref.Family, ref.Form = m.Chain.Family(), c.Chains[m.Chain].Addresses
 	w, err := c.Wallets.Address(ctx, ref)
 	if err != nil {
 		return Given{}, fmt.Errorf("deposit address on %s: %w", m.Chain, err)

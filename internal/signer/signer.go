@@ -28,6 +28,24 @@ type WalletRef struct {
 	Family  chain.Family `json:"family"`
 	Purpose string       `json:"purpose"` // CUSTOMER_DEPOSIT, ORGANIZATION_DEPOSIT, TREASURY, …
 	Subject string       `json:"subject"` // the customer's id or the product; "" for a treasury
+	// Form is the kind of address, where a deposit's is not the usual one. A wallet has one
+	// for ever. Journals and proofs of before there were any have no such word.
+	Form chain.Form `json:"form,omitempty"`
+}
+
+// Otherwise are the same wallets in every other form: of those a wallet has one alone.
+func (w WalletRef) Otherwise() (all []WalletRef) {
+	if w.Family != chain.BitcoinFamily {
+		return nil
+	}
+	for _, f := range []chain.Form{chain.Usual, chain.Taproot} {
+		if f != w.Form {
+			o := w
+			o.Form = f
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 // Issued is an address with the proof that its key is ours.
@@ -313,6 +331,8 @@ const (
 	// A database that knew the other one would not have made it: it is older than the
 	// journal.
 	RefusedKey = "KEY"
+	// RefusedForm is a wallet that was issued in another form, which it keeps.
+	RefusedForm = "FORM"
 	// RefusedAnchor is a mark of the audit log that goes back or contradicts one that
 	// was signed: the database is older than the anchors, or somebody changed it.
 	RefusedAnchor = "ANCHOR"
@@ -326,7 +346,8 @@ func (r *Refusal) Error() string { return fmt.Sprintf("signer refuses (%s): %s",
 // safe for concurrent use. An error that is not a *Refusal means "unknown".
 type Signer interface {
 	// Issue derives and attests the address of a wallet. Asking again for the
-	// same wallet gives the same address and adds nothing to the journal.
+	// same wallet gives the same address and adds nothing to the journal; asking for
+	// it in another form is refused with RefusedForm.
 	Issue(ctx context.Context, w WalletRef) (Issued, error)
 	// Admit checks an intent against the policy, takes its limits and journals
 	// it. The same intent again is admitted again without taking more; an
@@ -372,10 +393,14 @@ var ErrEndorsement = errors.New("the whitelisted address is not the one that the
 const attestVersion = "coffer-address-1"
 
 // Attested are the bytes that a Proof signs: every word with its length before
-// it, so that no two wallets have the same bytes.
+// it, so that no two wallets have the same bytes. A form is one more word.
 func Attested(w WalletRef, path string, a chain.Address) []byte {
+	words := []string{attestVersion, w.OrgID, w.Purpose, w.Subject, string(w.Family), path, string(a)}
+	if w.Form != chain.Usual {
+		words = append(words, string(w.Form))
+	}
 	var b []byte
-	for _, s := range []string{attestVersion, w.OrgID, w.Purpose, w.Subject, string(w.Family), path, string(a)} {
+	for _, s := range words {
 		b = fmt.Appendf(b, "%d:%s", len(s), s)
 	}
 	return b

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -51,6 +52,7 @@ type Wallet struct {
 	Family    chain.Family
 	Purpose   string
 	Subject   string // the customer's id, the product or the order; "" for a treasury
+	Form      chain.Form
 	Path      string
 	Address   chain.Address
 	Proof     []byte
@@ -59,7 +61,7 @@ type Wallet struct {
 
 // Ref is the wallet as the signer knows it.
 func (w Wallet) Ref() signer.WalletRef {
-	return signer.WalletRef{OrgID: w.OrgID, Family: w.Family, Purpose: w.Purpose, Subject: w.Subject}
+	return signer.WalletRef{OrgID: w.OrgID, Family: w.Family, Purpose: w.Purpose, Subject: w.Subject, Form: w.Form}
 }
 
 // Book issues addresses and proves them. Safe for concurrent use.
@@ -82,7 +84,7 @@ func New(db *pg.DB, s signer.Signer, attestKey ed25519.PublicKey) *Book {
 }
 
 // Prove checks that a wallet's address was attested for exactly this organization,
-// purpose, subject, family and path. Error: ErrProof, which is also logged.
+// purpose, subject, family, form and path. Error: ErrProof, which is also logged.
 func (b *Book) Prove(w Wallet) error {
 	said := signer.Attested(w.Ref(), w.Path, w.Address)
 	if b.proven.met(said, w.Proof) {
@@ -102,7 +104,8 @@ func (b *Book) Treasury(ctx context.Context, org string, f chain.Family) (Wallet
 }
 
 // Address is the wallet that ref names, issued on first use, its proof checked every
-// time. The organization must exist. It owns its transactions and may be called again
+// time. The form is that of a new one: what was issued in another one is answered as it
+// is. The organization must exist. It owns its transactions and may be called again
 // after any error. Errors: ErrProof, a *signer.Refusal, or unknown.
 func (b *Book) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
 	var w Wallet
@@ -130,12 +133,19 @@ func (b *Book) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error
 }
 
 func (b *Book) issue(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
-	issued, err := b.signer.Issue(ctx, ref)
+	issued, err := b.issued(ctx, ref)
+	var no *signer.Refusal
+	if errors.As(err, &no) && no.Code == signer.RefusedForm {
+		// It was issued before the form of new ones was changed, and a crash or a database
+		// of before kept the row away. It is asked for as what it is.
+		for _, other := range ref.Otherwise() {
+			if issued, err = b.issued(ctx, other); err == nil {
+				break
+			}
+		}
+	}
 	if err != nil {
 		return Wallet{}, fmt.Errorf("ask the signer for a wallet of %s: %w", ref.OrgID, err)
-	}
-	if issued.WalletRef != ref {
-		return Wallet{}, fmt.Errorf("ask the signer for a wallet of %s: it answered for another one", ref.OrgID)
 	}
 	var w Wallet
 	err = b.db.InOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) error {
@@ -153,21 +163,35 @@ func (b *Book) issue(ctx context.Context, ref signer.WalletRef) (Wallet, error) 
 	return w, err
 }
 
+// issued asks the signer, and takes no answer but the one to the question.
+func (b *Book) issued(ctx context.Context, ref signer.WalletRef) (signer.Issued, error) {
+	issued, err := b.signer.Issue(ctx, ref)
+	if err == nil && issued.WalletRef != ref {
+		return signer.Issued{}, errors.New("it answered for another one")
+	}
+	return issued, err
+}
+
 // Keep inserts the wallet of an address that the signer issued, unless it is there.
-// It checks the proof, and that a wallet that is there has this address: ErrProof.
+// It checks the proof, that the address is of the form that the proof names, and that a
+// wallet that is there has this address: ErrProof.
 func (b *Book) Keep(ctx context.Context, tx pg.Tx, i signer.Issued) error {
 	w := Wallet{
-		ID: id.New("adr", tx.Now), OrgID: i.OrgID, Family: i.Family, Purpose: i.Purpose, Subject: i.Subject,
+		ID: id.New("adr", tx.Now), OrgID: i.OrgID, Family: i.Family, Purpose: i.Purpose, Subject: i.Subject, Form: i.Form,
 		Path: i.Path, Address: i.Address, Proof: i.Proof,
 	}
 	if err := b.Prove(w); err != nil {
 		return err
 	}
+	if bitcointx.IsTaproot(w.Address) != (w.Form == chain.Taproot) {
+		slog.Error("signer attested an address of another form than it says", "org", w.OrgID, "purpose", w.Purpose, "form", w.Form, "address", w.Address)
+		return fmt.Errorf("wallet of %s: %s is not of form %q: %w", w.OrgID, w.Address, w.Form, ErrProof)
+	}
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at, form)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 		ON CONFLICT DO NOTHING`,
-		w.ID, w.OrgID, string(w.Family), w.Purpose, w.Subject, w.Path, string(w.Address), w.Proof, tx.Now)
+		w.ID, w.OrgID, string(w.Family), w.Purpose, w.Subject, w.Path, string(w.Address), w.Proof, tx.Now, string(w.Form))
 	if err != nil {
 		return fmt.Errorf("insert a wallet of %s: %w", w.OrgID, err)
 	}
@@ -181,17 +205,17 @@ func (b *Book) Keep(ctx context.Context, tx pg.Tx, i signer.Issued) error {
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	if there.Address != w.Address || there.Path != w.Path {
+	if there.Address != w.Address || there.Path != w.Path || there.Form != w.Form {
 		slog.Error("wallet row does not have the address that the signer issued", "wallet", there.ID, "org", w.OrgID, "purpose", w.Purpose)
 		return fmt.Errorf("wallet %s of %s: %w", there.ID, w.OrgID, ErrProof)
 	}
 	return nil
 }
 
-const columns = `wallet_id, org_id, family, purpose, subject, path, address, proof, created_at`
+const columns = `wallet_id, org_id, family, purpose, subject, path, address, proof, created_at, form`
 
 func read(row pgx.CollectableRow) (w Wallet, err error) {
-	err = row.Scan(&w.ID, &w.OrgID, &w.Family, &w.Purpose, &w.Subject, &w.Path, &w.Address, &w.Proof, &w.CreatedAt)
+	err = row.Scan(&w.ID, &w.OrgID, &w.Family, &w.Purpose, &w.Subject, &w.Path, &w.Address, &w.Proof, &w.CreatedAt, &w.Form)
 	return w, err
 }
 
@@ -209,6 +233,7 @@ func one(rows pgx.Rows, err error) (Wallet, error) {
 	return w, nil
 }
 
+// bySubject is the one wallet of these words, in whatever form it is.
 func bySubject(ctx context.Context, tx pg.Tx, r signer.WalletRef) (Wallet, error) {
 	return one(tx.Query(ctx, `
 		SELECT `+columns+` FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = $4`,
@@ -224,9 +249,13 @@ func ByID(ctx context.Context, tx pg.Tx, walletID string) (Wallet, error) {
 	return w, nil
 }
 
-// ByRef is the wallet that ref names, as its row says, not proven. Error: ErrNotFound.
+// ByRef is the wallet that ref names, in just that form, as its row says, not proven.
+// Error: ErrNotFound.
 func ByRef(ctx context.Context, tx pg.Tx, ref signer.WalletRef) (Wallet, error) {
 	w, err := bySubject(ctx, tx, ref)
+	if err == nil && w.Form != ref.Form {
+		err = ErrNotFound
+	}
 	if err != nil {
 		return w, fmt.Errorf("wallet of %s for %s: %w", ref.OrgID, ref.Purpose, err)
 	}

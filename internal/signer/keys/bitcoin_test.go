@@ -70,6 +70,8 @@ func TestKeysAreThoseOfBIP84AndBIP86(t *testing.T) {
 func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	w := signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CUSTOMER_DEPOSIT", Subject: "alice"}
+	asTaproot := w
+	asTaproot.Form = chain.Taproot
 	for _, v := range []struct {
 		network                            chain.Network
 		path, segwit, taprootPath, taproot string
@@ -83,7 +85,7 @@ func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
 		if err != nil || k.Path() != v.path || string(k.Address()) != v.segwit {
 			t.Errorf("%s: got %v at %v, %v, want %v at %v", v.network, k.Address(), k.Path(), err, v.segwit, v.path)
 		}
-		tap, err := s.TaprootWallet(w)
+		tap, err := s.Wallet(asTaproot)
 		if err != nil || tap.Path() != v.taprootPath || string(tap.Address()) != v.taproot {
 			t.Errorf("%s, taproot: got %v at %v, %v, want %v at %v", v.network, tap.Address(), tap.Path(), err, v.taproot, v.taprootPath)
 		}
@@ -95,8 +97,8 @@ func TestBitcoinWalletsStayWhereTheyAre(t *testing.T) {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
 			assertSilent(t, fmt.Sprintf(verb, struct {
 				S Seed
-				T TaprootKey
-				t *TaprootKey
+				T WalletKey
+				t *WalletKey
 			}{s, tap, &tap}), [][]byte{s.s().entropy[:], s.s().master[:], tap.k().Serialize()}, s.words())
 		}
 	}
@@ -125,10 +127,10 @@ func TestSignaturesAreThoseOfBIP143AndBIP341(t *testing.T) {
 	if hex.EncodeToString(got[:64]) != segwit {
 		t.Errorf("got %x, want %s", got, segwit)
 	}
-	k := TaprootKey{k: key("6b973d88838f27366ed61c9ad6367663045cb456e28335c109e30717ae0c6baa")}
-	schnorr := k.SignHash(hash("2514a6272f85cfa0f45eb907fcb0d121b808ed37c6ea160a5a9046ed5526d555"))
+	k := WalletKey{taproot: true, k: key("6b973d88838f27366ed61c9ad6367663045cb456e28335c109e30717ae0c6baa")}
+	schnorr := k.SignCoin(hash("2514a6272f85cfa0f45eb907fcb0d121b808ed37c6ea160a5a9046ed5526d555"))
 	const taproot = "ed7c1647cb97379e76892be0cacff57ec4a7102aa24296ca39af7541246d8ff14d38958d4cc1e2e478e4d4a764bbfd835b16d4e314b72937b29833060b87276c"
-	if hex.EncodeToString(schnorr[:]) != taproot {
+	if hex.EncodeToString(schnorr) != taproot {
 		t.Errorf("got %x, want %s", schnorr, taproot)
 	}
 }
@@ -140,14 +142,22 @@ func TestABitcoinWalletNeedsToKnowItsNetwork(t *testing.T) {
 		if k, err := s.Wallet(w); err == nil {
 			t.Errorf("got %s, want an error: it would be an address of some network", k.Address())
 		}
-		if k, err := s.TaprootWallet(w); err == nil {
+		w.Form = chain.Taproot
+		if k, err := s.Wallet(w); err == nil {
 			t.Errorf("taproot: got %s, want an error: it would be an address of some network", k.Address())
+		}
+		w.Form = chain.Usual
+	}
+	for _, no := range []signer.WalletRef{
+		{OrgID: "org_1", Family: chain.EVM, Purpose: "TREASURY", Form: chain.Taproot},
+		{OrgID: "org_1", Family: chain.SolanaFamily, Purpose: "TREASURY", Form: chain.Taproot},
+		{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "TREASURY", Form: "WRAPPED"},
+	} {
+		if k, err := knownSeed(t).On(chain.Mainnet).Wallet(no); err == nil {
+			t.Errorf("%s of form %s: got %s, want an error", no.Family, no.Form, k.Address())
 		}
 	}
 	w.Family = chain.EVM
-	if k, err := knownSeed(t).On(chain.Mainnet).TaprootWallet(w); err == nil {
-		t.Errorf("of another family: got %s, want an error", k.Address())
-	}
 	on, err := knownSeed(t).On(chain.Testnet).Wallet(w)
 	if err != nil {
 		t.Fatal(err)

@@ -141,17 +141,22 @@ func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 type WalletKey struct {
 	k       func() *secp256k1.PrivateKey // nil for Solana
 	ed      func() ed25519.PrivateKey    // nil for all others
+	taproot bool                         // signs by BIP-340, and with the key that BIP-86 makes of k
 	path    string
 	address chain.Address
 }
 
-// Wallet derives the key of a wallet: at m/44'/60' an EVM one, at m/84' a Bitcoin one,
-// at m/44'/501' a Solana one, at m/44'/195' one of TRON, and from there four times 31 bits of SHA-256 of organization, purpose and subject.
+// Wallet derives the key of a wallet: at m/44'/60' an EVM one, at m/84' a Bitcoin one or at
+// m/86' where its form is taproot, at m/44'/501' a Solana one, at m/44'/195' one of TRON,
+// and from there four times 31 bits of SHA-256 of organization, purpose and subject.
 // The place comes from the words alone, so a database that lost its rows cannot give
-// it to somebody else. Errors: a family without keys, or a seed that On gave no network
+// it to somebody else. Errors: a family without keys or without that form, or a seed that On gave no network
 // where addresses tell it; a path that leads to no key is one chance in 2^127 and has
 // no remedy: it never happens.
 func (s Seed) Wallet(w signer.WalletRef) (WalletKey, error) {
+	if w.Form != chain.Usual && (w.Family != chain.BitcoinFamily || w.Form != chain.Taproot) {
+		return WalletKey{}, fmt.Errorf("no keys of form %q are derived for family %q", w.Form, w.Family)
+	}
 	switch w.Family {
 	case chain.EVM:
 		return s.evm(w)
@@ -211,10 +216,13 @@ func (k WalletKey) Address() chain.Address { return k.address }
 
 // SignHash signs 32 bytes and returns R, S (low) and the recovery id (0 or 1). The
 // nonce is that of RFC 6979, so the same bytes give the same signature. The key of a
-// Solana wallet panics: it signs messages.
+// Solana wallet panics, which signs messages, and so does that of a taproot wallet.
 func (k WalletKey) SignHash(hash [32]byte) [65]byte {
 	if k.k == nil {
 		panic("keys: the key of a Solana wallet is asked to sign a hash")
+	}
+	if k.taproot {
+		panic("keys: the key of a taproot wallet is asked for a signature of ECDSA")
 	}
 	compact := ecdsa.SignCompact(k.k(), hash[:], false)
 	var out [65]byte

@@ -137,6 +137,9 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		if _, twice := x.wallets[r.Issue.WalletRef]; twice {
 			return fmt.Errorf("wallet %v was issued before", r.Issue.WalletRef)
 		}
+		if no := x.form(r.Issue.WalletRef); no != nil {
+			return no
+		}
 		if _, twice := x.owners[w]; twice {
 			return fmt.Errorf("address %s was issued before", w.address)
 		}
@@ -220,6 +223,17 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		x.revoked[r.Revoke.ID] = revoked{r.Revoke.OrgID, seq}
 	default:
 		return fmt.Errorf("%q is no kind of record", r.Kind)
+	}
+	return nil
+}
+
+// form refuses a wallet that was issued in another form: whoever pays it has that address
+// for ever, whatever a configuration says since.
+func (x *index) form(w signer.WalletRef) error {
+	for _, other := range w.Otherwise() {
+		if known, ok := x.wallets[other]; ok {
+			return refuse(signer.RefusedForm, "the wallet of %s %q was issued as %s in entry %d, and has no address of another form", w.Purpose, w.Subject, known.address, known.seq)
+		}
 	}
 	return nil
 }

@@ -165,6 +165,9 @@ func (s *Signer) issue(w signer.WalletRef, key keys.WalletKey) (uint64, error) {
 		}
 		return known.seq, nil
 	}
+	if no := s.index.form(w); no != nil {
+		return 0, no
+	}
 	if other, taken := s.index.owners[owned{w.Family, key.Address()}]; taken {
 		return 0, fmt.Errorf("%w: address %s belongs to another wallet, of %s", ErrDamaged, key.Address(), other.OrgID)
 	}
@@ -673,6 +676,10 @@ func checkRef(w signer.WalletRef) *signer.Refusal {
 		return refuse(signer.RefusedMalformed, "purpose: nothing is left over on family %s, so no wallet is for change", w.Family)
 	case w.Purpose == treasury && w.Subject != "":
 		return refuse(signer.RefusedMalformed, "subject: a treasury has none")
+	case w.Form != chain.Usual && (w.Family != chain.BitcoinFamily || w.Form != chain.Taproot):
+		return refuse(signer.RefusedMalformed, "form: family %s has no addresses of form %q", w.Family, w.Form)
+	case w.Form != chain.Usual && (w.Purpose == treasury || w.Purpose == change):
+		return refuse(signer.RefusedMalformed, "form: a wallet for %s has none", w.Purpose)
 	case w.Purpose != treasury && !word(w.Subject):
 		return refuse(signer.RefusedMalformed, "subject: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	}

@@ -255,8 +255,7 @@ func (bitcoinWords) sign(payload []byte, by ...keys.WalletKey) ([]byte, chain.Tx
 		if wanted[i].Holder != key.Address() {
 			return nil, "", fmt.Errorf("signature %d of the transaction is that of %s, not of %s", i+1, wanted[i].Holder, key.Address())
 		}
-		signature := key.SignHash(wanted[i].Hash)
-		signatures[i] = signature[:]
+		signatures[i] = key.SignCoin(wanted[i].Hash)
 	}
 	return bitcointx.Attach(payload, signatures...)
 }

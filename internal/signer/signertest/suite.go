@@ -149,6 +149,7 @@ func refusesMalformed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		"treasury of":  {func(w *signer.WalletRef) { w.Purpose = "TREASURY" }, signer.RefusedMalformed},
 		"long subject": {func(w *signer.WalletRef) { w.Subject = string(bytes.Repeat([]byte("a"), 129)) }, signer.RefusedMalformed},
 		"a NUL":        {func(w *signer.WalletRef) { w.Subject = "a\x00b" }, signer.RefusedMalformed},
+		"a form":       {func(w *signer.WalletRef) { w.Form = chain.Taproot }, signer.RefusedMalformed},
 		"half a rune":  {func(w *signer.WalletRef) { w.Subject = "a\xc3" }, signer.RefusedMalformed},
 	} {
 		w := Deposit(org, "alice")

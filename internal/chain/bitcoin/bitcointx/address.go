@@ -222,3 +222,13 @@ func (Grammar) ParseContract(string) (chain.Address, error) {
 
 // PaymentURI is a link as BIP-21 has it. Bitcoin has no tokens.
 func (Grammar) PaymentURI(a, _ chain.Address) string { return "bitcoin:" + string(a) }
+
+// IsTaproot tells whether an address is a taproot one of any network, in its canonical form.
+func IsTaproot(a chain.Address) bool {
+	for _, n := range networksByte {
+		if d, err := destinationOf(n, a); err == nil {
+			return d.form == p2tr
+		}
+	}
+	return false
+}
