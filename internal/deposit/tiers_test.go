@@ -1,14 +1,17 @@
 package deposit_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/risk"
 )
 
 // tiers are above what this chain calls final, which is four blocks. The first is of
@@ -95,4 +98,49 @@ func TestADeepForkTakesNothingFromWhoWaits(t *testing.T) {
 	if n := w.count(t, `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`); n > 0 {
 		t.Errorf("got %d freezes, want none", n)
 	}
+}
+
+// Rule DEP-43. What was flagged when it was deep, and is in another block since, is not
+// approved before it is deep there.
+func TestAnApprovalAfterAForkWaitsForTheDepthAgain(t *testing.T) {
+	t.Parallel()
+	w, says := pooled(t, tiers...)
+	w.c.Mine(10)
+	says.set(payer, risk.Severe)
+	w.arrives(t, alice, 5001)
+	w.c.Mine(5)
+	w.walk(t)
+	id := w.the(t).DepositID
+	if d := w.the(t); d.Status != "FLAGGED" {
+		t.Fatalf("got %s, want FLAGGED", d.Status)
+	}
+	w.c.Fork(12)
+	w.c.MineEmpty(14)
+	w.part(t)
+	w.repoint(t)
+	approve := func() error {
+		_, err := w.resolutions().Approve(t.Context(), id, operator(), "")
+		return err
+	}
+	if err := approve(); !fault.Is(err, fault.DepositsSuspended) {
+		t.Errorf("in no block: got %v, want DEPOSITS_SUSPENDED", err)
+	}
+	w.c.Mine(4)
+	w.final(t)
+	w.letGo(t)
+	for blocks := 4; blocks < 9; blocks++ {
+		if d := w.the(t); d.Status != "FLAGGED" || d.ChainStatus != "FINALIZED" {
+			t.Errorf("with %d blocks: got %s and %s, want it FLAGGED and FINALIZED", blocks, d.Status, d.ChainStatus)
+		}
+		if err := approve(); !fault.Is(err, fault.DepositsSuspended) || !strings.Contains(err.Error(), "waits for 9 confirmations") {
+			t.Errorf("with %d blocks: got %v, want DEPOSITS_SUSPENDED for 9 confirmations", blocks, err)
+		}
+		w.keeps(t, 0, 0, 0, 5001)
+		w.c.Mine(1)
+		w.walk(t)
+	}
+	if err := approve(); err != nil {
+		t.Errorf("with 9 blocks: %v", err)
+	}
+	w.keeps(t, 5001, 0, 0, 0)
 }

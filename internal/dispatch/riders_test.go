@@ -262,18 +262,16 @@ func (swept) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.E
 	return nil, err
 }
 
-// Several deposit addresses are emptied by one transaction that the treasury pays for.
-func TestSweepsOfSeveralAddressesAreOneTransaction(t *testing.T) {
-	t.Parallel()
-	b := together(t)
-	b.desk = dispatch.New(b.db, b.chain.Configured(), b.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Sweep: swept{b.feature}},
-		dispatch.Config{}, slog.New(slog.DiscardHandler))
+// sweeps places three sweeps of deposit addresses, which are returned.
+func (b *bench) sweeps() (from []wallet.Wallet) {
+	b.Helper()
+	b.sweepingDesk(b.signer)
 	for i, customer := range []string{"ann", "bob", "eve"} {
-		from, err := b.book.Address(b.ctx, signer.WalletRef{OrgID: b.org, Family: chain.SolanaFamily, Purpose: wallet.CustomerDeposit, Subject: customer})
+		w, err := b.book.Address(b.ctx, signer.WalletRef{OrgID: b.org, Family: chain.SolanaFamily, Purpose: wallet.CustomerDeposit, Subject: customer})
 		b.must(err)
-		b.give(from, 0, uint64(100*(i+1)))
+		b.give(w, 0, uint64(100*(i+1)))
 		o := dispatch.Order{
-			ID: fmt.Sprintf("wd_%d", i+1), OrgID: b.org, Purpose: signer.Sweep, Chain: b.name, WalletID: b.treasury.ID, FromID: from.ID,
+			ID: fmt.Sprintf("wd_%d", i+1), OrgID: b.org, Purpose: signer.Sweep, Chain: b.name, WalletID: b.treasury.ID, FromID: w.ID,
 			ToWalletID: b.treasury.ID, To: b.treasury.Address, MintID: usdc, Contract: b.token, Amount: money.Units(uint64(100 * (i + 1))),
 		}
 		b.system(func(ctx context.Context, tx pg.Tx) error {
@@ -282,13 +280,27 @@ func TestSweepsOfSeveralAddressesAreOneTransaction(t *testing.T) {
 			}
 			_, err := tx.Exec(ctx, `
 				INSERT INTO sweeps (sweep_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, trigger, status, created_at)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, 'VALUE', 'OPEN', $8)`, o.ID, o.OrgID, o.Chain, from.ID, o.ToWalletID, o.MintID, o.Amount, tx.Now)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, 'VALUE', 'OPEN', $8)`, o.ID, o.OrgID, o.Chain, w.ID, o.ToWalletID, o.MintID, o.Amount, tx.Now)
 			if err != nil {
 				return err
 			}
-			return wallet.Move(ctx, tx, wallet.Movement{WalletID: from.ID, OrgID: b.org, MintID: usdc, Part: wallet.Reserved, Plus: o.Amount})
+			return wallet.Move(ctx, tx, wallet.Movement{WalletID: w.ID, OrgID: b.org, MintID: usdc, Part: wallet.Reserved, Plus: o.Amount})
 		})
+		from = append(from, w)
 	}
+	return from
+}
+
+func (b *bench) sweepingDesk(s signer.Signer) {
+	b.desk = dispatch.New(b.db, b.chain.Configured(), s, mirror.Record, map[signer.Purpose]dispatch.Listener{signer.Sweep: swept{b.feature}},
+		dispatch.Config{}, slog.New(slog.DiscardHandler))
+}
+
+// Several deposit addresses are emptied by one transaction that the treasury pays for.
+func TestSweepsOfSeveralAddressesAreOneTransaction(t *testing.T) {
+	t.Parallel()
+	b := together(t)
+	b.sweeps()
 	b.round()
 	b.all(dispatch.Broadcast)
 	b.mine(6)
@@ -297,5 +309,95 @@ func TestSweepsOfSeveralAddressesAreOneTransaction(t *testing.T) {
 	b.one(1)
 	if got := b.chain.Balance(b.treasury.Address, b.token); got != money.Units(1600) {
 		t.Errorf("the treasury has %v, want 1600", got)
+	}
+}
+
+// Rule WD-39. The transaction takes from each of them.
+func TestAFreezeOfAnyAddressInASlotStopsItsTransaction(t *testing.T) {
+	t.Parallel()
+	b := together(t)
+	from := b.sweeps()
+	b.sweepingDesk(&nearly{Signer: b.signer, lost: true})
+	_, _ = b.desk.Round(b.ctx)
+	b.all(dispatch.Slotted)
+	b.sweepingDesk(b.signer)
+	frozen := freeze.Freeze{Scope: freeze.Wallet, OrgID: b.org, WalletID: from[2].ID, Chain: b.name, Source: freeze.ByOperator}
+	b.stop(frozen)
+	for range 2 {
+		b.round()
+		b.clock.move(time.Minute)
+	}
+	b.all(dispatch.Slotted)
+	if n := b.count(`SELECT count(*) FROM dispatch_attempts WHERE raw IS NOT NULL`); n != 0 {
+		t.Error("it was signed")
+	}
+	b.letGo()
+	b.chain.Provider(0).RefuseSend("too many requests")
+	_, _ = b.desk.Round(b.ctx)
+	b.all(dispatch.Signed)
+	b.chain.Provider(0).RefuseSend("")
+	b.stop(frozen)
+	for range 2 {
+		b.round()
+		b.clock.move(time.Minute)
+	}
+	b.all(dispatch.Signed)
+	if n := len(b.chain.Pool()); n != 0 {
+		t.Error("it was sent")
+	}
+	b.letGo()
+	b.round()
+	b.mine(6)
+	b.round()
+	b.all(dispatch.Paid)
+	if got := b.chain.Balance(b.treasury.Address, b.token); got != money.Units(1600) {
+		t.Errorf("the treasury has %v, want 1600", got)
+	}
+}
+
+// Rule WD-40. What a share of the fee can be at the most is what a customer's limit is
+// compared with: more than that goes alone, and is refused where that is dearer still.
+func TestACustomersLimitOnTheFeeIsComparedWithTheShare(t *testing.T) {
+	t.Parallel()
+	b := together(t)
+	var ps []chain.Payment
+	for _, id := range []string{"wd_1", "wd_2", "wd_3"} {
+		ps = append(ps, chain.Payment{From: b.treasury.Address, To: payee(id), Contract: b.token, Amount: money.Units(100)})
+	}
+	fees, err := b.chain.Configured().Sender.Quote(b.ctx, ps...)
+	b.must(err)
+	whole, err := fees.Max()
+	b.must(err)
+	part := signer.Part(whole, len(ps))
+	less, err := part.Sub(money.Units(1))
+	b.must(err)
+	for name, c := range map[string]struct {
+		most money.Amount
+		want dispatch.Status
+		with int
+	}{"enough": {part, dispatch.Broadcast, 3}, "one too few": {less, dispatch.Refused, 2}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := together(t)
+			for i, id := range []string{"wd_1", "wd_2", "wd_3"} {
+				o := b.order(id, payee(id), 100)
+				if i == 1 {
+					o.FeeMax = &c.most
+				}
+				b.place(o)
+			}
+			b.round()
+			b.wantStatus("wd_2", c.want)
+			b.wantStatus("wd_1", dispatch.Broadcast)
+			b.wantStatus("wd_3", dispatch.Broadcast)
+			if n := b.count(`SELECT max(orders) FROM dispatch_slots`); c.want == dispatch.Broadcast && n != c.with {
+				t.Errorf("got %d orders in a slot, want %d", n, c.with)
+			}
+			b.mine(6)
+			b.round()
+			if n := b.count(`SELECT count(*) FROM dispatch_orders WHERE status = 'PAID' AND fee > $1 AND order_id = 'wd_2'`, c.most); n != 0 {
+				t.Errorf("wd_2 has cost more than the %v that it allows", c.most)
+			}
+		})
 	}
 }

@@ -1,6 +1,9 @@
 package coins
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 	"testing"
@@ -9,18 +12,30 @@ import (
 	"github.com/btcsuite/btcd/btcec/v2"
 	"github.com/btcsuite/btcd/chaincfg/v2"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/localworld/btcd"
 	"github.com/cofferpay/coffer/internal/localworld/btcd/btcdtest"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/webhook"
 )
 
-const depth = 3 // blocks until final
+const (
+	depth = 3 // blocks until final
+	large = 30_000_000
+	deep  = 6 // blocks until what is above that is credited
+)
 
 // node is the house on a real chain, with the signer that a service has.
 type node struct {
@@ -36,7 +51,7 @@ func openNode(t *testing.T) node {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword(btcd.User, n.Password)
-	on, err := bitcoin.New(t.Context(), bitcoin.Config{Network: chain.Local, Endpoints: []string{u.String()}, Agree: 1, Confirmations: depth, CostMax: money.Units(200_000)})
+	on, err := bitcoin.New(t.Context(), bitcoin.Config{Network: chain.Local, Endpoints: []string{u.String()}, Agree: 1, Confirmations: depth, Tiers: chain.Tiers{{Above: money.Units(large), Depth: deep}}, CostMax: money.Units(200_000)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,4 +163,186 @@ func TestOnARealChainADepositsOutputPaysAndItsRestPaysTheNext(t *testing.T) {
 	if got := count(n.house, `SELECT count(*) FROM deposits`); got != 2 {
 		t.Errorf("got %d deposits, want the two that came from outside: what comes back is none", got)
 	}
+}
+
+// block makes one.
+func (n node) block() {
+	n.Helper()
+	_, err := n.Mine(n.ctx, 1)
+	n.must(err)
+	n.step()
+}
+
+// shown is what the organization is shown of its only deposit in these states.
+func (n node) shown(states ...string) (d webhook.Deposit) {
+	n.Helper()
+	n.must(n.db.ReadOrg(n.ctx, n.org, func(ctx context.Context, tx pg.Tx) error {
+		found, err := deposit.List(ctx, tx, n.org, deposit.Filter{CustomerID: "alice"}, page.Page{})
+		for _, is := range found.Items {
+			if slices.Contains(states, is.Status) {
+				d = is
+			}
+		}
+		return err
+	}))
+	return d
+}
+
+// Rule DEP-43, on a real chain.
+func TestOnARealChainALargeDepositIsCreditedWhenItIsDeep(t *testing.T) {
+	t.Parallel()
+	n := openNode(t)
+	n.final() // the walk is at work
+	n.pay(n.alice, large)
+	n.pay(n.alice, large+1)
+	for blocks := int64(1); blocks <= deep; blocks++ {
+		n.block()
+		small, big := "CREDITED", "SCREENING"
+		switch {
+		case blocks < depth:
+			small, big = "CONFIRMING", "CONFIRMING"
+		case blocks == deep:
+			big = "CREDITED"
+		}
+		want := map[string][3]any{fmt.Sprint(large): {small, blocks, int64(depth)}, fmt.Sprint(large + 1): {big, blocks, int64(deep)}}
+		n.must(n.db.ReadOrg(n.ctx, n.org, func(ctx context.Context, tx pg.Tx) error {
+			found, err := deposit.List(ctx, tx, n.org, deposit.Filter{CustomerID: "alice"}, page.Page{})
+			if len(found.Items) != len(want) {
+				t.Errorf("with %d blocks: got %d deposits, want %d", blocks, len(found.Items), len(want))
+			}
+			for _, is := range found.Items {
+				if got := [3]any{is.Status, is.Confirmations, is.ConfirmationsRequired}; got != want[is.Amount] {
+					t.Errorf("with %d blocks: got %s as %v, want %v", blocks, is.Amount, got, want[is.Amount])
+				}
+			}
+			return err
+		}))
+		switch {
+		case blocks == deep:
+			n.coins(fmt.Sprint("FREE ", large), fmt.Sprint("FREE ", large+1))
+		case blocks >= depth:
+			n.coins(fmt.Sprint("FREE ", large), fmt.Sprint("HELD ", large+1))
+		}
+		n.sound()
+	}
+}
+
+// Rule COIN-2, on a real chain with the real signer.
+func TestOnARealChainAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
+	t.Parallel()
+	n := openNode(t)
+	n.pay(n.treasury, 100_000) // fees
+	n.pay(n.alice, 20_000_000)
+	n.final()
+	sender := btcd.FaucetAddress()
+	n.opinions.mu.Lock()
+	n.says[sender] = risk.Severe
+	n.opinions.mu.Unlock()
+	const units = 25_000_000
+	n.pay(n.alice, units)
+	n.final()
+	n.coins("FREE 100000", "FREE 20000000", "HELD 25000000")
+	d := n.shown("FLAGGED")
+	// Nothing else is paid with it.
+	if paid := n.withdrawTo(15_000_000, payee(t)); n.status(paid) != "QUEUED" {
+		t.Fatalf("got %s, want a payment that waits for its slot", n.status(paid))
+	}
+	n.step()
+	if got := count(n.house, `SELECT count(*) FROM coins WHERE status = 'HELD' AND amount = $1`, units); got != 1 {
+		t.Error("the flagged coin is not held any more")
+	}
+	n.final()
+	n.sound()
+	_, err := n.Flags.Reject(n.ctx, d.DepositID, deposit.Decider{Actor: audit.Operator("op_1")}, "")
+	n.must(err)
+	n.step()
+	id := n.returning(d.DepositID)
+	n.want(id, "BROADCAST")
+	if got := n.spends(id); !slices.Contains(got, money.Units(units)) {
+		t.Errorf("the return spends %v, want the flagged coin", got)
+	}
+	n.sound()
+	n.final()
+	n.want(id, "PAID")
+	var tx string
+	n.must(pgtest.Owner(t, n.db).QueryRow(n.ctx, `SELECT tx_hash FROM dispatch_orders WHERE order_id = $1`, id).Scan(&tx))
+	var sent struct {
+		Vout []struct {
+			Value        json.Number
+			ScriptPubKey struct{ Address string }
+		}
+	}
+	n.must(n.Call(n.ctx, &sent, "getrawtransaction", tx, 1))
+	back := ""
+	for _, out := range sent.Vout {
+		if out.ScriptPubKey.Address == string(sender) {
+			back = out.Value.String()
+		}
+	}
+	if back != "0.25" {
+		t.Errorf("got %s BTC back at its sender by %+v, want 0.25", back, sent)
+	}
+	if got := count(n.house, `SELECT count(*) FROM coins WHERE status = 'SPENT' AND amount = $1 AND order_id = $2`, units, id); got != 1 {
+		t.Error("the flagged coin is not spent by its return")
+	}
+	if d := n.shown("REJECTED"); d.Amount != fmt.Sprint(units) {
+		t.Errorf("got %+v, want the deposit rejected", d)
+	}
+	n.sound()
+}
+
+// Rule COIN-1, of what an organization pays in for itself, which nobody has given an
+// address on this chain before, whoever asks at the same moment.
+func TestOnARealChainAnOrganizationsOwnDepositsAreItsProducts(t *testing.T) {
+	t.Parallel()
+	n := openNode(t)
+	o, _, err := org.Create(n.ctx, n.db, "Second")
+	n.must(err)
+	counter := deposit.Counter{DB: n.db, Chains: n.Chains, Wallets: n.Book}
+	type asked struct {
+		product string
+		given   deposit.Given
+		err     error
+	}
+	answers := make(chan asked)
+	for _, product := range ledger.Products {
+		for range 3 {
+			go func() {
+				given, err := counter.OfProduct(n.ctx, o.ID, btc, product)
+				answers <- asked{product, given, err}
+			}()
+		}
+	}
+	at := map[string]chain.Address{}
+	all := map[chain.Address]bool{}
+	for range 3 * len(ledger.Products) {
+		a := <-answers
+		n.must(a.err)
+		if is, err := n.plan.Chain.Grammar.Parse(string(a.given.Address)); err != nil || is != a.given.Address || a.given.PaymentURI != "bitcoin:"+string(is) {
+			t.Errorf("%s: got %q and %q, %v, want an address of the chain", a.product, a.given.Address, a.given.PaymentURI, err)
+		}
+		if before, known := at[a.product]; known && before != a.given.Address {
+			t.Errorf("%s: got %s and %s, want one address", a.product, before, a.given.Address)
+		}
+		at[a.product], all[a.given.Address] = a.given.Address, true
+	}
+	if len(all) != len(ledger.Products) {
+		t.Errorf("got %d addresses of %d products", len(all), len(ledger.Products))
+	}
+	for _, product := range ledger.Products {
+		_, err := n.Pay(n.ctx, at[product], 1_000_000)
+		n.must(err)
+	}
+	n.final()
+	for _, product := range ledger.Products {
+		n.must(n.db.ReadOrg(n.ctx, o.ID, func(ctx context.Context, tx pg.Tx) error {
+			got, err := ledger.Balance(ctx, tx, ledger.Account{OrgID: o.ID, MintID: btc, Kind: ledger.Product, Subject: product})
+			if err == nil && got != money.Units(1_000_000) {
+				t.Errorf("%s has %v, want 1000000", product, got)
+			}
+			return err
+		}))
+	}
+	n.coins("FREE 1000000", "FREE 1000000", "FREE 1000000")
+	n.sound()
 }

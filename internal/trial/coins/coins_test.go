@@ -148,14 +148,14 @@ func build(t *testing.T, on chain.Chain, start uint64, policy local.Policy, sign
 	seed, err := keys.NewSeed()
 	h.must(err)
 	seed = seed.On(chain.Local)
-	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: h.clock, Policy: policy}
+	grants, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
+	h.must(err)
+	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: h.clock, Policy: policy, Grants: grants}
 	h.must(local.Create(conf, seed))
 	s, err := local.Open(conf, seed)
 	h.must(err)
 	t.Cleanup(func() { s.Close() })
 	issued, err := s.Issue(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Treasury})
-	h.must(err)
-	grants, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
 	h.must(err)
 	h.plan = works.Plan{
 		Grants: grants,
