@@ -66,6 +66,7 @@ const (
 	Sweep   Purpose = "SWEEP"   // only to the organization's own treasury
 	Gas     Purpose = "GAS"     // native coin, only to a wallet of the same organization
 	Return  Purpose = "RETURN"  // a flagged deposit, from the address that it reached to anyone, under the limits of payments
+	Merge   Purpose = "MERGE"   // coins of an organization become one of its own, and nobody is paid
 	Place   Purpose = "PLACE"   // a place that a treasury has its transactions in, where a chain leases those
 )
 
@@ -79,9 +80,9 @@ type Intent struct {
 	// same organization, on chains that let somebody else pay.
 	Payer    *WalletRef    `json:"payer,omitempty"`
 	To       chain.Address `json:"to"`
-	ToWallet *WalletRef    `json:"toWallet,omitempty"` // for Sweep and Gas: who To is; the signer derives and compares
+	ToWallet *WalletRef    `json:"toWallet,omitempty"` // for Sweep, Gas and Merge: who To is; the signer derives and compares
 	Contract chain.Address `json:"contract,omitempty"` // "" for the native coin
-	Amount   money.Amount  `json:"amount"`
+	Amount   money.Amount  `json:"amount"`             // zero of a Merge, and of nothing else
 	// FeeMax is the most that a transaction which pays may cost, in native units; zero
 	// for no other limit than the policy's.
 	FeeMax money.Amount `json:"feeMax,omitzero"`

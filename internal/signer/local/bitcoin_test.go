@@ -331,6 +331,101 @@ func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
 	}
 }
 
+// Rule COIN-8. Whoever has the server can make coins of an organization one of its own,
+// at a rate that is worth it, and nothing else of it.
+func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
+	t.Parallel()
+	c := newChest(t)
+	merge := func(id string) signer.Intent {
+		to := c.issue("org_1", "CHANGE", id)
+		return signer.Intent{ID: id, Purpose: signer.Merge, Chain: chain.Bitcoin, From: c.treasury.WalletRef, To: to.Address, ToWallet: &to.WalletRef, MintID: 1}
+	}
+	i := merge("merge_1")
+	others := c.issue("org_2", "CHANGE", "merge_1")
+	another := c.issue("org_1", "CHANGE", "merge_0")
+	for name, of := range map[string]func(*signer.Intent){
+		"an amount":                      func(i *signer.Intent) { i.Amount = money.Units(1) },
+		"a customer":                     func(i *signer.Intent) { i.CustomerID = "ann" },
+		"a key":                          func(i *signer.Intent) { i.IdempotencyKeyHash = strings.Repeat("ab", 32) },
+		"a part of the fee":              func(i *signer.Intent) { i.FeeDeducted = money.Units(1) },
+		"an address of its own":          func(i *signer.Intent) { i.To = btcPayee },
+		"no wallet":                      func(i *signer.Intent) { i.ToWallet = nil },
+		"no wallet, and an address":      func(i *signer.Intent) { i.To, i.ToWallet = btcPayee, nil },
+		"the treasury":                   func(i *signer.Intent) { i.To, i.ToWallet = c.treasury.Address, &c.treasury.WalletRef },
+		"a customer's address":           func(i *signer.Intent) { i.To, i.ToWallet = c.deposit.Address, &c.deposit.WalletRef },
+		"the change of another order":    func(i *signer.Intent) { i.To, i.ToWallet = another.Address, &another.WalletRef },
+		"change of another organization": func(i *signer.Intent) { i.To, i.ToWallet = others.Address, &others.WalletRef },
+		"from a deposit address":         func(i *signer.Intent) { i.From, i.Payer = c.deposit.WalletRef, &c.treasury.WalletRef },
+		"somebody else's fee":            func(i *signer.Intent) { i.Payer = &c.deposit.WalletRef },
+		"an entry of a whitelist":        func(i *signer.Intent) { i.WhitelistedID = "wl_1" },
+		"a token":                        func(i *signer.Intent) { i.Contract = btcPayee },
+		"another chain":                  func(i *signer.Intent) { i.Chain = chain.Ethereum },
+	} {
+		wrong := i
+		of(&wrong)
+		var no *signer.Refusal
+		if _, err := c.s.Admit(t.Context(), wrong); !errors.As(err, &no) {
+			t.Errorf("%s: got %v, want it refused", name, err)
+		}
+	}
+	if _, err := c.s.Admit(t.Context(), func() signer.Intent { p := c.payment("wd_0"); p.Amount = money.Zero; return p }()); refusal(err) != signer.RefusedMalformed {
+		t.Errorf("a payment of nothing: got %v, want it refused", err)
+	}
+	for _, i := range []signer.Intent{i, merge("merge_2"), c.payment("wd_1")} {
+		if _, err := c.s.Admit(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change, change2 := i.To, c.issue("org_1", "CHANGE", "merge_2").Address
+	a, b, d := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address), bitcoin(2, 90_000, c.deposit.Address)
+	taken := d
+	taken.Holder = c.other.Address
+	for name, r := range map[string]struct {
+		request signer.SignRequest
+		want    string
+	}{
+		"a payee":                        {c.request("merge_1", 0, 2000, change, pays(btcPayee, 60_000), a, b), signer.RefusedPayload},
+		"a payee, as a cancel":           {asCancel(c.request("merge_1", 0, 2000, change, pays(btcPayee, 60_000), a, b)), signer.RefusedPayload},
+		"a stranger's address":           {asPay(c.request("merge_1", 0, 2000, btcPayee, nil, a, b)), signer.RefusedDestination},
+		"the treasury":                   {asPay(c.request("merge_1", 0, 2000, c.treasury.Address, nil, a, b)), signer.RefusedDestination},
+		"the change of another merge":    {asPay(c.request("merge_1", 0, 2000, change2, nil, a, b)), signer.RefusedDestination},
+		"the change of another's":        {asPay(c.request("merge_1", 0, 2000, others.Address, nil, a, b)), signer.RefusedDestination},
+		"a coin of another organization": {asPay(c.request("merge_1", 0, 2000, change, nil, a, taken)), signer.RefusedWallet},
+		"a rate above the policy's":      {asPay(c.request("merge_1", 0, 10_011, change, nil, a, b)), signer.RefusedFee},
+		"that rate for a cancel":         {c.request("merge_1", 0, 10_011, change, nil, a, b), signer.RefusedFee},
+		"a payment beside it": {func() signer.SignRequest {
+			r := asPay(c.request("merge_1", 0, 2000, change, nil, a, b))
+			r.With = []string{"wd_1"}
+			return r
+		}(), signer.RefusedIntent},
+		"a merge beside a payment": {func() signer.SignRequest {
+			r := c.request("wd_1", 0, 2000, c.issue("org_1", "CHANGE", "wd_1").Address, pays(btcPayee, 60_000), a, b)
+			r.With = []string{"merge_1"}
+			return r
+		}(), signer.RefusedIntent},
+	} {
+		c.refuses(name, r.request, r.want)
+	}
+	first := asPay(c.request("merge_1", 0, 2000, change, nil, a, b))
+	verify(t, c.signs(first), first.Payload)
+	c.refuses("other coins", asPay(c.request("merge_1", 0, 3000, change, nil, a, d)), signer.RefusedSlot)
+	c.refuses("its coin for another", asPay(c.request("merge_2", 1, 2000, change2, nil, b, d)), signer.RefusedSlot)
+	dearer := asPay(c.request("merge_1", 0, 10_000, change, nil, a, b))
+	verify(t, c.signs(dearer), dearer.Payload)
+	before := c.s.Index()
+	if err := c.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.conf.Policy.Chains[chain.Bitcoin] = local.ChainPolicy{SignerID: btcRegtest, FeeMax: money.Units(50_000), MergeRateMax: money.Units(3000), Unlimited: true}
+	c.open()
+	if after := c.s.Index(); !reflect.DeepEqual(after, before) {
+		t.Error("after a restart: got other rules, want the same")
+	}
+	c.refuses("under a policy that allows less", asPay(c.request("merge_2", 1, 3100, change2, nil, d)), signer.RefusedFee)
+	last := asPay(c.request("merge_2", 1, 3000, change2, nil, d))
+	verify(t, c.signs(last), last.Payload)
+}
+
 // The largest transaction of ours passes, with every coin named in its slot.
 func TestTheLargestBitcoinTransactionIsSigned(t *testing.T) {
 	t.Parallel()

@@ -405,6 +405,10 @@ func (s *Signer) destination(i signer.Intent, policy ChainPolicy) (*signer.Refus
 		return nil, nil
 	case signer.Place:
 		return s.place(i, policy), nil
+	case signer.Merge:
+		if i.From.Purpose != treasury || !i.Chain.Pooled() || i.ToWallet == nil || i.ToWallet.Purpose != change || i.ToWallet.Subject != i.ID {
+			return refuse(signer.RefusedDestination, "merge %s does not make coins of a treasury one of its own wallet for change", i.ID), nil
+		}
 	case signer.Sweep:
 		if i.From.Purpose == treasury || i.ToWallet == nil || i.ToWallet.Purpose != treasury {
 			return refuse(signer.RefusedDestination, "sweep %s does not go from another wallet into the treasury", i.ID), nil
@@ -599,6 +603,9 @@ func (s *Signer) matches(all []*intent, r signer.SignRequest, policy ChainPolicy
 	if err := s.spends(i, does.coins); err != nil {
 		return does, err
 	}
+	if slices.ContainsFunc(all, func(o *intent) bool { return o.Purpose == signer.Merge }) {
+		return does, s.merges(all, does, policy, payer)
+	}
 	if r.Act == signer.Cancel {
 		if err := does.cancels(payer); err != nil {
 			return does, refuse(signer.RefusedPayload, "the cancel of intent %s: %v", i.ID, err)
@@ -618,6 +625,31 @@ func (s *Signer) matches(all []*intent, r signer.SignRequest, policy ChainPolicy
 	}
 	return does, nil
 }
+
+// merges finds that a payload makes of coins one, for itself alone and at a rate that is
+// worth it. Nobody is paid, so what it costs is all that somebody could lose by it: it has
+// a limit of its own, far below that of what has to be paid in time. A cancel of it does the same.
+func (s *Signer) merges(all []*intent, does deed, policy ChainPolicy, payer chain.Address) error {
+	i := all[0]
+	if len(all) > 1 {
+		return refuse(signer.RefusedIntent, "merge %s shares its transaction with others, and nothing is paid by one", i.ID)
+	}
+	if err := does.cancels(payer); err != nil {
+		return refuse(signer.RefusedPayload, "the payload of merge %s does not give all of its coins back: %v", i.ID, err)
+	}
+	most, err := policy.MergeRate().Mul(does.size)
+	if err == nil {
+		most, err = most.Add(money.Units(sizeUnit - 1)) // a fee is rounded up
+	}
+	if cost, no := does.costs.Mul(sizeUnit); does.size == 0 || no != nil || err == nil && most.Less(cost) {
+		return refuse(signer.RefusedFee, "merge %s costs %v for %d virtual bytes, and mergeRateMax of the policy on %s is %v for a thousand",
+			i.ID, does.costs, does.size, i.Chain, policy.MergeRate())
+	}
+	return nil
+}
+
+// sizeUnit is how many virtual bytes a rate is for.
+const sizeUnit = 1000
 
 // Entries are the entries on disk after a sequence number, at most 1000.
 func (s *Signer) Entries(ctx context.Context, after uint64, limit int) ([]signer.Entry, error) {
@@ -686,6 +718,9 @@ func checkRef(w signer.WalletRef) *signer.Refusal {
 	return nil
 }
 
+// purposes are those that this signer knows.
+var purposes = []signer.Purpose{signer.Payment, signer.Return, signer.Sweep, signer.Gas, signer.Merge, signer.Place}
+
 func checkIntent(i signer.Intent) *signer.Refusal {
 	if no := checkRef(i.From); no != nil {
 		no.Message = "from." + no.Message
@@ -708,8 +743,10 @@ func checkIntent(i signer.Intent) *signer.Refusal {
 	switch {
 	case !word(i.ID):
 		return refuse(signer.RefusedMalformed, "id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
-	case i.Purpose != signer.Payment && i.Purpose != signer.Return && i.Purpose != signer.Sweep && i.Purpose != signer.Gas && i.Purpose != signer.Place:
-		return refuse(signer.RefusedMalformed, "purpose: got %q, want %s, %s, %s, %s or %s", i.Purpose, signer.Payment, signer.Return, signer.Sweep, signer.Gas, signer.Place)
+	case !slices.Contains(purposes, i.Purpose):
+		return refuse(signer.RefusedMalformed, "purpose: got %q, want one of %s", i.Purpose, purposes)
+	case i.Purpose == signer.Merge && (!i.Amount.IsZero() || i.CustomerID != "" || i.IdempotencyKeyHash != "" || !i.FeeDeducted.IsZero()):
+		return refuse(signer.RefusedMalformed, "amount: a %s pays nobody, for nobody", i.Purpose)
 	case i.Holds != nil && i.Purpose != signer.Sweep:
 		return refuse(signer.RefusedMalformed, "holds: a %s has none", i.Purpose)
 	case i.Chain.Family() != i.From.Family:
@@ -722,7 +759,7 @@ func checkIntent(i signer.Intent) *signer.Refusal {
 		return refuse(signer.RefusedMalformed, "contract: there are no tokens on %s", i.Chain)
 	case i.Contract == i.To:
 		return refuse(signer.RefusedDestination, "to: %s is the token's own contract", i.To)
-	case i.Amount.IsZero():
+	case i.Amount.IsZero() && i.Purpose != signer.Merge:
 		return refuse(signer.RefusedMalformed, "amount: nothing cannot be paid")
 	case i.WhitelistedID != "" && (i.Purpose != signer.Payment || i.CustomerID != ""):
 		return refuse(signer.RefusedMalformed, "whitelistedId: a payment of an organization has one, and nothing else")

@@ -57,6 +57,10 @@ type ChainPolicy struct {
 	// transaction in it. Absent, it is feeDayDefault times FeeMax, or no limit where
 	// Unlimited is set.
 	FeeDayMax money.Amount `json:"feeDayMax,omitzero"`
+	// MergeRateMax is the most that a merge of coins may cost for a thousand virtual bytes,
+	// in native units, whatever FeeMax allows: it pays nobody and can wait. Absent, it is
+	// mergeRateDefault.
+	MergeRateMax money.Amount `json:"mergeRateMax,omitzero"`
 	// GasMax is the most that one gas top-up may carry, in native units.
 	GasMax money.Amount `json:"gasMax"`
 	// Assets are the limits of payments by contract, "" for the native coin.
@@ -69,6 +73,18 @@ type ChainPolicy struct {
 // feeDayDefault is how many of the dearest transactions a wallet may sign in a day.
 // Usual ones cost a small part of that.
 const feeDayDefault = 100
+
+// mergeRateDefault is what payments cost in usual times: a merge that costs more saves
+// nothing.
+const mergeRateDefault = 10_000
+
+// MergeRate is MergeRateMax, or what holds where it is absent.
+func (c ChainPolicy) MergeRate() money.Amount {
+	if c.MergeRateMax.IsZero() {
+		return money.Units(mergeRateDefault)
+	}
+	return c.MergeRateMax
+}
 
 // Limit bounds payments of one asset, in atomic units.
 type Limit struct {
@@ -294,7 +310,7 @@ func (c ChainPolicy) within(i signer.Intent) *signer.Refusal {
 		if c.GasMax.Less(i.Amount) {
 			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now, this is %v", i.Chain, c.GasMax, i.Amount)
 		}
-	case signer.Sweep, signer.Place: // what a place costs is a fee
+	case signer.Sweep, signer.Place, signer.Merge: // what a place or a merge costs is a fee
 	}
 	return nil
 }

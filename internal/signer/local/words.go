@@ -58,6 +58,7 @@ type deed struct {
 	slot    signer.Slot   // the place inside; a Lease goes without its Nonce, which is not on the chain
 	payer   chain.Address // pays the fee; "" where only the signature tells
 	costs   money.Amount  // at most, in native units
+	size    uint64        // virtual bytes, on the chains that charge for those; else 0
 	// pays says in which way it makes other payments, and nil when it makes just these in
 	// this order and does nothing else. Whose key has to sign is for sign to compare, where
 	// only that tells.
@@ -236,7 +237,7 @@ func (bitcoinWords) read(payload []byte) (deed, error) {
 		coins.holders = append(coins.holders, c.Holder)
 	}
 	return deed{
-		slot: signer.Slot{Lease: tx.Lease.String()}, costs: tx.Fee(), coins: coins,
+		slot: signer.Slot{Lease: tx.Lease.String()}, costs: tx.Fee(), size: tx.Size(), coins: coins,
 		pays:    func(ps ...chain.Payment) error { return tx.DoesPay(ps) },
 		cancels: func(chain.Address) error { return tx.DoesCancel() },
 	}, nil
