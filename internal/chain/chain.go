@@ -511,6 +511,22 @@ type Pool interface {
 	Spends(lease string) ([]Coin, error)
 }
 
+// Merges is how small coins of an organization become one while transactions cost little,
+// so that later ones, which may cost much, spend fewer. Price alone asks anybody.
+type Merges interface {
+	// Price is what a merge is offered as things stand; low says that it is little enough
+	// to make one.
+	Price(ctx context.Context) (price Fees, low bool, err error)
+	// Small are the amounts of coins that are worth it at that price: more than over, which
+	// is what it costs to spend one, and no more than upto.
+	Small(price Fees) (over, upto money.Amount)
+	// Bounds are how many coins become one, at least and at most.
+	Bounds() (least, most int)
+	// Merge names the slot that spends coins and gives all of them back as one, and says what that
+	// costs. Its transaction is built as a cancel is. Error: *ShortError.
+	Merge(coins []Coin, change Address, price Fees) (lease string, fees Fees, err error)
+}
+
 // ShortError says that the coins there are do not suffice.
 type ShortError struct{ By money.Amount }
 
@@ -581,6 +597,8 @@ type Chain struct {
 	// Pool is there where accounts are coins, else nil: on the chains that are Pooled. The
 	// treasury pays for all that leaves there, so OthersPay holds.
 	Pool Pool
+	// Merges is there where small coins are made one, else nil; with Pool only.
+	Merges Merges
 	// Keeps is the least of the native coin that an account has unless it has nothing: the
 	// chain refuses what would leave less. Zero where it allows any.
 	Keeps money.Amount

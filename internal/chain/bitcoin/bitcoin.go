@@ -80,6 +80,11 @@ type Config struct {
 	// RateUsual is what a thousand virtual bytes cost in usual times: coins that are left
 	// now are reckoned to be spent at it. Zero: 10,000.
 	RateUsual uint64
+	// MergeRate is the rate down to which the estimate for a day has to fall for small coins
+	// to be merged, in satoshi for a thousand virtual bytes, and MergeFrom how many there
+	// have to be. Zero: 2000, and 20. A rate below RateMin merges none.
+	MergeRate uint64
+	MergeFrom int
 	// CostMax is the most that one transaction may cost, in satoshi. Zero: 5,000,000.
 	CostMax money.Amount
 	// Target is within how many blocks a payment shall be mined, as nodes estimate it.
@@ -136,6 +141,12 @@ func (c Config) check() error {
 	if c.RateUsual > bitcointx.RateMax {
 		say("the usual rate %d is above %d", c.RateUsual, bitcointx.RateMax)
 	}
+	if c.MergeRate > bitcointx.RateMax {
+		say("the rate of merges %d is above %d", c.MergeRate, bitcointx.RateMax)
+	}
+	if c.MergeFrom < 0 || c.MergeFrom == 1 || c.MergeFrom > MergeMost {
+		say("merges of %d coins: it has to be between 2 and %d", c.MergeFrom, MergeMost)
+	}
 	if c.Target < 0 || c.Target > TargetMax {
 		say("a payment is to be mined within %d blocks: it has to be between 1 and %d", c.Target, TargetMax)
 	}
@@ -146,6 +157,7 @@ func (c Config) check() error {
 func (c Config) priced() Config {
 	c.RateMin, c.RateMax = cmp.Or(c.RateMin, RateMinDefault), cmp.Or(c.RateMax, RateMaxDefault)
 	c.RateUsual, c.Target = cmp.Or(c.RateUsual, RateUsualDefault), cmp.Or(c.Target, TargetDefault)
+	c.MergeRate, c.MergeFrom = cmp.Or(c.MergeRate, MergeRateDefault), cmp.Or(c.MergeFrom, MergeFromDefault)
 	if c.CostMax.IsZero() {
 		c.CostMax = money.Units(CostMaxDefault)
 	}
@@ -213,7 +225,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	}
 	return chain.Chain{
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
-		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: NewPool(cfg), OthersPay: true, Tiers: cfg.Tiers,
+		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: NewPool(cfg), Merges: merges{a}, OthersPay: true, Tiers: cfg.Tiers,
 	}, nil
 }
 

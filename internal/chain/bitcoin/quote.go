@@ -109,7 +109,7 @@ func (a *adapter) TransferFees(ctx context.Context) (chain.Fees, error) {
 }
 
 func (a *adapter) priced(ctx context.Context, size uint64) (chain.Fees, error) {
-	rate, err := a.market(ctx)
+	rate, err := a.market(ctx, a.Target)
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("price of a transaction on %s: %w", chain.Bitcoin, err)
 	}
@@ -124,12 +124,18 @@ func (a *adapter) priced(ctx context.Context, size uint64) (chain.Fees, error) {
 // the bounds. A node that has seen too little, or that estimates nothing (btcd), is no
 // reason not to pay: the least rate is what it comes to, and what waits too long for it
 // is raised.
-func (a *adapter) market(ctx context.Context) (uint64, error) {
-	rate, err := several.First(ctx, a.showing(), func(ctx context.Context, p *provider) (uint64, error) {
+func (a *adapter) market(ctx context.Context, target int) (uint64, error) {
+	rate, err := a.estimate(ctx, target)
+	return min(max(rate, a.RateMin), a.RateMax), err
+}
+
+// estimate is what the first node that answers expects, and 0 where it expects nothing.
+func (a *adapter) estimate(ctx context.Context, target int) (uint64, error) {
+	return several.First(ctx, a.showing(), func(ctx context.Context, p *provider) (uint64, error) {
 		var got struct {
 			Rate *btc `json:"feerate"` // bitcoins for a thousand virtual bytes
 		}
-		err := p.call(ctx, ask(&got, "estimatesmartfee", a.Target))
+		err := p.call(ctx, ask(&got, "estimatesmartfee", target))
 		if refused(err, codeNoMethod) || err == nil && got.Rate == nil {
 			return 0, nil
 		}
@@ -138,7 +144,6 @@ func (a *adapter) market(ctx context.Context) (uint64, error) {
 		}
 		return uint64(*got.Rate), nil
 	})
-	return min(max(rate, a.RateMin), a.RateMax), err
 }
 
 // relayStep is by how much a replacement raises the rate at the least. Nodes ask for a

@@ -385,6 +385,90 @@ func TestThePriceIsEstimatedWithinBounds(t *testing.T) {
 	}
 }
 
+// Rule COIN-8.
+func TestCoinsAreMergedWhileADayCostsLittle(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	var answer atomic.Value
+	answer.Store("")
+	url := front(t, l.node, func(c call, pass func() (any, error)) (any, error) {
+		if c.Method != "estimatesmartfee" {
+			return pass()
+		}
+		if c.Params[0] != 144.0 {
+			t.Errorf("got target %v, want a day", c.Params)
+		}
+		switch a := answer.Load().(string); a {
+		case "":
+			return nil, &btcd.RPCError{Code: -32601, Message: "Method not found"}
+		case "down":
+			return nil, &btcd.RPCError{Code: -28, Message: "Loading block index"}
+		default:
+			return json.RawMessage(a), nil
+		}
+	})
+	c := open(t, config(url))
+	for said, want := range map[string]struct {
+		rate uint64
+		low  bool
+	}{
+		"":                                    {1000, true}, // a local network
+		`{"feerate":0.00000900,"blocks":144}`: {1000, true},
+		`{"feerate":0.00002000,"blocks":144}`: {2000, true},
+		`{"feerate":0.00002001,"blocks":144}`: {2001, false},
+		`{"feerate":0.05000000,"blocks":144}`: {100_000, false}, // the most that is offered
+		"down":                                {},
+	} {
+		answer.Store(said)
+		price, low, err := c.Merges.Price(t.Context())
+		if want.rate == 0 {
+			if err == nil {
+				t.Errorf("%s: got %+v, want no price", said, price)
+			}
+			continue
+		}
+		if err != nil || low != want.low || price.TipCap != money.Units(want.rate) {
+			t.Errorf("%s: got %+v, low %v, %v, want %d, low %v", said, price, low, err, want.rate, want.low)
+		}
+	}
+	price := chain.Fees{TipCap: money.Units(2000)}
+	// 68 virtual bytes spend one: 136 satoshi now, and 680 in usual times.
+	if over, upto := c.Merges.Small(price); over != money.Units(136) || upto != money.Units(68_000) {
+		t.Errorf("got coins of more than %v up to %v, want more than 136 up to 68000", over, upto)
+	}
+	from, change := l.Account(t), l.Account(t)
+	coins := l.fund(t, from, 20_000, 30_000, 40_000)
+	lease, fees, err := c.Merges.Merge(coins, change, price)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := c.Sender.Build(from, chain.Slot{Lease: lease}, fees)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := bitcointx.Decode(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := money.Units(2 * tx.Size()); len(tx.Pays) != 0 || tx.Fee() != want || fees.Beside != want || tx.Rest != money.Units(90_000-2*tx.Size()) {
+		t.Errorf("got %+v for %v, want all but %v back", tx, fees, want)
+	}
+	if _, _, err := c.Merges.Merge(coins, change, chain.Fees{TipCap: money.Units(2_000_000)}); err == nil {
+		t.Error("coins that do not pay for it: got them merged")
+	}
+	for name, change := range map[string]func(*bitcoin.Config){
+		"a rate above all": func(c *bitcoin.Config) { c.MergeRate = bitcointx.RateMax + 1 },
+		"of one coin":      func(c *bitcoin.Config) { c.MergeFrom = 1 },
+		"of too many":      func(c *bitcoin.Config) { c.MergeFrom = 101 },
+	} {
+		bad := config(url)
+		change(&bad)
+		if _, err := bitcoin.New(t.Context(), bad); err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+	}
+}
+
 // A replacement pays for itself by BIP-125, out of the change, until that is used up.
 func TestAReplacementPaysOutOfTheChange(t *testing.T) {
 	t.Parallel()

@@ -89,6 +89,24 @@ func (pool) Spends(text string) ([]chain.Coin, error) {
 	return coins, err
 }
 
+// merges implements chain.Merges.
+type merges struct{ *Chain }
+
+func (m merges) Price(ctx context.Context) (chain.Fees, bool, error) {
+	price, err := sender(m).TransferFees(ctx)
+	return price, !money.Units(m.conf.MergeFee).Less(price.Beside), err
+}
+
+func (m merges) Small(price chain.Fees) (over, upto money.Amount) {
+	return price.Beside, money.Units(100)
+}
+
+func (m merges) Bounds() (least, most int) { return m.conf.MergeFrom, 2 * m.conf.MergeFrom }
+
+func (m merges) Merge(coins []chain.Coin, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
+	return lease(coins, change), price, nil
+}
+
 // sender is the chain where accounts are coins.
 type sender struct{ *Chain }
 

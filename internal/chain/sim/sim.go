@@ -40,6 +40,8 @@ type Config struct {
 	FeeCap    uint64        // most that is paid per gas; 100,000,000,000
 	Untraced  bool          // internal movements are not looked for
 	Coins     bool          // accounts are coins; BaseFee is then what a transaction costs
+	MergeFrom int           // so many coins of a hundred units at the most become one; 0 for none
+	MergeFee  uint64        // as long as BaseFee is no more than this
 }
 
 func (c Config) withDefaults() Config {
@@ -185,6 +187,9 @@ func (c *Chain) Configured() chain.Chain {
 	}
 	if c.conf.Coins {
 		configured.Sender, configured.Pool, configured.OthersPay = sender{c}, pool{}, true
+		if c.conf.MergeFrom > 0 {
+			configured.Merges = merges{c}
+		}
 	}
 	return configured
 }
