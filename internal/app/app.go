@@ -645,7 +645,7 @@ func (a *App) FlaggedDeposits() *deposit.Resolutions { return a.flags }
 // payers are the features whose orders dispatch carries out.
 func (a *App) payers() map[signer.Purpose]dispatch.Listener {
 	return map[signer.Purpose]dispatch.Listener{
-		signer.Payment: a.withdraw, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Return: a.flags,
+		signer.Payment: a.withdraw, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Merge: sweep.Merges{}, signer.Return: a.flags,
 	}
 }
 

@@ -38,6 +38,8 @@ type Chain struct {
 	RateMin       uint64   `toml:"rate_min,omitempty" comment:"BITCOIN: least that is offered for a thousand virtual bytes, in satoshi; 1000"`
 	RateMax       uint64   `toml:"rate_max,omitempty" comment:"BITCOIN: most that is offered for them; 500000"`
 	RateUsual     uint64   `toml:"rate_usual,omitempty" comment:"BITCOIN: what they cost in usual times, by which coins are chosen; 10000"`
+	MergeRate     uint64   `toml:"merge_rate,omitempty" comment:"BITCOIN: small coins become one while the nodes expect no more than this for a day; 2000, and below rate_min never"`
+	MergeFrom     int      `toml:"merge_from,omitempty" comment:"BITCOIN: how many small coins there have to be for that; 20"`
 	Target        int      `toml:"target,omitempty" comment:"BITCOIN: within how many blocks a payment shall be mined; 3"`
 	Addresses     string   `toml:"addresses,omitempty" comment:"BITCOIN: what new deposit addresses are, segwit or taproot; segwit. Who has one keeps it"`
 	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to look at; 0 begins at the final head of the first start"`
@@ -90,7 +92,7 @@ func (c Config) bitcoin(name chain.Name) bitcoin.Config {
 	ch := c.Chains[name]
 	return bitcoin.Config{
 		Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree, Confirmations: ch.Depth, Tiers: ch.tiers(),
-		RateMin: ch.RateMin, RateMax: ch.RateMax, RateUsual: ch.RateUsual, CostMax: ch.costMax(name), Target: ch.Target,
+		RateMin: ch.RateMin, RateMax: ch.RateMax, RateUsual: ch.RateUsual, CostMax: ch.costMax(name), Target: ch.Target, MergeRate: ch.MergeRate, MergeFrom: ch.MergeFrom,
 	}
 }
 
@@ -265,6 +267,12 @@ func (ch Chain) checkRates(at string, errs *faults) {
 	if ch.RateUsual > bitcointx.RateMax {
 		errs.bad(at+".rate_usual", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.RateUsual, bitcointx.RateMax)
 	}
+	if ch.MergeRate > bitcointx.RateMax {
+		errs.bad(at+".merge_rate", "is %d; it is in satoshi for a thousand virtual bytes, at most %d", ch.MergeRate, bitcointx.RateMax)
+	}
+	if ch.MergeFrom < 0 || ch.MergeFrom == 1 || ch.MergeFrom > bitcoin.MergeMost {
+		errs.bad(at+".merge_from", "is %d; set how many coins are worth becoming one, from 2 to %d", ch.MergeFrom, bitcoin.MergeMost)
+	}
 	if ch.Target < 0 || ch.Target > bitcoin.TargetMax {
 		errs.bad(at+".target", "is %d; set within how many blocks a payment shall be mined, at most %d", ch.Target, bitcoin.TargetMax)
 	}
@@ -300,6 +308,8 @@ func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
 		"rate_min":      {ch.RateMin != 0, []chain.Family{chain.BitcoinFamily}},
 		"rate_max":      {ch.RateMax != 0, []chain.Family{chain.BitcoinFamily}},
 		"rate_usual":    {ch.RateUsual != 0, []chain.Family{chain.BitcoinFamily}},
+		"merge_rate":    {ch.MergeRate != 0, []chain.Family{chain.BitcoinFamily}},
+		"merge_from":    {ch.MergeFrom != 0, []chain.Family{chain.BitcoinFamily}},
 		"target":        {ch.Target != 0, []chain.Family{chain.BitcoinFamily}},
 		"addresses":     {ch.Addresses != "", []chain.Family{chain.BitcoinFamily}},
 	} {

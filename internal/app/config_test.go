@@ -287,6 +287,9 @@ func TestWhatIsWrongWithSolanaAndBitcoinIsTold(t *testing.T) {
 		"a rate beyond sense":       {"chains.BITCOIN.rate_max", "thousand virtual bytes", of(chain.Bitcoin, func(ch *Chain) { ch.RateMax = 1e8 })},
 		"rates that cross":          {"chains.BITCOIN.rate_min", "more than rate_max", of(chain.Bitcoin, func(ch *Chain) { ch.RateMin, ch.RateMax = 20_000, 10_000 })},
 		"an unusual rate":           {"chains.BITCOIN.rate_usual", "thousand virtual bytes", of(chain.Bitcoin, func(ch *Chain) { ch.RateUsual = 1e8 })},
+		"a merge rate of none":      {"chains.BITCOIN.merge_rate", "thousand virtual bytes", of(chain.Bitcoin, func(ch *Chain) { ch.MergeRate = 1e8 })},
+		"a merge of one":            {"chains.BITCOIN.merge_from", "from 2 to", of(chain.Bitcoin, func(ch *Chain) { ch.MergeFrom = 1 })},
+		"a merge elsewhere":         {"chains.SOLANA.merge_from", "remove it", of(chain.Solana, func(ch *Chain) { ch.MergeFrom = 3 })},
 		"a target of a month":       {"chains.BITCOIN.target", "how many blocks", of(chain.Bitcoin, func(ch *Chain) { ch.Target = 5000 })},
 		"a form that is none":       {"chains.BITCOIN.addresses", "segwit or taproot", of(chain.Bitcoin, func(ch *Chain) { ch.Addresses = "TAPROOT" })},
 		"a form elsewhere":          {"chains.ETHEREUM.addresses", "remove it", of(chain.Ethereum, func(ch *Chain) { ch.Addresses = "segwit" })},
@@ -341,7 +344,7 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 		write(t, path, `{"chains": {
 			"ETHEREUM": {"signerId": "1", "feeMax": "1000000000000000000", "gasMax": "1", "unlimited": true},
 			"SOLANA": {"signerId": "`+solana+`", "feeMax": "`+fee+`", "gasMax": "1", "unlimited": true},
-			"BITCOIN": {"signerId": "`+bitcoin+`", "feeMax": "`+satoshi+`", "gasMax": "1", "unlimited": true}}}`)
+			"BITCOIN": {"signerId": "`+bitcoin+`", "feeMax": "`+satoshi+`", "mergeRateMax": "3000", "gasMax": "1", "unlimited": true}}}`)
 		c := three()
 		c.Signer.Policy = path
 		return c
@@ -350,6 +353,13 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 	const first, regtest = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206"
 	if err := policy(mainnet, "10000000", first, "5000000").policyFits(); err != nil {
 		t.Errorf("got %v, want no error", err)
+	}
+	dear := policy(mainnet, "10000000", first, "5000000")
+	on := dear.Chains[chain.Bitcoin]
+	on.MergeRate = 3001
+	dear.Chains[chain.Bitcoin] = on
+	if err := dear.policyFits(); err == nil || !strings.Contains(err.Error(), "chains.BITCOIN.merge_rate: is 3001") {
+		t.Errorf("got %v, want a merge rate refused that is above the policy's", err)
 	}
 	for _, c := range []struct{ solana, fee, bitcoin, satoshi, want string }{
 		{devnet, "10000000", first, "5000000", "chains.SOLANA: is the network 5eykt"},

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin"
 	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/money"
@@ -249,6 +251,10 @@ func (c Config) policyFits() error {
 		if err != nil || allowed.FeeMax.Less(most) {
 			errs = append(errs, fmt.Errorf("chains.%s.%s: %s may cost %v at it, and the signer's feeMax is %v: it would be refused with its slot taken, and all behind it would wait; lower %s or raise feeMax",
 				name, setting, what, most, allowed.FeeMax, setting))
+		}
+		if rate := cmp.Or(c.Chains[name].MergeRate, bitcoin.MergeRateDefault); name == chain.Bitcoin && allowed.MergeRate().Less(money.Units(rate)) {
+			errs = append(errs, fmt.Errorf("chains.%s.merge_rate: is %d, and the signer's mergeRateMax is %v: a merge would be refused with its coins taken; lower merge_rate or raise mergeRateMax",
+				name, rate, allowed.MergeRate()))
 		}
 	}
 	return errors.Join(errs...)

@@ -208,6 +208,33 @@ func Offer(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int,
 	return kept, free, err
 }
 
+// OfferSmall locks free coins of an organization, of more than over and no more than upto,
+// the smallest first and as many as limit, and says what all of its free coins hold. It
+// leaves out those that Offer leaves out.
+func OfferSmall(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, over, upto money.Amount, limit int) (small []chain.Coin, all money.Amount, err error) {
+	return smallest(ctx, tx, ch, org, mintID, over, upto, limit, " FOR UPDATE OF c SKIP LOCKED")
+}
+
+// Small is the same without a lock, for who only looks.
+func Small(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, over, upto money.Amount, limit int) (small []chain.Coin, all money.Amount, err error) {
+	return smallest(ctx, tx, ch, org, mintID, over, upto, limit, "")
+}
+
+const freeCoins = ` FROM coins c JOIN wallets w USING (wallet_id) WHERE c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
+	AND NOT EXISTS (SELECT FROM freezes f WHERE f.scope = 'WALLET' AND f.wallet_id = c.wallet_id AND f.lifted_at IS NULL)`
+
+func smallest(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int, over, upto money.Amount, limit int, lock string) (small []chain.Coin, all money.Amount, err error) {
+	small, err = coins(ctx, tx, `SELECT c.outpoint, w.address, c.amount`+freeCoins+` AND c.amount > $4 AND c.amount <= $5 ORDER BY c.amount, c.outpoint LIMIT $6`+lock,
+		org, ch, mintID, over, upto, limit)
+	if err != nil {
+		return nil, money.Zero, err
+	}
+	if err := tx.QueryRow(ctx, `SELECT coalesce(sum(c.amount), 0)`+freeCoins, org, ch, mintID).Scan(&all); err != nil {
+		return nil, money.Zero, fmt.Errorf("what the free coins of %s hold: %w", org, err)
+	}
+	return small, all, nil
+}
+
 func coins(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]chain.Coin, error) {
 	rows, err := tx.Query(ctx, sql, args...)
 	if err != nil {

@@ -302,7 +302,11 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Acco
 	if c == nil || err != nil {
 		return false, err
 	}
-	fees, err := d.chain.Sender.Quote(ctx, o.payment(from.Address))
+	fees, err := d.offered(ctx, o, from.Address)
+	var not *unmergedError
+	if errors.As(err, &not) {
+		return false, d.unmerged(ctx, o, err)
+	}
 	if err != nil {
 		return false, d.unquoted(ctx, from, o, c.native, c.gas, err)
 	}
@@ -793,6 +797,8 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 		d.log.Warn("the signer's policy refuses an order", "order", o.ID, "why", r.Message)
 	case FeeRefused:
 		d.log.Info("an order goes back because of its fee", "order", o.ID, "why", r.Message)
+	case MergeNot:
+		d.log.Info("coins are not merged now", "order", o.ID, "why", r.Message)
 	case PlaceTaken:
 		d.log.Warn("a place cannot be made: something is there already, and its number is left out for good", "order", o.ID, "at", string(o.To))
 	case PayeeRefused:

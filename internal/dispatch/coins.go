@@ -67,6 +67,9 @@ func (d *Desk) rest(ctx context.Context, o Order) (chain.Address, error) {
 // choose locks coins, and picks those that make payments of an order and of those that go
 // with it: the name of their slot and what it costs. price are fees that were quoted.
 func (d *Desk) choose(ctx context.Context, tx pg.Tx, o Order, native int, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
+	if o.Purpose == signer.Merge {
+		return d.merge(ctx, tx, o, native, change, price)
+	}
 	kept, free, err := coin.Offer(ctx, tx, o.Chain, o.OrgID, native, o.ID)
 	if err != nil {
 		return "", chain.Fees{}, err
@@ -102,7 +105,10 @@ func (d *Desk) uncoined(ctx context.Context, orders []Order, native int, why err
 	var rest *restError
 	var dear *dearError
 	var gas *gasError
+	var not *unmergedError
 	switch {
+	case o.Purpose == signer.Merge && (errors.As(why, &not) || errors.As(why, &gas) || errors.Is(why, coin.ErrTaken)):
+		return nil, d.unmerged(ctx, o, why)
 	case errors.As(why, &rest):
 		for _, o := range orders {
 			err = errors.Join(err, d.wait(ctx, o, WantSigner, money.Zero, why.Error()))

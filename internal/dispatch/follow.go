@@ -194,6 +194,7 @@ func (d *Desk) declined(ctx context.Context, from wallet.Wallet, s slot, r *sign
 			return false, err
 		}
 	case s.Purpose == signer.Place: // nothing fills such a slot, and it holds up nothing
+	case s.Purpose == signer.Merge: // what would fill it is the same
 	case r.Code == signer.PolicyLimit || r.Code == signer.RefusedFee:
 		if filled, err = d.fill(ctx, from, s, r); filled || err != nil {
 			return filled, err
@@ -293,8 +294,17 @@ func (d *Desk) push(ctx context.Context, from wallet.Wallet, s slot, head bool) 
 	now := d.db.Clock()()
 	a := s.newestSigned()
 	if head && !s.FundsPending && a.Version == s.newest().Version && a.SentAt != nil && now.Sub(*a.SentAt) >= d.conf.BumpAfter {
+		due := true
+		if s.Purpose == signer.Merge {
+			if due, err = d.hinders(ctx, s); err != nil {
+				return false, err
+			}
+		}
 		// Whatever became of the replacement, the bytes that are there are sent again.
-		if busy, err = d.replace(ctx, from, s); errors.Is(err, errLost) {
+		if due {
+			busy, err = d.replace(ctx, from, s)
+		}
+		if errors.Is(err, errLost) {
 			return busy, err
 		}
 	}
@@ -814,13 +824,14 @@ func (d *Desk) stick(ctx context.Context, s slot, out chain.Outcome, proof int64
 	})
 }
 
-// Age is how long the oldest order of the chain has been open; zero when none is.
+// Age is how long the oldest order of the chain has been open that somebody waits for; zero
+// when none is. Nobody waits for a merge.
 func (d *Desk) Age(ctx context.Context) (age time.Duration, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		var oldest *time.Time
 		if err := tx.QueryRow(ctx, `
 			SELECT min(created_at) FROM dispatch_orders
-			WHERE chain = $1 AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')`, d.chain.Name).Scan(&oldest); err != nil {
+			WHERE chain = $1 AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST') AND purpose <> 'MERGE'`, d.chain.Name).Scan(&oldest); err != nil {
 			return err
 		}
 		if oldest != nil {

@@ -165,6 +165,11 @@ func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool
 	if err := s.replaceable(); err != nil {
 		return false, err
 	}
+	if s.Purpose == signer.Merge {
+		return false, fault.New(fault.Conflict, fault.InvalidState,
+			"Order %s makes one coin of small ones and pays nobody, so a cancel would be the same transaction again. Nothing was done. "+
+				"It ends when what is out is mined; `coffer dispatch bump %s` raises its fee.", s.ID, s.ID)
+	}
 	because := reason{made: forOperator, by: by}
 	if len(s.signed()) > 0 {
 		err = d.raise(ctx, from, s, signer.Cancel, because)

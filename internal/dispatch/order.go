@@ -39,8 +39,8 @@ type Order struct {
 	To         chain.Address
 	MintID     int
 	Contract   chain.Address // "" for the native coin
-	Amount     money.Amount
-	CustomerID string // whose money it is, "" when nobody's in particular
+	Amount     money.Amount  // zero of a merge
+	CustomerID string        // whose money it is, "" when nobody's in particular
 	// Product is whose balance pays an organization's own payment, and WhitelistedID the
 	// entry of its list that is paid; both "" for every other order.
 	Product, WhitelistedID string
@@ -159,7 +159,7 @@ type Listener interface {
 	Ended(ctx context.Context, tx pg.Tx, o Order, e End) ([]ledger.Posting, error)
 	// Refused tells that the signer's policy said no, or with PayeeRefused that the
 	// chain would, or with FeeRefused that it asks for too much, or with PlaceTaken that
-	// there is something already, before anything was journaled. Placing the order again asks again.
+	// there is something already, or with MergeNot that nothing is merged now, before anything was journaled. Placing the order again asks again.
 	Refused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
 }
 

@@ -184,7 +184,7 @@ func (d *Desk) otherwise(ctx context.Context, q question, ps []chain.Payment, ou
 		return "", err
 	}
 	for i, o := range q.orders() {
-		if o.ID == q.Of.ID && whys[i] != "" {
+		if i < len(whys) && o.ID == q.Of.ID && whys[i] != "" { // a merge makes no payment
 			return fmt.Sprintf("%s succeeded, but %s", out.Tx, whys[i]), nil
 		}
 	}

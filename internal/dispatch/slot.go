@@ -70,13 +70,15 @@ func (s slot) with() []string {
 	return ids
 }
 
-// payments are what the slot's transactions make.
+// payments are what the slot's transactions make: none, where they merge coins.
 func (s slot) payments(account chain.Address) []chain.Payment { return paymentsOf(s.orders(), account) }
 
 func paymentsOf(orders []Order, account chain.Address) []chain.Payment {
-	ps := make([]chain.Payment, len(orders))
-	for i, o := range orders {
-		ps[i] = o.payment(account)
+	var ps []chain.Payment
+	for _, o := range orders {
+		if o.Purpose != signer.Merge {
+			ps = append(ps, o.payment(account))
+		}
 	}
 	return ps
 }

@@ -36,7 +36,7 @@ type transition struct {
 // the database refuses the ones that would give a slot back.
 var transitions = []transition{
 	{Queued, Slotted, "admitted by the signer, funds and gas reserved"},
-	{Queued, Refused, "the signer's policy says no, or the chain would because of the payee, or has something where it would make a place"},
+	{Queued, Refused, "the signer's policy says no, or the chain would because of the payee, or has something where it would make a place, or there is nothing to merge now"},
 	{Queued, Withdrawn, "taken back by its feature"},
 	{Refused, Queued, "placed again"},
 	{Refused, Withdrawn, "taken back by its feature"},

@@ -265,7 +265,8 @@ const openOrders = `
 	(SELECT withdrawal_id AS order_id FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')
 	 UNION ALL SELECT sweep_id FROM sweeps WHERE status = 'OPEN'
 	 UNION ALL SELECT top_up_id FROM gas_top_ups WHERE status = 'OPEN'
-	 UNION ALL SELECT place_id FROM places WHERE status = 'OPEN') AS open
+	 UNION ALL SELECT place_id FROM places WHERE status = 'OPEN'
+	 UNION ALL SELECT merge_id FROM merges WHERE status = 'OPEN') AS open
 	JOIN dispatch_orders AS o USING (order_id)
 	WHERE o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN')
 	GROUP BY o.chain, o.purpose, o.status, coalesce(o.waiting_for, '')`

@@ -16,6 +16,7 @@ var (
 	_ dispatch.Restorer = Sweeps{}
 	_ dispatch.Restorer = TopUps{}
 	_ dispatch.Restorer = Places{}
+	_ dispatch.Restorer = Merges{}
 )
 
 // Restored implements dispatch.Restorer. A sweep that was never signed has moved
@@ -78,6 +79,27 @@ func (Places) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored
 			o.ID, o.OrgID, o.Chain, o.WalletID, o.To, o.Amount, status, o.CreatedAt, tx.Now)
 		if err != nil {
 			return nil, fmt.Errorf("restore place %s: %w", o.ID, err)
+		}
+	}
+	return nil, nil
+}
+
+// Restored implements dispatch.Restorer, likewise.
+func (Merges) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored) ([]ledger.Posting, error) {
+	for _, o := range orders {
+		if !o.New {
+			continue
+		}
+		status := "OPEN"
+		if !o.Signed {
+			status = "REFUSED"
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at, ended_at, restored)
+			VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $5 = 'REFUSED' THEN $7::timestamptz END, true)`,
+			o.ID, o.OrgID, o.Chain, o.WalletID, status, o.CreatedAt, tx.Now)
+		if err != nil {
+			return nil, fmt.Errorf("restore merge %s: %w", o.ID, err)
 		}
 	}
 	return nil, nil

@@ -1,6 +1,7 @@
 // Package sweep moves what arrived at deposit addresses to the organization's
 // treasury, from where withdrawals are paid, brings the gas that this needs, and keeps
-// the places on a chain that a treasury's transactions are sent in.
+// the places on a chain that a treasury's transactions are sent in. Where accounts are
+// coins it has small ones made one.
 //
 // It takes its amounts from address_funds alone: what was credited, less what
 // is held, promised or gone. The chain's own balance never decides how much is
@@ -118,9 +119,9 @@ func (s *Sweeper) Run(ctx context.Context) error {
 
 // Plan gives up the sweeps that the chain would revert, then makes the ones that withdrawals wait for, then those that are worth
 // their fee, then the top-ups that open sweeps wait for, then the places that treasuries
-// lack. It says how many rows it made.
+// lack, then the merges of coins that are worth it. It says how many rows it made.
 func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
-	for _, step := range []func(context.Context) (int, error){s.giveUp, s.onDemand, s.byValue, s.topUps, s.places} {
+	for _, step := range []func(context.Context) (int, error){s.giveUp, s.onDemand, s.byValue, s.topUps, s.places, s.merges} {
 		n, e := step(ctx)
 		made += n
 		err = errors.Join(err, e)

@@ -55,7 +55,7 @@ var checks = []Check{
 			('dispatch_orders', 'dispatch_orders_keep'), ('dispatch_attempts', 'dispatch_attempts_keep'),
 			('deposits', 'deposits_final_keep'), ('dispatch_orders', 'dispatch_orders_end_keep'),
 			('dispatch_slots', 'dispatch_slots_keep'), ('dispatch_accounts', 'dispatch_accounts_forward'),
-			('sweeps', 'sweeps_keep'), ('gas_top_ups', 'gas_top_ups_keep'), ('places', 'places_keep'),
+			('sweeps', 'sweeps_keep'), ('gas_top_ups', 'gas_top_ups_keep'), ('places', 'places_keep'), ('merges', 'merges_keep'),
 			('transfers', 'transfers_append_only'), ('transfers', 'transfers_parties'), ('ledger_transfers', 'ledger_transfers_accounts'),
 			('events', 'events_organization'), ('audit_log', 'audit_log_organization'),
 			('organizations', 'organizations_stay'), ('customers', 'customers_stay'), ('customers', 'customers_keep'), ('mints', 'mints_stay'),
@@ -70,7 +70,7 @@ var checks = []Check{
 			('dispatch_orders', 'dispatch_orders_begin'), ('dispatch_orders', 'dispatch_orders_move'),
 			('dispatch_orders', 'dispatch_orders_rides_keep'), ('dispatch_slots', 'dispatch_slots_orders_keep'),
 			('dispatch_orders', 'dispatch_orders_together'), ('dispatch_orders', 'dispatch_orders_together_begin'),
-			('sweeps', 'sweeps_as_ordered'), ('gas_top_ups', 'gas_top_ups_as_ordered'), ('places', 'places_as_ordered'),
+			('sweeps', 'sweeps_as_ordered'), ('gas_top_ups', 'gas_top_ups_as_ordered'), ('places', 'places_as_ordered'), ('merges', 'merges_as_ordered'),
 			('dispatch_slots', 'dispatch_slots_counted'), ('dispatch_accounts', 'dispatch_accounts_slotted'),
 			('freezes', 'freezes_keep'), ('freezes', 'freezes_lift_told'), ('api_keys', 'api_keys_keep'), ('operator_keys', 'operator_keys_keep'),
 			('signer_identity', 'signer_identity_imported'),
@@ -582,6 +582,20 @@ var checks = []Check{
 			OR (p.org_id, p.chain, p.wallet_id, p.address, p.amount) IS DISTINCT FROM (o.org_id, o.chain, o.wallet_id, o.to_address, o.amount)
 			OR (p.status = 'DONE') <> (o.status = 'PAID')
 			OR (p.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
+
+	{ID: "I-16-merge", Promise: "every merge of coins is its order, pays nobody, and ended with it", sql: `
+		SELECT coalesce(m.org_id, o.org_id), 'merge ' || coalesce(m.merge_id, o.order_id),
+			CASE WHEN m.merge_id IS NULL THEN 'is made by nobody who planned it'
+				WHEN o.order_id IS NULL THEN format('is %s and has no order', m.status)
+				ELSE format('is %s, its order of %s to %s is %s', m.status, o.amount, o.to_address, o.status) END
+		FROM merges m
+		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'MERGE') o ON o.order_id = m.merge_id
+		LEFT JOIN wallets w ON w.wallet_id = o.to_wallet_id
+		WHERE m.merge_id IS NULL OR o.order_id IS NULL
+			OR (m.org_id, m.chain, m.wallet_id) IS DISTINCT FROM (o.org_id, o.chain, o.wallet_id)
+			OR o.amount <> 0 OR (w.org_id, w.purpose, w.subject, w.address) IS DISTINCT FROM (o.org_id, 'CHANGE', o.order_id, o.to_address)
+			OR (m.status = 'DONE') <> (o.status = 'PAID')
+			OR (m.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
 	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", sql: `
 		WITH posted AS (

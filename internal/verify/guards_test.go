@@ -54,6 +54,10 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a top-up that is open again":       {`UPDATE gas_top_ups SET status = 'FAILED' WHERE top_up_id = 'gas_done'`, "gas_top_ups_fixed"},
 		"a place somewhere else":            {`UPDATE places SET address = '0xmallory' WHERE place_id = 'pl_open'`, "places_fixed"},
 		"a second place at one address":     {`INSERT INTO places SELECT 'pl_two', org_id, chain, wallet_id, address, amount, status, created_at FROM places WHERE place_id = 'pl_open'`, "places_address_once"},
+		"a merge of another treasury's":     {`UPDATE merges SET wallet_id = 'we_bdep' WHERE merge_id = 'mg_open'`, "merges_fixed"},
+		"a second merge at once":            {`INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at) SELECT 'mg_two', org_id, chain, wallet_id, status, created_at FROM merges`, "merges_one_open"},
+		"a merge where there are no coins":  {`INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at) SELECT 'mg_two', org_id, 'ETHEREUM', 'we_tre', status, created_at FROM merges`, "merges_pooled"},
+		"a merge that pays":                 {`INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders, (SELECT to_jsonb(o) || '{"order_id": "mg_two", "amount": 1}' FROM dispatch_orders o WHERE order_id = 'mg_open'))`, "dispatch_orders_positive"},
 		"a top-up of more than was ordered": {`UPDATE gas_top_ups SET amount = amount + 1 WHERE top_up_id = 'gas_open'`, "gas_top_ups_fixed"},
 
 		"a hold for nobody's withdrawal":        {moved("WITHDRAWAL_HOLD", "wd_none", "1", "CUSTOMER", "WITHDRAWING", "1", "0"), "ledger_transfers_of_cause"},
@@ -118,9 +122,17 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"an end that its withdrawal lacks": {`UPDATE dispatch_orders SET status = 'FAILED', fee = 0, proof_id = (SELECT max(proof_id) FROM finality_live WHERE chain = 'ETHEREUM') WHERE order_id = 'wd_out'`, "dispatch_orders_caused"},
 		"an end that nobody is charged for": {`UPDATE dispatch_orders SET status = 'PAID', fee = 4, proof_id = (SELECT max(proof_id) FROM finality_live WHERE chain = 'ETHEREUM'), tx_hash = 'x' WHERE order_id = 'gas_open';
 			UPDATE gas_top_ups SET status = 'DONE' WHERE top_up_id = 'gas_open'`, "dispatch_orders_charged"},
-		"a sweep that says it is done":  {`UPDATE sweeps SET status = 'DONE' WHERE sweep_id = 'sw_open'`, "sweeps_as_ordered"},
-		"a place that says it is made":  {`UPDATE places SET status = 'DONE', ended_at = now() WHERE place_id = 'pl_open'`, "places_as_ordered"},
-		"a place that nobody planned":   {ordered("pl_lie", "purpose", `'PLACE', 'customer_id', NULL, 'mint_id', 2, 'contract', ''`), "dispatch_orders_caused"},
+		"a sweep that says it is done": {`UPDATE sweeps SET status = 'DONE' WHERE sweep_id = 'sw_open'`, "sweeps_as_ordered"},
+		"a place that says it is made": {`UPDATE places SET status = 'DONE', ended_at = now() WHERE place_id = 'pl_open'`, "places_as_ordered"},
+		"a place that nobody planned":  {ordered("pl_lie", "purpose", `'PLACE', 'customer_id', NULL, 'mint_id', 2, 'contract', ''`), "dispatch_orders_caused"},
+		"a merge that says it is done": {`UPDATE merges SET status = 'DONE', ended_at = now() WHERE merge_id = 'mg_open'`, "merges_as_ordered"},
+		"a merge that nobody planned": {`INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders,
+			(SELECT to_jsonb(o) || '{"order_id": "wd_coin2", "to_wallet_id": "we_brest", "to_address": "0xwe_brest"}' FROM dispatch_orders o WHERE order_id = 'mg_open'))`, "dispatch_orders_caused"},
+		"a merge that gives its coins to others": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
+			SELECT wallet_id, chain, 1, 'tx_dep_sats:0:100:0xwe_btre 0xwe_brest', org_id, order_id, 0, created_at FROM dispatch_orders WHERE order_id = 'mg_open';
+			UPDATE dispatch_accounts SET next_nonce = 2 WHERE wallet_id = 'we_btre';
+			UPDATE coins SET status = 'RESERVED', order_id = 'mg_open' WHERE outpoint = 'tx_dep_sats:0';
+			UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = 'mg_open'`, "dispatch_orders_caused"},
 		"a top-up that says it is done": {`UPDATE gas_top_ups SET status = 'DONE' WHERE top_up_id = 'gas_open'`, "gas_top_ups_as_ordered"},
 		"a slot of an order in the queue": {`INSERT INTO dispatch_slots SELECT wallet_id, chain, (SELECT max(next_nonce) FROM dispatch_accounts), org_id, order_id, 0, created_at
 			FROM dispatch_orders WHERE order_id = 'wd_queued'`, "dispatch_slots_counted"},

@@ -487,7 +487,7 @@ func (h *house) coins(arrived func(id, wallet, purpose, contract string, mintID 
 	ordered func(id, purpose, wallet string, to *string, mintID, amount int, status string, fee, gasReserved int),
 ) {
 	h.t.Helper()
-	for id, w := range map[string][2]string{"we_bdep": {"CUSTOMER_DEPOSIT", "ann"}, "we_btre": {"TREASURY", ""}, "we_brest": {"CHANGE", "wd_coin"}} {
+	for id, w := range map[string][2]string{"we_bdep": {"CUSTOMER_DEPOSIT", "ann"}, "we_btre": {"TREASURY", ""}, "we_brest": {"CHANGE", "wd_coin"}, "we_bone": {"CHANGE", "mg_open"}} {
 		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'BITCOIN', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
 		h.did("wallet.issued", id)
 	}
@@ -512,4 +512,7 @@ func (h *house) coins(arrived func(id, wallet, purpose, contract string, mintID 
 			deposit_id, CASE deposit_id WHEN 'dep_btc' THEN 'wd_coin' END, proof_id, height, now() FROM deposits WHERE mint_id = 3`)
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, gas, gas_reserved, dust) VALUES
 		('we_btre', 3, $1, 1000, 400, 100, 20, 0), ('we_bdep', 3, $1, 0, 0, 0, 0, 1)`, h.org)
+	h.exec(`INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at) VALUES ('mg_open', $1, 'BITCOIN', 'we_btre', 'OPEN', now())`, h.org)
+	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
+		VALUES ('mg_open', $1, 'MERGE', 'BITCOIN', 'we_btre', 'we_bone', '0xwe_bone', 3, '', 0, 'QUEUED', now(), now())`, h.org)
 }

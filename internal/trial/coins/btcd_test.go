@@ -43,7 +43,10 @@ type node struct {
 	*btcd.Node
 }
 
-func openNode(t *testing.T) node {
+func openNode(t *testing.T) node { return openNodeWith(t, bitcoin.Config{}) }
+
+// openNodeWith is openNode with rates of its own.
+func openNodeWith(t *testing.T, conf bitcoin.Config) node {
 	t.Helper()
 	n := btcdtest.Start(t, btcd.Config{})
 	u, err := url.Parse(n.URL)
@@ -51,7 +54,9 @@ func openNode(t *testing.T) node {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword(btcd.User, n.Password)
-	on, err := bitcoin.New(t.Context(), bitcoin.Config{Network: chain.Local, Endpoints: []string{u.String()}, Agree: 1, Confirmations: depth, Tiers: chain.Tiers{{Above: money.Units(large), Depth: deep}}, CostMax: money.Units(200_000)})
+	conf.Network, conf.Endpoints, conf.Agree, conf.Confirmations, conf.CostMax = chain.Local, []string{u.String()}, 1, depth, money.Units(200_000)
+	conf.Tiers = chain.Tiers{{Above: money.Units(large), Depth: deep}}
+	on, err := bitcoin.New(t.Context(), conf)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,9 +110,13 @@ func (h *house) must(err error) {
 	}
 }
 
-func open(t *testing.T) *house {
+func open(t *testing.T) *house { return openWith(t, sim.Config{}) }
+
+// openWith is open where the chain has more to it.
+func openWith(t *testing.T, conf sim.Config) *house {
 	t.Helper()
-	net := sim.New(sim.Config{Name: chain.Bitcoin, Coins: true, BaseFee: fee, FeeCap: 1000})
+	conf.Name, conf.Coins, conf.BaseFee, conf.FeeCap = chain.Bitcoin, true, fee, 1000
+	net := sim.New(conf)
 	net.Mint(payer, "", money.Units(1_000_000))
 	h := build(t, net.Configured(), 0, local.Policy{Chains: map[chain.Name]local.ChainPolicy{
 		chain.Ethereum: {SignerID: "31337", FeeMax: money.Units(1), GasMax: money.Units(1), Unlimited: true}, // a policy names a chain; the stamp asks it nothing

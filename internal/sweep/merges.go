@@ -1,0 +1,162 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// merges has small coins of organizations become one while that costs little, on a chain
+// where accounts are coins: one order at a time for each treasury. Which coins they are is
+// chosen with the slot; until then they pay whatever comes.
+func (s *Sweeper) merges(ctx context.Context) (made int, err error) {
+	if s.chain.Merges == nil {
+		return 0, nil
+	}
+	least, _ := s.chain.Merges.Bounds()
+	var native int
+	var many []wallet.Wallet
+	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		many = many[:0]
+		if err := tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `
+			SELECT w.wallet_id FROM wallets w
+			WHERE w.purpose = 'TREASURY' AND w.family = $2
+				AND $4 = (SELECT count(*) FROM (SELECT FROM coins c WHERE c.org_id = w.org_id AND c.chain = $1 AND c.mint_id = $3 AND c.status = 'FREE' LIMIT $4) AS few)
+				AND NOT EXISTS (SELECT FROM merges m WHERE m.wallet_id = w.wallet_id AND m.chain = $1 AND (m.status = 'OPEN' OR m.status = 'REFUSED' AND m.ended_at > $5))
+			ORDER BY w.wallet_id`, s.chain.Name, s.chain.Name.Family(), native, least, tx.Now.Add(-s.conf.RestAfterFail))
+		if err != nil {
+			return err
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		for _, walletID := range ids {
+			if !s.due(walletID, tx.Now) || len(many) == s.conf.PlanMax {
+				continue
+			}
+			w, err := wallet.ByID(ctx, tx, walletID)
+			if err != nil {
+				return err
+			}
+			many = append(many, w)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find the treasuries of many coins: %w", err)
+	}
+	if len(many) == 0 {
+		return 0, nil
+	}
+	price, low, err := s.chain.Merges.Price(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range many {
+		planned := false
+		if low {
+			var e error
+			if planned, e = s.merge(ctx, t, native, price); e != nil {
+				err = errors.Join(err, fmt.Errorf("merge coins of treasury %s: %w", t.ID, e))
+			}
+		}
+		if planned {
+			made++
+		} else {
+			s.rest(t.ID)
+		}
+	}
+	return made, err
+}
+
+// merge plans one for a treasury, unless its coins are not worth it now.
+func (s *Sweeper) merge(ctx context.Context, t wallet.Wallet, native int, price chain.Fees) (bool, error) {
+	worth := false
+	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		worth, err = dispatch.Merges(ctx, tx, s.chain, t.OrgID, native, price)
+		return err
+	})
+	if err != nil || !worth {
+		return false, err
+	}
+	if err := s.book.Prove(t); err != nil {
+		return false, err
+	}
+	mergeID := id.New("merge", s.db.Clock()())
+	// Before its order, as every address: one that nothing comes to is no harm.
+	to, err := s.book.Address(ctx, signer.WalletRef{OrgID: t.OrgID, Family: t.Family, Purpose: wallet.Change, Subject: mergeID})
+	if err != nil {
+		return false, err
+	}
+	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := dispatch.Place(ctx, tx, dispatch.Order{
+			ID: mergeID, OrgID: t.OrgID, Purpose: signer.Merge, Chain: s.chain.Name, WalletID: t.ID, ToWalletID: to.ID, To: to.Address,
+			MintID: native, Amount: money.Zero,
+		}); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO merges (merge_id, org_id, chain, wallet_id, status, created_at)
+			VALUES ($1, $2, $3, $4, 'OPEN', $5)`, mergeID, t.OrgID, s.chain.Name, t.ID, tx.Now)
+		return err
+	})
+	if pg.Violates(err, "merges_one_open") {
+		return false, nil // somebody else plans at this moment
+	}
+	if err != nil {
+		return false, err
+	}
+	s.log.Info("merge of coins planned", "treasury", t.ID, "order", mergeID, "rate", price.TipCap.String())
+	return true, nil
+}
+
+// Merges hears of the orders that make one coin of small ones.
+type Merges struct{}
+
+var _ dispatch.Listener = Merges{}
+
+// Broadcast changes nothing.
+func (Merges) Broadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// Included changes nothing.
+func (Merges) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// Ended closes the merge. It moved nothing in the books but its fee.
+func (Merges) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	to := "DONE"
+	if !e.Paid {
+		to = "FAILED"
+	}
+	return nil, endMerge(ctx, tx, o.ID, to)
+}
+
+// Refused closes the merge: the next plan sees whether there is one to be made.
+func (Merges) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+	return endMerge(ctx, tx, o.ID, "REFUSED")
+}
+
+func endMerge(ctx context.Context, tx pg.Tx, mergeID, to string) error {
+	tag, err := tx.Exec(ctx, `UPDATE merges SET status = $2, ended_at = $3 WHERE merge_id = $1 AND status = 'OPEN'`, mergeID, to, tx.Now)
+	if err != nil {
+		return fmt.Errorf("end merge %s: %w", mergeID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return errors.New("end merge " + mergeID + ": it is not open")
+	}
+	return nil
+}
