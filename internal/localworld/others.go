@@ -75,7 +75,7 @@ func (w *World) choose() {
 		w.opts.Progress("Solana is left out: %s", why)
 		w.opts.Chains = slices.DeleteFunc(slices.Clone(w.opts.Chains), func(n chain.Name) bool { return n == chain.Solana })
 	}
-	if w.opts.Keep != "" {
+	if w.opts.Keep != "" && !w.opts.Once {
 		without("surfpool, its local chain, forgets everything when it ends, so it is in no world that is kept")
 	} else if _, err := surfpool.Find(); err != nil && runtime.GOOS+"/"+runtime.GOARCH != "linux/amd64" {
 		without("surfpool, its local chain, is there for Linux with glibc on x86_64 alone")
@@ -203,7 +203,7 @@ func (w *World) fundOthers(ctx context.Context) error {
 func (w *World) empty(ctx context.Context, name chain.Name) (chain.Address, error) {
 	var to wallet.Wallet
 	to, err := w.app.Treasury(ctx, w.Info.OrganizationID, name)
-	if err != nil || w.opts.Keep == "" {
+	if err != nil || w.opts.Keep == "" || name == chain.Solana { // which begins anew each time
 		return to.Address, err
 	}
 	ch := w.app.Chains()[name]

@@ -62,6 +62,9 @@ type Options struct {
 	// AsItWas starts a kept, Bare world without touching its database: an earlier
 	// program made it, and the caller upgrades it.
 	AsItWas bool
+	// Once is said of a kept world that is started once, so that a chain may be in it which
+	// forgets everything when it ends.
+	Once bool
 	// Chains are those that run; none named is Ethereum alone, which is there always.
 	Chains []chain.Name
 	Manual bool // blocks are made by the caller alone; BlockTime says nothing then

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-
-	"github.com/ethereum/go-ethereum/common"
 )
 
 const notImported = "the database is older than the journal"
@@ -17,10 +15,10 @@ const notImported = "the database is older than the journal"
 func (h *house) before(ctx context.Context) (held *payment, err error) {
 	err = h.steps(
 		"customers pay in, one is paid out", func() error {
-			return errors.Join(h.payIn(ctx, "ann", whole(5_000)), h.payIn(ctx, "bob", whole(300)), h.pay(ctx, "early", "ann", whole(100)))
+			return errors.Join(h.payIn(ctx, "ann", h.whole(5_000)), h.payIn(ctx, "bob", h.whole(300)), h.pay(ctx, "early", "ann", h.whole(100)))
 		},
 		"a payment waits for a person", func() (err error) {
-			held, err = h.ask(ctx, "held", "bob", whole(20), true)
+			held, err = h.ask(ctx, "held", "bob", h.whole(20), true)
 			return err
 		},
 		"nothing else is under way", func() error { return h.drained(ctx) },
@@ -37,27 +35,27 @@ func (h *house) approve(ctx context.Context, p *payment) error {
 func (h *house) lostHour(ctx context.Context, held *payment) error {
 	return h.steps(
 		"after it: deposits are credited, on a new customer's address and on the organization's own", func() error {
-			return errors.Join(h.payIn(ctx, "ann", whole(700)), h.payIn(ctx, "cid", whole(4_000)), h.payIn(ctx, own, whole(60)))
+			return errors.Join(h.payIn(ctx, "ann", h.whole(700)), h.payIn(ctx, "cid", h.whole(4_000)), h.payIn(ctx, own, h.whole(60)))
 		},
 		"after it: payments are done, one of them approved, one with money that the backup lacks", func() error {
 			return errors.Join(
 				h.approve(ctx, held), h.reaches(ctx, held, "COMPLETED"),
-				h.pay(ctx, "late", "ann", whole(5_200)), h.pay(ctx, "newcomer", "cid", whole(1_000)))
+				h.pay(ctx, "late", "ann", h.whole(5_200)), h.pay(ctx, "newcomer", "cid", h.whole(1_000)))
 		},
 		"after it: a payment is in the pool and a deposit in sight when everything stops", func() error {
 			h.mining.Store(false)
-			flying, err := h.ask(ctx, "flying", "bob", whole(150), false)
+			flying, err := h.ask(ctx, "flying", "bob", h.whole(150), false)
 			if err != nil {
 				return err
 			}
 			if err := h.reaches(ctx, flying, "BROADCAST"); err != nil {
 				return err
 			}
-			d, err := h.sent(ctx, "bob", whole(40))
+			d, err := h.sent(ctx, "bob", h.whole(40))
 			if err != nil {
 				return err
 			}
-			if err := h.world.Chain().Mine(ctx, 1); err != nil {
+			if err := h.net.mine(ctx); err != nil {
 				return err
 			}
 			return h.stands(ctx, d, "CONFIRMING")
@@ -103,7 +101,7 @@ func oldBackup(ctx context.Context, h *house, k keeper) error {
 	if err := h.lostHour(ctx, held); err != nil {
 		return err
 	}
-	var cid common.Address
+	var cid string
 	var audited, lastNumber int64
 	err = h.steps(
 		"what the lost database knew is noted", func() (err error) {
@@ -148,8 +146,8 @@ func oldBackup(ctx context.Context, h *house, k keeper) error {
 		},
 		"the service goes on: old and new customers pay in and are paid", func() error {
 			return errors.Join(
-				h.payIn(ctx, "dan", whole(900)), h.payIn(ctx, "cid", whole(10)),
-				h.pay(ctx, "after", "dan", whole(350)), h.pay(ctx, "after-too", "cid", whole(3_000)))
+				h.payIn(ctx, "dan", h.whole(900)), h.payIn(ctx, "cid", h.whole(10)),
+				h.pay(ctx, "after", "dan", h.whole(350)), h.pay(ctx, "after-too", "cid", h.whole(3_000)))
 		},
 		"books, chain, oracle and integrator still agree", func() error { return h.sound(ctx) },
 	)

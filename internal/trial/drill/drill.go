@@ -10,11 +10,14 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"slices"
 	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
 )
 
 // drillMax bounds one drill.
@@ -24,16 +27,19 @@ const drillMax = 5 * time.Minute
 type Drill struct {
 	Name string
 	What string
+	on   chain.Name // "": Ethereum
 	play func(ctx context.Context, h *house) error
 }
 
 // Drills are all of them.
 var Drills = []Drill{
-	{"backup", "the database goes back to an older base backup", func(ctx context.Context, h *house) error { return oldBackup(ctx, h, baseBackup{}) }},
-	{"dump", "the database goes back to an older dump, on an empty cluster", func(ctx context.Context, h *house) error { return oldBackup(ctx, h, dump{}) }},
-	{"journal", "the signer's journal is lost", lostJournal},
-	{"seed", "everything is lost but the seed's backup", emptyMachine},
-	{"swap", "the database goes back to an older base backup under a running service", swapped},
+	{Name: "backup", What: "the database goes back to an older base backup", play: func(ctx context.Context, h *house) error { return oldBackup(ctx, h, baseBackup{}) }},
+	{Name: "dump", What: "the database goes back to an older dump, on an empty cluster", play: func(ctx context.Context, h *house) error { return oldBackup(ctx, h, dump{}) }},
+	{Name: "solana", What: "the database goes back to an older base backup, with payments on Solana", on: chain.Solana, play: func(ctx context.Context, h *house) error { return oldBackup(ctx, h, baseBackup{}) }},
+	{Name: "bitcoin", What: "the database goes back to an older base backup, with payments on Bitcoin", on: chain.Bitcoin, play: func(ctx context.Context, h *house) error { return oldBackup(ctx, h, baseBackup{}) }},
+	{Name: "journal", What: "the signer's journal is lost", play: lostJournal},
+	{Name: "seed", What: "everything is lost but the seed's backup", play: emptyMachine},
+	{Name: "swap", What: "the database goes back to an older base backup under a running service", play: swapped},
 }
 
 // Options say what is played.
@@ -89,7 +95,7 @@ func Run(ctx context.Context, opts Options) (failed int, err error) {
 func play(ctx context.Context, opts Options, d Drill) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, drillMax)
 	defer cancel()
-	h := &house{program: opts.Program, out: opts.Out}
+	h := &house{program: opts.Program, out: opts.Out, on: cmp.Or(d.on, chain.Ethereum)}
 	defer func() {
 		if err != nil {
 			fmt.Fprintf(opts.Out, "  FAILED  %v\n--- end of the service's log\n%s---\n", err, h.log())

@@ -8,16 +8,17 @@ import (
 	"github.com/cofferpay/coffer/internal/trial/built"
 )
 
-// Rules WD-7 and IDEM-1: with the signer's journal lost and rebuilt, every payment
-// is made once. make drill plays the other drills.
-func TestALostJournalIsAdoptedAndNothingIsPaidTwice(t *testing.T) {
+// Rules WD-7, IDEM-1 and COIN-6: with the signer's journal lost and rebuilt, and with an
+// old backup restored where accounts are coins, every payment is made once. make drill
+// plays the other drills.
+func TestAfterARestoreNothingIsPaidTwice(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "coffer")
 	if err := built.Program(t.Context(), ".", program, ""); err != nil {
 		t.Fatal(err)
 	}
 	var told strings.Builder
-	failed, err := Run(t.Context(), Options{Program: program, Only: []string{"journal"}, Out: &told})
+	failed, err := Run(t.Context(), Options{Program: program, Only: []string{"journal", "bitcoin"}, Out: &told})
 	if err != nil || failed != 0 {
 		t.Errorf("got %d failed, %v, want none:\n%s", failed, err, &told)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/tied"
 	"github.com/cofferpay/coffer/internal/pg/local"
@@ -43,9 +44,11 @@ type house struct {
 	dir        string
 	world      *localworld.World
 	conf       app.Config
-	oracle     *oracle.Chain
+	oracle     *oracle.Chain // of Ethereum
 	integrator *integrator
-	usdc       localworld.Mint
+	mint       localworld.Mint // what is paid
+	on         chain.Name
+	net        network
 	key        string // of the API
 
 	mining   atomic.Bool
@@ -85,7 +88,7 @@ func (h *house) start(ctx context.Context) (err error) {
 		return err
 	}
 	h.world, err = localworld.Start(ctx, localworld.Options{
-		Dir: h.dir, Keep: filepath.Join(h.dir, "world"), Program: h.program, Manual: true, Log: slog.New(slog.DiscardHandler),
+		Dir: h.dir, Keep: filepath.Join(h.dir, "world"), Program: h.program, Manual: true, Once: true, Chains: []chain.Name{h.on}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -94,17 +97,24 @@ func (h *house) start(ctx context.Context) (err error) {
 		return err
 	}
 	h.key = h.world.Info.APIKey
-	for _, m := range h.world.Info.Mints {
-		if m.Symbol == "USDC" {
-			h.usdc = m
-		}
+	if h.on == chain.Solana && h.world.Solana() == nil {
+		return errors.New("surfpool, the local Solana chain, is not there for this system")
 	}
 	h.oracle = oracle.Open(h.world.Chain().URL)
+	h.net = h.network()
+	for _, m := range h.world.Info.Mints {
+		if m.Chain == string(h.on) && m.Symbol == h.net.symbol() {
+			h.mint = m
+		}
+	}
 	h.mine(ctx)
 	if h.integrator, err = newIntegrator(); err != nil {
 		return err
 	}
-	return h.listen(ctx)
+	if err := h.listen(ctx); err != nil {
+		return err
+	}
+	return h.net.begin(ctx, h)
 }
 
 // mine makes a block now and then while mining is on.
@@ -112,15 +122,15 @@ func (h *house) mine(ctx context.Context) {
 	ctx, h.stopMine = context.WithCancel(ctx)
 	h.mining.Store(true)
 	h.mined.Go(func() {
-		tick := time.NewTicker(blockEvery)
+		tick := time.NewTicker(h.net.every())
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if h.mining.Load() {
-					_ = h.world.Chain().Mine(ctx, 1) // the next tick tries again
+				if h.mining.Load() && !h.net.tooFar(ctx, h) {
+					_ = h.net.mine(ctx) // the next tick tries again
 				}
 			}
 		}
@@ -328,4 +338,7 @@ func until(ctx context.Context, what string, try func(ctx context.Context) error
 	}
 }
 
-func whole(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(1_000_000)) }
+// whole is an amount as the drills count it.
+func (h *house) whole(n int64) *big.Int {
+	return new(big.Int).Mul(big.NewInt(n), big.NewInt(h.net.unit()))
+}

@@ -33,11 +33,11 @@ func lostJournal(ctx context.Context, h *house) error {
 			if err := copyFile(journal, older); err != nil {
 				return err
 			}
-			if err := h.pay(ctx, "late", "ann", whole(1_000)); err != nil {
+			if err := h.pay(ctx, "late", "ann", h.whole(1_000)); err != nil {
 				return err
 			}
 			h.mining.Store(false)
-			flying, err := h.ask(ctx, "flying", "bob", whole(50), false)
+			flying, err := h.ask(ctx, "flying", "bob", h.whole(50), false)
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func lostJournal(ctx context.Context, h *house) error {
 					}
 				}
 			}
-			return errors.Join(h.payIn(ctx, "cid", whole(300)), h.pay(ctx, "after", "cid", whole(250)))
+			return errors.Join(h.payIn(ctx, "cid", h.whole(300)), h.pay(ctx, "after", "cid", h.whole(250)))
 		},
 		"books, chain, oracle and integrator agree", func() error { return h.sound(ctx) },
 		"the signer answers what it signed with the same bytes, or refuses", func() error {

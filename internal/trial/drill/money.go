@@ -8,9 +8,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
-
 	"github.com/cofferpay/coffer/internal/trial/oracle"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -19,7 +16,7 @@ import (
 type payment struct {
 	key, customer string
 	units         *big.Int
-	to            common.Address
+	to            string
 	held          bool // waits for a person
 	id            string
 	tx            string
@@ -39,14 +36,14 @@ type deposit struct {
 
 func (p *payment) body(h *house) map[string]any {
 	return map[string]any{
-		"mintId": h.usdc.ID, "customerId": p.customer, "amount": p.units.String(), "toAddress": p.to.Hex(),
+		"mintId": h.mint.ID, "customerId": p.customer, "amount": p.units.String(), "toAddress": p.to,
 		"idempotencyKey": p.key, "requireApproval": p.held,
 	}
 }
 
 // ask asks for a payment.
 func (h *house) ask(ctx context.Context, key, customer string, units *big.Int, held bool) (*payment, error) {
-	p := &payment{key: key, customer: customer, units: units, held: held, to: common.BytesToAddress(crypto.Keccak256([]byte(h.dir + key)))}
+	p := &payment{key: key, customer: customer, units: units, held: held, to: h.net.nobody([]byte(h.dir + key))}
 	h.payments = append(h.payments, p)
 	var w webhook.Withdrawal
 	err := h.call(ctx, http.StatusAccepted, http.MethodPost, "/withdraw", p.body(h), &w)
@@ -97,14 +94,14 @@ func (h *house) replayed(ctx context.Context) error {
 }
 
 // address is where a customer, or the organization itself, pays in.
-func (h *house) address(ctx context.Context, customer string) (common.Address, error) {
+func (h *house) address(ctx context.Context, customer string) (string, error) {
 	var got struct{ Address string }
-	path, body := "/deposit", map[string]any{"mintId": h.usdc.ID, "customerId": customer}
+	path, body := "/deposit", map[string]any{"mintId": h.mint.ID, "customerId": customer}
 	if customer == own {
-		path, body = "/organization-deposit", map[string]any{"mintId": h.usdc.ID, "product": own}
+		path, body = "/organization-deposit", map[string]any{"mintId": h.mint.ID, "product": own}
 	}
 	err := h.call(ctx, http.StatusOK, http.MethodPost, path, body, &got)
-	return common.HexToAddress(got.Address), err
+	return got.Address, err
 }
 
 // sent pays a customer on the chain.
@@ -113,11 +110,11 @@ func (h *house) sent(ctx context.Context, customer string, units *big.Int) (*dep
 	if err != nil {
 		return nil, err
 	}
-	hash, err := h.world.Info.Faucet(ctx, h.usdc, to, units)
+	hash, err := h.world.Info.Pay(ctx, h.mint, to, units)
 	if err != nil {
 		return nil, err
 	}
-	d := &deposit{customer: customer, units: units, tx: lower(hash.Hex())}
+	d := &deposit{customer: customer, units: units, tx: h.net.written(hash)}
 	h.deposits = append(h.deposits, d)
 	return d, nil
 }
@@ -146,7 +143,7 @@ func (h *house) stands(ctx context.Context, d *deposit, status string) error {
 		said := []string{}
 		n := 0
 		for _, got := range list.Data {
-			if lower(got.TxHash) != d.tx {
+			if h.net.written(got.TxHash) != d.tx {
 				continue
 			}
 			if d.id == "" {
@@ -219,7 +216,7 @@ func (h *house) balances(ctx context.Context) error {
 		}
 		got := "nothing"
 		for _, b := range list.Data {
-			if b.MintID == h.usdc.ID && b.Product == product {
+			if b.MintID == h.mint.ID && b.Product == product {
 				got = b.Total
 			}
 		}
@@ -233,17 +230,14 @@ func (h *house) balances(ctx context.Context) error {
 // judged is the oracle's judgement: every destination received its amount once or
 // nothing, nothing went anywhere else, and our addresses hold the rest.
 func (h *house) judged(ctx context.Context) error {
-	height, err := h.oracle.Walk(ctx)
+	judge := h.net.truth()
+	height, err := judge.Walk(ctx)
 	if err != nil {
 		return err
 	}
-	var addresses []string
-	if err := h.query(ctx, `SELECT array_agg(lower(address)) FROM wallets`, nil, &addresses); err != nil {
+	ours, err := h.ours(ctx)
+	if err != nil {
 		return err
-	}
-	ours := map[string]bool{}
-	for _, a := range addresses {
-		ours[a] = true
 	}
 	asset := h.asset()
 	left := new(big.Int)
@@ -252,18 +246,19 @@ func (h *house) judged(ctx context.Context) error {
 	}
 	var claims []oracle.Claim
 	for _, p := range h.payments {
-		claims = append(claims, oracle.Claim{ID: p.key, Asset: asset, To: p.to.Hex(), Amount: p.units, Paid: p.done, Tx: p.tx})
+		claims = append(claims, oracle.Claim{ID: p.key, Asset: asset, To: p.to, Amount: p.units, Paid: p.done, Tx: p.tx})
 		if p.done {
 			left.Sub(left, p.units)
 		}
 	}
 	var errs []error
-	for _, w := range h.oracle.Judge(claims, ours) {
+	for _, w := range judge.Judge(claims, ours) {
 		errs = append(errs, errors.New("oracle: "+w))
 	}
+	left.Add(left, h.net.beside(ours))
 	held := new(big.Int)
 	for a := range ours {
-		units, err := h.oracle.Holds(ctx, asset, a, height)
+		units, err := judge.Holds(ctx, asset, a, height)
 		if err != nil {
 			return err
 		}
@@ -275,7 +270,28 @@ func (h *house) judged(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (h *house) asset() string { return lower(*h.usdc.ContractAddress) }
+// ours are the addresses of the chain that are the service's, the places of its treasury
+// among them.
+func (h *house) ours(ctx context.Context) (map[string]bool, error) {
+	var addresses []string
+	err := h.query(ctx, `SELECT array_agg(address) FROM (SELECT address FROM wallets WHERE family = $1 UNION SELECT address FROM places WHERE chain = $2) AS ours`,
+		[]any{h.on.Family(), h.on}, &addresses)
+	if err != nil {
+		return nil, err
+	}
+	ours := map[string]bool{}
+	for _, a := range addresses {
+		ours[h.net.written(a)] = true
+	}
+	return ours, nil
+}
+
+func (h *house) asset() string {
+	if h.mint.ContractAddress == nil {
+		return ""
+	}
+	return h.net.written(*h.mint.ContractAddress)
+}
 
 func lower(s string) string { return strings.ToLower(s) }
 

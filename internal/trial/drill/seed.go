@@ -25,8 +25,8 @@ func emptyMachine(ctx context.Context, h *house) error {
 	conf, list := filepath.Join(h.dir, "fresh.toml"), filepath.Join(h.dir, "customers")
 	safe := common.BytesToAddress(crypto.Keccak256([]byte(h.dir + "safe")))
 	var before, said string
-	var cid common.Address
-	left := new(big.Int).Sub(whole(5_000+300+60+70), whole(100))
+	var cid string
+	left := new(big.Int).Sub(h.whole(5_000+300+60+70), h.whole(100))
 	addresses := map[string]bool{}
 	command := func(more ...string) []string {
 		return append([]string{"rescue", "--config", conf, "--org", h.world.Info.OrganizationID, "--customers", list}, more...)
@@ -44,7 +44,7 @@ func emptyMachine(ctx context.Context, h *house) error {
 			return err
 		},
 		"customers pay in, are swept and paid", func() error {
-			return errors.Join(h.payIn(ctx, "ann", whole(5_000)), h.payIn(ctx, "bob", whole(300)), h.payIn(ctx, own, whole(60)), h.pay(ctx, "early", "ann", whole(100)), h.drained(ctx))
+			return errors.Join(h.payIn(ctx, "ann", h.whole(5_000)), h.payIn(ctx, "bob", h.whole(300)), h.payIn(ctx, own, h.whole(60)), h.pay(ctx, "early", "ann", h.whole(100)), h.drained(ctx))
 		},
 		"what is on paper: the organization and its customers", func() (err error) {
 			if cid, err = h.address(ctx, "cid"); err != nil {
@@ -58,7 +58,7 @@ func emptyMachine(ctx context.Context, h *house) error {
 			return errors.Join(h.world.End(), h.world.Database().Stop(), os.RemoveAll(h.data()), os.RemoveAll(filepath.Dir(h.conf.Signer.Seed)))
 		},
 		"a customer pays in all the same", func() error {
-			_, err := h.world.Info.Faucet(ctx, h.usdc, cid, whole(70))
+			_, err := h.world.Info.Pay(ctx, h.mint, cid, h.whole(70))
 			return err
 		},
 		"coffer keys restore on an empty folder", func() error {
@@ -135,7 +135,7 @@ func emptyMachine(ctx context.Context, h *house) error {
 			}
 			p := h.payments[0]
 			wrong := h.oracle.Judge([]oracle.Claim{
-				{ID: p.key, Asset: h.asset(), To: p.to.Hex(), Amount: p.units, Paid: true, Tx: p.tx},
+				{ID: p.key, Asset: h.asset(), To: p.to, Amount: p.units, Paid: true, Tx: p.tx},
 			}, addresses)
 			for _, w := range wrong {
 				if !strings.Contains(w, lower(safe.Hex())) {

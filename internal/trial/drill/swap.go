@@ -40,7 +40,7 @@ func swapped(ctx context.Context, h *house) error {
 		"every payment and deposit comes to its end", func() error { return errors.Join(h.finished(ctx), h.known(ctx)) },
 		"books, chain, oracle and integrator agree", func() error { return h.sound(ctx) },
 		"the service goes on", func() error {
-			return errors.Join(h.payIn(ctx, "dan", whole(900)), h.pay(ctx, "after", "dan", whole(350)), h.sound(ctx))
+			return errors.Join(h.payIn(ctx, "dan", h.whole(900)), h.pay(ctx, "after", "dan", h.whole(350)), h.sound(ctx))
 		},
 	)
 }
@@ -76,7 +76,7 @@ func (h *house) onceAtMost(ctx context.Context) error {
 	}
 	var errs []error
 	for _, p := range h.payments {
-		got := h.oracle.Received(h.asset(), lower(p.to.Hex()))
+		got := h.oracle.Received(h.asset(), lower(p.to))
 		if len(got) > 1 || len(got) == 1 && got[0].Amount.Cmp(p.units) != 0 {
 			errs = append(errs, fmt.Errorf("%s was paid %v, want %s once at most", p.key, got, p.units))
 		}
