@@ -2,6 +2,7 @@ package solana_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"slices"
 	"sync"
@@ -88,9 +89,13 @@ func TestWhoSignedForAPlaceIsFoundThoughOneProviderHidesIt(t *testing.T) {
 	l.front.On("getTransaction", func(e *exchange) {
 		e.Edit(t, func(m map[string]any) {
 			of := m["transaction"].([]any)
-			bytes := []byte(of[0].(string))
-			bytes[10]++
-			of[0] = string(bytes)
+			raw, err := base64.StdEncoding.DecodeString(of[0].(string))
+			if err != nil || len(raw) < 64 {
+				t.Errorf("got %d bytes, %v, want a transaction", len(raw), err)
+				return
+			}
+			raw[10] ^= 1 // of the signature
+			of[0] = base64.StdEncoding.EncodeToString(raw)
 		})
 	})
 	hides.On("getSignaturesForAddress", nil)
