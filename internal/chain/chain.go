@@ -114,6 +114,9 @@ type Transfer struct {
 	From, To Address
 	Amount   money.Amount
 	LogIndex uint64 // block-wide log index: an attribute for display, not identity; 0 unless Token
+	// Freed says that the native coin came out of accounts for tokens alone, where no balance
+	// of anybody's shows it: From is whose accounts those were, and has not less for it.
+	Freed bool
 }
 
 // Fee is what an account paid for its transactions in a block, in native units.
@@ -243,6 +246,15 @@ const (
 	Programmed AccountKind = "PROGRAMMED" // a program alone, a contract: what comes to it may stay there
 )
 
+// Accounts is there where holding a token takes an account of its own with native coin in
+// it, which comes back when that is closed.
+type Accounts interface {
+	// Idle tells of each token holding how much comes back when its account is closed, by the
+	// final state: as many providers as have to agree say that it is there, empty and what
+	// payments of ours make and use. It is zero for every other.
+	Idle(ctx context.Context, of []Holding) ([]money.Amount, error)
+}
+
 // Caller asks contracts, of chains that have such. It may be asked again after an
 // error and is safe for concurrent use.
 type Caller interface {
@@ -310,6 +322,9 @@ type Payment struct {
 	// Place says that it makes a place of From's at To, where Amount stays as long as
 	// there is the place: see Places.
 	Place bool
+	// Close says that it closes the account that From has for Contract, which is empty, and
+	// that the native coin in it, about Amount, goes to To: see Accounts.
+	Close bool
 }
 
 // Slot is the place on a chain that a transaction of ours takes. Of two transactions in
@@ -604,6 +619,8 @@ type Chain struct {
 	Keeps money.Amount
 	// Places is there where the chain leases places, else nil.
 	Places Places
+	// Accounts is there where tokens are held in accounts that can be closed, else nil.
+	Accounts Accounts
 	// Tiers say which deposits of the native coin wait for more than finality.
 	Tiers Tiers
 	// Addresses is the form that new deposit addresses get.

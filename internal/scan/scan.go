@@ -335,7 +335,8 @@ func (w *Walker) sent(ctx context.Context, found []Found, senders [][]chain.Addr
 		if f.Senders, f.From = of, ""; len(of) == 1 {
 			f.From = of[0]
 		}
-		f.FromOurs = len(of) > 0 && !slices.ContainsFunc(of, func(a chain.Address) bool {
+		// What accounts for tokens held is in no book of ours, so it comes as from a stranger.
+		f.FromOurs = !f.Freed && len(of) > 0 && !slices.ContainsFunc(of, func(a chain.Address) bool {
 			_, is := ours[a]
 			return !is
 		})

@@ -138,6 +138,7 @@ type moved struct {
 	position, contract string
 	from, to           string
 	units              uint64
+	freed              bool
 }
 
 func (m moved) transfer(n int) chain.Transfer {
@@ -149,16 +150,21 @@ func (m moved) transfer(n int) chain.Transfer {
 	}
 	return chain.Transfer{
 		Tx: chain.TxHash(said{}.signature(n)), Kind: m.kind, Position: name(m.position), Contract: address(m.contract),
-		From: address(m.from), To: address(m.to), Amount: money.Units(m.units),
+		From: address(m.from), To: address(m.to), Amount: money.Units(m.units), Freed: m.freed,
 	}
 }
 
 func native(from, to string, units uint64) moved {
-	return moved{chain.Native, to, "", from, to, units}
+	return moved{chain.Native, to, "", from, to, units, false}
+}
+
+// freed is what native is where it came out of token accounts.
+func freed(from, to string, units uint64) moved {
+	return moved{chain.Native, to, "", from, to, units, true}
 }
 
 func ofToken(account, mint, from, to string, units uint64) moved {
-	return moved{chain.Token, account, mint, from, to, units}
+	return moved{chain.Token, account, mint, from, to, units, false}
 }
 
 const rent = 2_039_280
@@ -292,7 +298,7 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 			said{
 				accounts: []string{"payer", "a", "a.t", "b"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1}, {rent, 0}, {1, 1 + rent}},
 				tokens: []change{{"a.t", "t", "", "a", "", 0, 0}},
-			}, []moved{native("a", "b", rent)}, 5000,
+			}, []moved{freed("a", "b", rent)}, 5000,
 		},
 		"wrapped SOL is a token and no coin": {
 			said{
@@ -304,7 +310,7 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 			said{
 				accounts: []string{"payer", "a", "a.w"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {1, 1 + rent + 700}, {rent + 700, 0}},
 				tokens: []change{{"a.w", "w", "", "a", "", 700, 0}},
-			}, []moved{native("a", "a", rent+700)}, 5000,
+			}, []moved{freed("a", "a", rent+700)}, 5000,
 		},
 		"SOL that is wrapped is minted": {
 			said{

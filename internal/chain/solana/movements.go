@@ -31,7 +31,8 @@ import (
 // they hold is their rent, or SOL that is wrapped and told as a token. The fee is not
 // a fall of its payer. A token account that falls, as one that is closed, is a fall of
 // its owner: so rent that returns is a transfer from the token account's owner to
-// whoever gets it, which may be the same. The sender is the one who has less, wallet
+// whoever gets it, which may be the same; it says that it is nothing that anybody had on
+// an address (Freed). The sender is the one who has less, wallet
 // and token accounts together; when nobody has, the one owner among those that fell.
 type movements struct {
 	names     names
@@ -203,13 +204,24 @@ func (m *movements) lamports(t *tx) error {
 			return err
 		}
 	}
-	from := m.from(nil)
+	from, freed := m.from(nil), t.frees()
 	for i, a := range t.accounts {
 		if rise, _ := t.rise(i); rise > 0 && !t.isToken[i] {
 			m.transfer(t, chain.Native, a, nil, a, from, rise)
+			m.transfers[len(m.transfers)-1].Freed = freed
 		}
 	}
 	return nil
+}
+
+// frees tells whether the only accounts that hold less are those for tokens.
+func (t *tx) frees() bool {
+	for i := range t.accounts {
+		if _, fall := t.rise(i); fall > 0 && !t.isToken[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // holder is whose lamports those of an account are: a token account's are its owner's.

@@ -111,6 +111,11 @@ func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, 
 			out.Fee = f.Amount
 		}
 		var err error
+		if len(pay) > 0 && pay[0].Close {
+			out.Paid, err = t.closes(pay)
+			out.Paid = out.Paid && out.Succeeded
+			return err
+		}
 		if len(pay) > 1 && out.Succeeded {
 			out.Paid, out.Fee, err = t.makes(pay)
 			return err

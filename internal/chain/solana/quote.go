@@ -94,7 +94,11 @@ func (c *Client) quote(ctx context.Context, from *provider, ps []chain.Payment) 
 		}
 		return c.fees(solanatx.Tx{Payer: payer, Limit: unitsCancel, Price: price})
 	}
-	seen, err := c.look(ctx, from, ps)
+	look := c.look
+	if p.Close {
+		look = c.lookAtClosed
+	}
+	seen, err := look(ctx, from, ps)
 	if err != nil {
 		return chain.Fees{}, err
 	}

@@ -104,25 +104,32 @@ func (c *Client) draft(account chain.Address, ps []chain.Payment, lease string) 
 		if payer := payerOf(p); payer != account {
 			return solanatx.Tx{}, fmt.Errorf("%s pays for the payment, not %s", payer, account)
 		}
-		move, err := c.move(p)
-		if err != nil {
+		if err := c.add(&t, p); err != nil {
 			return solanatx.Tx{}, err
 		}
-		t.Moves = append(t.Moves, move)
 	}
 	return t, nil
 }
 
-// move is that of a payment, which makes no account.
-func (c *Client) move(p chain.Payment) (solanatx.Move, error) {
+// add has a transaction make a payment, for which it makes no account, or a close.
+func (c *Client) add(t *solanatx.Tx, p chain.Payment) (err error) {
 	var m Mint
 	if p.Contract != "" {
-		var err error
 		if m, err = c.mint(p.Contract); err != nil {
-			return solanatx.Move{}, err
+			return err
 		}
 	}
-	return solanatx.MoveOf(p, m.Program, m.Decimals, false)
+	if p.Close {
+		shut, err := solanatx.CloseOf(p, m.Program)
+		if err == nil && p.To != t.Payer {
+			err = fmt.Errorf("what is in the account of %s goes to %s, who pays for it, and not to %s", p.From, t.Payer, p.To)
+		}
+		t.Closes = append(t.Closes, shut)
+		return err
+	}
+	move, err := solanatx.MoveOf(p, m.Program, m.Decimals, false)
+	t.Moves = append(t.Moves, move)
+	return err
 }
 
 // owns is an error unless a nonce account is where one of the treasury's is.

@@ -22,9 +22,12 @@ import (
 // transaction is divided evenly, and so customers would pay for the payees of others; and
 // a payee can freeze, close or hand over that account at any moment, which would fail the
 // payments of all.
+//
+// Closes go together likewise, and with nothing else: whose account it was that somebody
+// sent a token to meanwhile is tried again by itself.
 func (c *Client) Fits(ps []chain.Payment) int {
 	n := 0
-	for n < len(ps) && comes(ps[n]) && payerOf(ps[n]) == payerOf(ps[0]) && !slices.ContainsFunc(ps[:n], func(p chain.Payment) bool {
+	for n < len(ps) && comes(ps[n]) && ps[n].Close == ps[0].Close && payerOf(ps[n]) == payerOf(ps[0]) && !slices.ContainsFunc(ps[:n], func(p chain.Payment) bool {
 		return p.From == ps[n].From && p.Contract == ps[n].Contract
 	}) && c.packed(ps[:n+1]) {
 		n++
@@ -44,11 +47,9 @@ func (c *Client) packed(ps []chain.Payment) bool {
 	at, err := solanatx.NonceAccount(payer, 0)
 	t := solanatx.Tx{Payer: payer, NonceAccount: at, NonceValue: string(payer), Limit: solanatx.LimitMax}
 	for _, p := range ps {
-		var m solanatx.Move
 		if err == nil {
-			m, err = c.move(p)
+			err = c.add(&t, p)
 		}
-		t.Moves = append(t.Moves, m)
 	}
 	if err == nil {
 		t, err = makes(t, ps)

@@ -2,8 +2,9 @@
 // addresses, token accounts, and the transactions of ours, unsigned and signed. The
 // adapter builds with it and the signer takes apart with it what it is asked to sign.
 //
-// It is pure: no network, no key, no clock. It knows two forms of transaction, a
-// payment (Tx) and the creation of a nonce account (NonceCreation), and takes
+// It is pure: no network, no key, no clock. It knows two forms of transaction, what is
+// sent in a place (Tx), which pays or closes token accounts, and the creation of a nonce
+// account (NonceCreation), and takes
 // everything else for an error: another instruction, another order of accounts, a
 // flag that says more than is needed, a version, bytes left over. Same input, same
 // bytes, so a crash leaves nothing to remember.
@@ -63,6 +64,7 @@ var (
 	allocWithSeed   = []byte{9, 0, 0, 0}
 	createMissing   = []byte{1} // CreateIdempotent
 	transferChecked = []byte{12}
+	closeAccount    = []byte{9}
 )
 
 // Tx is an unsigned payment with a durable nonce: it is good until that nonce is
@@ -76,6 +78,67 @@ type Tx struct {
 	Price        uint64 // millionths of a lamport for each of them
 	// Moves happen together or not at all. None is a cancel, which fills the nonce.
 	Moves []Move
+	// Closes too, instead of moves.
+	Closes []Close
+}
+
+// Close closes the associated token account of a wallet, which the chain does when it is
+// empty. What lies in it beside tokens goes to who pays the fee. The mint does not stand in
+// the transaction: Pays compares the account with the one that follows from it.
+type Close struct {
+	Owner        chain.Address // whose account it is, who signs
+	Account      chain.Address
+	TokenProgram chain.Address
+}
+
+// CloseOf is the close of a payment. Program is the mint's. An account of wrapped coin is
+// never closed, since the chain does that with coin in it.
+func CloseOf(p chain.Payment, program chain.Address) (Close, error) {
+	if p.Contract == "" || p.Contract == wrappedMint || p.Contract == wrappedMint2022 {
+		return Close{}, fmt.Errorf("an account of %q is not closed", p.Contract)
+	}
+	at, err := AssociatedAccount(p.From, p.Contract, program)
+	return Close{Owner: p.From, Account: at, TokenProgram: program}, err
+}
+
+// closes tells whether a transaction makes exactly these closes in this order.
+func (t Tx) closes(ps []chain.Payment) error {
+	if len(t.Moves) != 0 || len(t.Closes) != len(ps) {
+		return fmt.Errorf("transaction has %d closes and %d moves, and the closes to be made are %d", len(t.Closes), len(t.Moves), len(ps))
+	}
+	for i, p := range ps {
+		c, err := CloseOf(p, t.Closes[i].TokenProgram)
+		switch {
+		case err != nil:
+			return fmt.Errorf("close %d: %w", i, err)
+		case !p.Close || p.Place:
+			return fmt.Errorf("close %d: it is no payment", i)
+		case p.To != t.Payer:
+			return fmt.Errorf("close %d: what is in it goes to %s, not to %s", i, t.Payer, p.To)
+		case c != t.Closes[i]:
+			return fmt.Errorf("close %d: it closes %s of %s, not %s of %s", i, t.Closes[i].Account, t.Closes[i].Owner, c.Account, c.Owner)
+		}
+	}
+	return nil
+}
+
+func (c Close) instruction(payer [keyBytes]byte) (instruction, error) {
+	owner, err := signs(c.Owner)
+	if err != nil {
+		return instruction{}, fmt.Errorf("owner: %w", err)
+	}
+	account, err := receives(c.Account)
+	switch {
+	case err != nil:
+		return instruction{}, err
+	case owner == payer:
+		return instruction{}, errors.New("the payer keeps its own accounts")
+	case account == owner || account == payer:
+		return instruction{}, errors.New("it is a wallet")
+	case c.TokenProgram != TokenProgram && c.TokenProgram != Token2022Program:
+		return instruction{}, fmt.Errorf("%.60q is no token program", string(c.TokenProgram))
+	}
+	return instruction{must(c.TokenProgram), slices.Clone(closeAccount), []meta{writes(account), writes(payer), reads(owner).signing()}}, nil
 }
 
 // Move is one movement of value.
@@ -124,6 +187,8 @@ func (m Move) Pays(p chain.Payment) error {
 	switch {
 	case p.Place:
 		return errors.New("it makes no nonce account")
+	case p.Close:
+		return errors.New("it closes no account")
 	case m.From != p.From:
 		return fmt.Errorf("%s pays, not %s", m.From, p.From)
 	case m.Mint != p.Contract:
@@ -139,8 +204,11 @@ func (m Move) Pays(p chain.Payment) error {
 // Pays tells whether a transaction makes exactly these payments in this order, at least
 // one, or what differs.
 func (t Tx) Pays(ps ...chain.Payment) error {
-	if len(t.Moves) != len(ps) || len(ps) == 0 {
-		return fmt.Errorf("transaction has %d moves, and the payments are %d", len(t.Moves), len(ps))
+	if len(ps) > 0 && ps[0].Close {
+		return t.closes(ps)
+	}
+	if len(t.Moves) != len(ps) || len(ps) == 0 || len(t.Closes) != 0 {
+		return fmt.Errorf("transaction has %d moves and %d closes, and the payments are %d", len(t.Moves), len(t.Closes), len(ps))
 	}
 	for i, p := range ps {
 		if err := t.Moves[i].Pays(p); err != nil {
@@ -174,6 +242,9 @@ func (t Tx) MaxFee() money.Amount {
 	signers := map[chain.Address]bool{t.Payer: true}
 	for _, m := range t.Moves {
 		signers[m.From] = true
+	}
+	for _, c := range t.Closes {
+		signers[c.Owner] = true
 	}
 	fee := new(uint256.Int).Mul(uint256.NewInt(uint64(t.Limit)), uint256.NewInt(t.Price))
 	fee.Div(fee.AddUint64(fee, 999_999), uint256.NewInt(1_000_000))
@@ -261,6 +332,21 @@ func (t Tx) instructions() (payer, value [keyBytes]byte, ins []instruction, err 
 		instruction{budget, binary.LittleEndian.AppendUint32(slices.Clone(setLimit), t.Limit), nil},
 		instruction{budget, binary.LittleEndian.AppendUint64(slices.Clone(setPrice), t.Price), nil},
 	)
+	if len(t.Moves) > 0 && len(t.Closes) > 0 {
+		return fail("closes", errors.New("they stand beside moves"))
+	}
+	closed := map[chain.Address]bool{t.NonceAccount: true}
+	for i, c := range t.Closes {
+		if closed[c.Account] || c.Owner == t.NonceAccount {
+			return fail(fmt.Sprintf("close %d", i), fmt.Errorf("%s is closed already, or is the nonce account", c.Account))
+		}
+		closed[c.Account] = true
+		in, err := c.instruction(payer)
+		if err != nil {
+			return fail(fmt.Sprintf("close %d", i), err)
+		}
+		ins = append(ins, in)
+	}
 	made := map[chain.Address]bool{}
 	for i, m := range t.Moves {
 		if m.From == t.NonceAccount || m.To == t.NonceAccount {
@@ -394,6 +480,12 @@ func (m message) tx() (Tx, error) {
 		Price:        binary.LittleEndian.Uint64(price.rest),
 	}
 	for i := head; i < len(m.ins); i++ {
+		if in := m.ins[i]; in.program == token || in.program == token2022 {
+			if shut, err := in.of(in.program, closeAccount, 3, 0); err == nil { // that it goes to the payer is for Payload
+				t.Closes = append(t.Closes, Close{Canonical(shut.accounts[2]), Canonical(shut.accounts[0]), Canonical(in.program)})
+				continue
+			}
+		}
 		var move Move
 		if m.ins[i].program == associated {
 			create, err := m.ins[i].of(associated, createMissing, 6, 0)

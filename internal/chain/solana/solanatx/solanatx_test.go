@@ -49,7 +49,22 @@ func samples(t testing.TB) map[string]Tx {
 	dollars := func(from, to, program chain.Address, units uint64, creates bool) Move {
 		return move(t, chain.Payment{From: from, To: to, Contract: usdx, Amount: money.Units(units)}, program, creates)
 	}
+	shut := func(of, program chain.Address) Close {
+		t.Helper()
+		c, err := CloseOf(chain.Payment{From: of, To: alice, Contract: usdx, Close: true}, program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	closes := func(all ...Close) Tx {
+		x := tx(60_000, 5_000)
+		x.Closes = all
+		return x
+	}
 	return map[string]Tx{
+		"a close":                 closes(shut(bob, TokenProgram)),
+		"closes":                  closes(shut(bob, TokenProgram), shut(carol, Token2022Program)),
 		"cancel":                  tx(200_000, 0),
 		"coin":                    tx(1_000, 1, coin(alice, bob, 1)),
 		"coin of another wallet":  tx(1_400_000, 1<<40, coin(carol, bob, 1<<63)),
