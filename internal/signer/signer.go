@@ -66,6 +66,7 @@ const (
 	Sweep   Purpose = "SWEEP"   // only to the organization's own treasury
 	Gas     Purpose = "GAS"     // native coin, only to a wallet of the same organization
 	Return  Purpose = "RETURN"  // a flagged deposit, from the address that it reached to anyone, under the limits of payments
+	Close   Purpose = "CLOSE"   // an empty account of an address, whose coin goes to the organization's own treasury
 	Merge   Purpose = "MERGE"   // coins of an organization become one of its own, and nobody is paid
 	Place   Purpose = "PLACE"   // a place that a treasury has its transactions in, where a chain leases those
 )

@@ -413,6 +413,15 @@ func (s *Signer) destination(i signer.Intent, policy ChainPolicy) (*signer.Refus
 		if i.From.Purpose == treasury || i.ToWallet == nil || i.ToWallet.Purpose != treasury {
 			return refuse(signer.RefusedDestination, "sweep %s does not go from another wallet into the treasury", i.ID), nil
 		}
+	case signer.Close:
+		switch {
+		case i.From.Purpose == treasury || i.ToWallet == nil || i.ToWallet.Purpose != treasury:
+			return refuse(signer.RefusedDestination, "close %s does not bring what is in it from another wallet into the treasury", i.ID), nil
+		case i.Contract == "" || i.Chain.Family() != chain.SolanaFamily:
+			return refuse(signer.RefusedDestination, "close %s names no account for a token, which %s has", i.ID, chain.Solana), nil
+		case i.Payer == nil || *i.Payer != *i.ToWallet:
+			return refuse(signer.RefusedWallet, "close %s is not paid for by the treasury that gets what is in it", i.ID), nil
+		}
 	case signer.Gas:
 		switch {
 		case i.From.Purpose != treasury:
@@ -614,7 +623,7 @@ func (s *Signer) matches(all []*intent, r signer.SignRequest, policy ChainPolicy
 	}
 	payments := make([]chain.Payment, len(all))
 	for n, o := range all {
-		payments[n] = chain.Payment{From: s.index.wallets[o.From].address, To: o.To, Contract: o.Contract, Amount: o.Amount, Place: o.Purpose == signer.Place}
+		payments[n] = chain.Payment{From: s.index.wallets[o.From].address, To: o.To, Contract: o.Contract, Amount: o.Amount, Place: o.Purpose == signer.Place, Close: o.Purpose == signer.Close}
 	}
 	if err := does.pays(payments...); err != nil {
 		if len(all) > 1 {
@@ -719,7 +728,7 @@ func checkRef(w signer.WalletRef) *signer.Refusal {
 }
 
 // purposes are those that this signer knows.
-var purposes = []signer.Purpose{signer.Payment, signer.Return, signer.Sweep, signer.Gas, signer.Merge, signer.Place}
+var purposes = []signer.Purpose{signer.Payment, signer.Return, signer.Sweep, signer.Gas, signer.Merge, signer.Place, signer.Close}
 
 func checkIntent(i signer.Intent) *signer.Refusal {
 	if no := checkRef(i.From); no != nil {

@@ -310,7 +310,7 @@ func (c ChainPolicy) within(i signer.Intent) *signer.Refusal {
 		if c.GasMax.Less(i.Amount) {
 			return refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now, this is %v", i.Chain, c.GasMax, i.Amount)
 		}
-	case signer.Sweep, signer.Place, signer.Merge: // what a place or a merge costs is a fee
+	case signer.Sweep, signer.Close, signer.Place, signer.Merge: // what a place or a merge costs is a fee
 	}
 	return nil
 }

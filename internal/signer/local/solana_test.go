@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
 const (
@@ -401,5 +402,79 @@ func TestEveryTransactionOfAPlaceCountsToTheFeesOfTheDay(t *testing.T) {
 	restart()
 	if _, err := v.s.Admit(t.Context(), v.place("place_1", 1)); refusal(err) != signer.PolicyLimit {
 		t.Errorf("dearer than the policy's feeMax: got %v, want it refused before it has a slot", err)
+	}
+}
+
+// A close is what a sweep would be, and has no amount in its payload: so its account and
+// where the rest goes are all that there is to choose, and neither is.
+func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	intent := func(id string) signer.Intent {
+		i := v.sweep(id)
+		i.Purpose, i.Amount, i.Holds = signer.Close, money.Units(solanatx.TokenAccountRent), nil
+		return i
+	}
+	other, err := v.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_other", Family: chain.SolanaFamily, Purpose: "TREASURY"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*signer.Intent)
+		want   string
+	}{
+		"to anybody": {func(i *signer.Intent) { i.To, i.ToWallet = solPayee, nil }, signer.RefusedDestination},
+		"to another organization": {func(i *signer.Intent) {
+			i.To, i.ToWallet = other.Address, &other.WalletRef
+		}, signer.RefusedWallet},
+		"to another's, paid by it": {func(i *signer.Intent) {
+			i.To, i.ToWallet, i.Payer = other.Address, &other.WalletRef, &other.WalletRef
+		}, signer.RefusedWallet},
+		"to an address, in words of the treasury": {func(i *signer.Intent) { i.To = solPayee }, signer.RefusedDestination},
+		"of the treasury": {func(i *signer.Intent) {
+			i.From, i.To, i.ToWallet = v.treasury.WalletRef, v.deposit.Address, &v.deposit.WalletRef
+			i.Payer = nil
+		}, signer.RefusedDestination},
+		"of no token":         {func(i *signer.Intent) { i.Contract = "" }, signer.RefusedDestination},
+		"paid for by its own": {func(i *signer.Intent) { i.Payer = nil }, signer.RefusedWallet},
+		"with holdings":       {func(i *signer.Intent) { i.Holds = &signer.Holds{} }, signer.RefusedMalformed},
+	} {
+		i := intent("cl_" + name)
+		c.change(&i)
+		if _, err := v.s.Admit(t.Context(), i); refusal(err) != c.want {
+			t.Errorf("%s: got %v, want it refused with %s", name, err, c.want)
+		}
+	}
+	i, sweep := intent("cl_1"), v.sweep("sw_1")
+	v.admit(i)
+	v.admit(sweep)
+	shut := func(of, mint chain.Address) func(*solanatx.Tx) {
+		c, err := solanatx.CloseOf(chain.Payment{From: of, Contract: mint}, solTokens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(x *solanatx.Tx) { x.Moves, x.Closes = nil, []solanatx.Close{c} }
+	}
+	v.refuses("a sweep for a close", v.request(i, 0, nonceA, nil), signer.RefusedPayload)
+	v.refuses("a close for a sweep", v.request(sweep, 0, nonceA, shut(v.deposit.Address, solUSDC)), signer.RefusedPayload)
+	v.refuses("another token's", v.request(i, 0, nonceA, shut(v.deposit.Address, solPayee)), signer.RefusedPayload)
+	v.refuses("another owner's", v.request(i, 0, nonceA, shut(solPayee, solUSDC)), signer.RefusedPayload)
+	cancel := v.request(i, 0, nonceA, shut(v.deposit.Address, solUSDC))
+	cancel.Act = signer.Cancel
+	v.refuses("as a cancel", cancel, signer.RefusedPayload)
+	v.signs(v.request(i, 0, nonceA, shut(v.deposit.Address, solUSDC)))
+}
+
+func TestNothingIsClosedWhereTokensLieInNoAccounts(t *testing.T) {
+	t.Parallel()
+	s, _ := signertest.New(t)
+	ours, from := signertest.Treasury("org_1"), signertest.Deposit("org_1", "alice")
+	to := signertest.Issue(t, s, ours)
+	signertest.Issue(t, s, from)
+	_, err := s.Admit(t.Context(), signer.Intent{
+		ID: "cl_1", Purpose: signer.Close, Chain: signertest.Chain, From: from, To: to, ToWallet: &ours, Contract: signertest.Limited, Amount: money.Units(5), MintID: 1,
+	})
+	if refusal(err) != signer.RefusedDestination {
+		t.Errorf("got %v, want it refused: its bytes would be those of a sweep", err)
 	}
 }

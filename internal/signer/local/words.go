@@ -164,7 +164,7 @@ func (solanaWords) read(payload []byte) (deed, error) {
 	return deed{
 		slot: signer.Slot{Lease: tx.Lease()}, payer: tx.Payer, costs: tx.MaxCost(), pays: tx.Pays,
 		cancels: func(account chain.Address) error {
-			if tx.Payer != account || len(tx.Moves) != 0 {
+			if tx.Payer != account || len(tx.Moves) != 0 || len(tx.Closes) != 0 {
 				return fmt.Errorf("it does more than advance the nonce of %s", account)
 			}
 			return nil
