@@ -317,7 +317,7 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk)
 	if name.Pooled() {
 		return // any coin pays anything where it lies
 	}
-	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep)}, a.log)
+	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep), CloseAfter: a.conf.Chains[name].closeIdle()}, a.log)
 	a.sweepers[name] = sweeper
 	a.runAs(RoleWorkers, loop{"sweep " + string(name), sweeper.Run})
 }
@@ -645,7 +645,7 @@ func (a *App) FlaggedDeposits() *deposit.Resolutions { return a.flags }
 // payers are the features whose orders dispatch carries out.
 func (a *App) payers() map[signer.Purpose]dispatch.Listener {
 	return map[signer.Purpose]dispatch.Listener{
-		signer.Payment: a.withdraw, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Merge: sweep.Merges{}, signer.Return: a.flags,
+		signer.Payment: a.withdraw, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Close: sweep.Closes{}, signer.Merge: sweep.Merges{}, signer.Return: a.flags,
 	}
 }
 

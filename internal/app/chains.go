@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin"
@@ -35,6 +36,7 @@ type Chain struct {
 	TipCap        string   `toml:"tip_cap,omitempty" comment:"most that is offered as a tip per gas, in wei; 3 gwei"`
 	PriceMax      uint64   `toml:"price_max,omitempty" comment:"SOLANA: most that is offered for a compute unit, in millionths of a lamport; 5000000"`
 	CostMax       string   `toml:"cost_max,omitempty" comment:"most that a transaction may cost; SOLANA: in lamports, 10000000; BITCOIN: in satoshi, 5000000"`
+	CloseIdle     string   `toml:"close_idle_after,omitempty" comment:"SOLANA: how long nothing has come to an address' account for a token before that is closed for its rent; 720h, 0s never"`
 	RateMin       uint64   `toml:"rate_min,omitempty" comment:"BITCOIN: least that is offered for a thousand virtual bytes, in satoshi; 1000"`
 	RateMax       uint64   `toml:"rate_max,omitempty" comment:"BITCOIN: most that is offered for them; 500000"`
 	RateUsual     uint64   `toml:"rate_usual,omitempty" comment:"BITCOIN: what they cost in usual times, by which coins are chosen; 10000"`
@@ -73,7 +75,18 @@ const (
 	// solanaCostMax is in lamports: a cent for each dollar that a SOL costs.
 	solanaCostMax = "10000000"
 	caip2Chars    = 32 // of a first block's hash
+	// closeIdleDefault is how long an account for a token is idle before it is closed, and
+	// closeIdleLeast the least that is not a mistake: a customer pays in twice in a day.
+	closeIdleDefault, closeIdleLeast = 30 * 24 * time.Hour, 24 * time.Hour
 )
+
+// closeIdle is CloseIdle of a configuration that was checked.
+func (ch Chain) closeIdle() time.Duration {
+	if d, err := time.ParseDuration(ch.CloseIdle); err == nil {
+		return d
+	}
+	return closeIdleDefault
+}
 
 func (ch Chain) tipCap() money.Amount {
 	return money.MustParse(cmp.Or(ch.TipCap, tipCapDefault))
@@ -212,6 +225,9 @@ func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 		} else if n.Less(money.Units(solanaCostLeast)) {
 			errs.bad(at+".cost_max", "is %s lamports; a payment that makes its payee's token account costs %d, and the service's own accounts cost the half: set it to more, 0.01 SOL is \"10000000\"", ch.CostMax, uint64(solanaCostLeast))
 		}
+		if d, err := time.ParseDuration(ch.CloseIdle); ch.CloseIdle != "" && (err != nil || d != 0 && d < closeIdleLeast) {
+			errs.bad(at+".close_idle_after", "%q is no duration of at least %v; a month is \"720h\", and \"0s\" closes no account", ch.CloseIdle, closeIdleLeast)
+		}
 		if ch.PriceMax > solanaPriceLimit {
 			errs.bad(at+".price_max", "is %d; it is in millionths of a lamport for a compute unit, at most %d", ch.PriceMax, uint64(solanaPriceLimit))
 		}
@@ -294,24 +310,25 @@ func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
 		set bool
 		of  []chain.Family
 	}{
-		"chain_id":      {ch.ChainID != 0, []chain.Family{chain.EVM}},
-		"archives":      {len(ch.Archives) > 0, []chain.Family{chain.EVM}},
-		"archives_file": {ch.ArchivesFile != "", []chain.Family{chain.EVM}},
-		"fee_cap":       {ch.FeeCap != "", []chain.Family{chain.EVM}},
-		"tip_cap":       {ch.TipCap != "", []chain.Family{chain.EVM}},
-		"trace":         {ch.Trace != "", []chain.Family{chain.EVM}},
-		"depth":         {ch.Depth != 0, []chain.Family{chain.EVM, chain.BitcoinFamily}},
-		"tiers":         {ch.Tiers != nil, []chain.Family{chain.BitcoinFamily}},
-		"genesis":       {ch.Genesis != "", others},
-		"price_max":     {ch.PriceMax != 0, []chain.Family{chain.SolanaFamily}},
-		"cost_max":      {ch.CostMax != "", others},
-		"rate_min":      {ch.RateMin != 0, []chain.Family{chain.BitcoinFamily}},
-		"rate_max":      {ch.RateMax != 0, []chain.Family{chain.BitcoinFamily}},
-		"rate_usual":    {ch.RateUsual != 0, []chain.Family{chain.BitcoinFamily}},
-		"merge_rate":    {ch.MergeRate != 0, []chain.Family{chain.BitcoinFamily}},
-		"merge_from":    {ch.MergeFrom != 0, []chain.Family{chain.BitcoinFamily}},
-		"target":        {ch.Target != 0, []chain.Family{chain.BitcoinFamily}},
-		"addresses":     {ch.Addresses != "", []chain.Family{chain.BitcoinFamily}},
+		"chain_id":         {ch.ChainID != 0, []chain.Family{chain.EVM}},
+		"archives":         {len(ch.Archives) > 0, []chain.Family{chain.EVM}},
+		"archives_file":    {ch.ArchivesFile != "", []chain.Family{chain.EVM}},
+		"fee_cap":          {ch.FeeCap != "", []chain.Family{chain.EVM}},
+		"tip_cap":          {ch.TipCap != "", []chain.Family{chain.EVM}},
+		"trace":            {ch.Trace != "", []chain.Family{chain.EVM}},
+		"depth":            {ch.Depth != 0, []chain.Family{chain.EVM, chain.BitcoinFamily}},
+		"tiers":            {ch.Tiers != nil, []chain.Family{chain.BitcoinFamily}},
+		"genesis":          {ch.Genesis != "", others},
+		"price_max":        {ch.PriceMax != 0, []chain.Family{chain.SolanaFamily}},
+		"cost_max":         {ch.CostMax != "", others},
+		"close_idle_after": {ch.CloseIdle != "", []chain.Family{chain.SolanaFamily}},
+		"rate_min":         {ch.RateMin != 0, []chain.Family{chain.BitcoinFamily}},
+		"rate_max":         {ch.RateMax != 0, []chain.Family{chain.BitcoinFamily}},
+		"rate_usual":       {ch.RateUsual != 0, []chain.Family{chain.BitcoinFamily}},
+		"merge_rate":       {ch.MergeRate != 0, []chain.Family{chain.BitcoinFamily}},
+		"merge_from":       {ch.MergeFrom != 0, []chain.Family{chain.BitcoinFamily}},
+		"target":           {ch.Target != 0, []chain.Family{chain.BitcoinFamily}},
+		"addresses":        {ch.Addresses != "", []chain.Family{chain.BitcoinFamily}},
 	} {
 		if s.set && family != "" && !slices.Contains(s.of, family) {
 			errs.bad(at+"."+setting, "says nothing of this chain: it is of chains of the family %v; remove it", s.of)

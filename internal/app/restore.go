@@ -67,7 +67,7 @@ func Restorer(pay *withdrawal.Service, by audit.Actor) mirror.Restorer { return 
 
 func restorer(pay *withdrawal.Service, by audit.Actor) restoring {
 	return restoring{dispatch.Journal{
-		Features: map[signer.Purpose]dispatch.Restorer{signer.Payment: pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Merge: sweep.Merges{}, signer.Return: &deposit.Resolutions{}},
+		Features: map[signer.Purpose]dispatch.Restorer{signer.Payment: pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Close: sweep.Closes{}, signer.Merge: sweep.Merges{}, signer.Return: &deposit.Resolutions{}},
 		FeesOf:   feesOf,
 		Spends: func(name chain.Name, lease string) ([]chain.Coin, error) {
 			pool := pay.Chains[name].Pool

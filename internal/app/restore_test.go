@@ -120,7 +120,7 @@ func (o *outside) on(d pgtest.Database, orgID string) *inside {
 	zero := uint64(0)
 	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
 	out := dispatch.New(s.db, ch, o.signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
-		signer.Payment: s.pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Merge: sweep.Merges{},
+		signer.Payment: s.pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Close: sweep.Closes{}, signer.Merge: sweep.Merges{},
 	}, dispatch.Config{}, log)
 	sweeper := sweep.New(s.db, ch, s.book, prices, sweep.Config{}, log)
 	sequencer := &event.Sequencer{DB: s.db, Environment: "TEST", Listener: delivery.Fan{}, Log: log}

@@ -99,10 +99,10 @@ func (d *Desk) fits(from wallet.Wallet, orders []Order) int {
 }
 
 // group takes from a queue its first order and those that may have a slot with it, which
-// are of the same purpose: payments or sweeps.
+// are of the same purpose: payments, sweeps or closes.
 func (d *Desk) group(from wallet.Wallet, queue []Order) (group, rest []Order) {
 	first := queue[0]
-	if first.Purpose != signer.Payment && first.Purpose != signer.Sweep {
+	if first.Purpose != signer.Payment && first.Purpose != signer.Sweep && first.Purpose != signer.Close {
 		return queue[:1], queue[1:]
 	}
 	var same []Order

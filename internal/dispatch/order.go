@@ -39,7 +39,7 @@ type Order struct {
 	To         chain.Address
 	MintID     int
 	Contract   chain.Address // "" for the native coin
-	Amount     money.Amount  // zero of a merge
+	Amount     money.Amount  // zero of a merge, in native units of a close
 	CustomerID string        // whose money it is, "" when nobody's in particular
 	// Product is whose balance pays an organization's own payment, and WhitelistedID the
 	// entry of its list that is paid; both "" for every other order.
@@ -288,7 +288,7 @@ func lockOrder(ctx context.Context, tx pg.Tx, orderID string) (Order, error) {
 func (o Order) dear(cost money.Amount) bool { return o.FeeMax != nil && o.FeeMax.Less(cost) }
 
 func (o Order) payment(account chain.Address) chain.Payment {
-	p := chain.Payment{From: account, To: o.To, Contract: o.Contract, Amount: o.Amount, Place: o.Purpose == signer.Place}
+	p := chain.Payment{From: account, To: o.To, Contract: o.Contract, Amount: o.Amount, Place: o.Purpose == signer.Place, Close: o.Purpose == signer.Close}
 	if o.FromID != "" {
 		p.From, p.Payer = o.from, account
 	}

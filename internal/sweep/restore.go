@@ -17,6 +17,7 @@ var (
 	_ dispatch.Restorer = TopUps{}
 	_ dispatch.Restorer = Places{}
 	_ dispatch.Restorer = Merges{}
+	_ dispatch.Restorer = Closes{}
 )
 
 // Restored implements dispatch.Restorer. A sweep that was never signed has moved
@@ -100,6 +101,27 @@ func (Merges) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored
 			o.ID, o.OrgID, o.Chain, o.WalletID, status, o.CreatedAt, tx.Now)
 		if err != nil {
 			return nil, fmt.Errorf("restore merge %s: %w", o.ID, err)
+		}
+	}
+	return nil, nil
+}
+
+// Restored implements dispatch.Restorer, likewise: what was never signed closed nothing.
+func (Closes) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored) ([]ledger.Posting, error) {
+	for _, o := range orders {
+		if !o.New {
+			continue
+		}
+		status := "OPEN"
+		if !o.Signed {
+			status = "FAILED"
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at, ended_at, restored)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $8 = 'FAILED' THEN $10::timestamptz END, true)`,
+			o.ID, o.OrgID, o.Chain, o.Holder(), o.ToWalletID, o.MintID, o.Amount, status, o.CreatedAt, tx.Now)
+		if err != nil {
+			return nil, fmt.Errorf("restore close %s: %w", o.ID, err)
 		}
 	}
 	return nil, nil

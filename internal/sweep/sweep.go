@@ -1,7 +1,7 @@
 // Package sweep moves what arrived at deposit addresses to the organization's
 // treasury, from where withdrawals are paid, brings the gas that this needs, and keeps
 // the places on a chain that a treasury's transactions are sent in. Where accounts are
-// coins it has small ones made one.
+// coins it has small ones made one, where tokens lie in accounts it closes idle ones.
 //
 // It takes its amounts from address_funds alone: what was credited, less what
 // is held, promised or gone. The chain's own balance never decides how much is
@@ -55,6 +55,10 @@ type Config struct {
 	// transactions of an organization can be under way at once. Each costs coin that stays
 	// there. 8; more than PlacesMax is PlacesMax.
 	Places int
+	// CloseAfter is how long nothing has come to an address' account for a token, and all of
+	// it was swept, before that is closed for the coin in it, where there are such accounts.
+	// Zero never closes one.
+	CloseAfter time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -94,6 +98,9 @@ type Sweeper struct {
 
 	mu    sync.Mutex
 	rests map[string]time.Time // treasury -> when its places are looked at again; may be lost
+	// As far as idle accounts were looked for, and when the next time begins; may be lost.
+	closed    idle
+	closeNext time.Time
 }
 
 // New makes the sweeper of a chain.
@@ -119,9 +126,9 @@ func (s *Sweeper) Run(ctx context.Context) error {
 
 // Plan gives up the sweeps that the chain would revert, then makes the ones that withdrawals wait for, then those that are worth
 // their fee, then the top-ups that open sweeps wait for, then the places that treasuries
-// lack, then the merges of coins that are worth it. It says how many rows it made.
+// lack, then the merges of coins that are worth it and the closes of idle accounts. It says how many rows it made.
 func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
-	for _, step := range []func(context.Context) (int, error){s.giveUp, s.onDemand, s.byValue, s.topUps, s.places, s.merges} {
+	for _, step := range []func(context.Context) (int, error){s.giveUp, s.onDemand, s.byValue, s.topUps, s.places, s.merges, s.closes} {
 		n, e := step(ctx)
 		made += n
 		err = errors.Join(err, e)

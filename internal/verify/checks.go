@@ -597,6 +597,20 @@ var checks = []Check{
 			OR (m.status = 'DONE') <> (o.status = 'PAID')
 			OR (m.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
 
+	{ID: "I-16-close", Promise: "every close is its order, and ended with it", sql: `
+		SELECT coalesce(c.org_id, o.org_id), 'close ' || coalesce(c.close_id, o.order_id),
+			CASE WHEN c.close_id IS NULL THEN 'closes what nobody planned to'
+				WHEN o.order_id IS NULL THEN format('is %s and has no order', c.status)
+				ELSE format('%s in mint %s of %s is %s, its order of %s in mint %s of %s is %s', c.amount, c.mint_id, c.wallet_id, c.status,
+					o.amount, o.mint_id, coalesce(o.from_wallet_id, o.wallet_id), o.status) END
+		FROM closes c
+		FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'CLOSE') o ON o.order_id = c.close_id
+		WHERE c.close_id IS NULL OR o.order_id IS NULL
+			OR (c.org_id, c.chain, c.wallet_id, c.to_wallet_id, c.mint_id, c.amount)
+				IS DISTINCT FROM (o.org_id, o.chain, coalesce(o.from_wallet_id, o.wallet_id), o.to_wallet_id, o.mint_id, o.amount)
+			OR (c.status = 'DONE') <> (o.status = 'PAID')
+			OR (c.status = 'FAILED') <> (o.status IN ('FAILED', 'REFUSED', 'WITHDRAWN'))`},
+
 	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", sql: `
 		WITH posted AS (
 			-- With /1, /2, … what it has cost more or less after its block was gone.

@@ -133,6 +133,11 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			UPDATE dispatch_accounts SET next_nonce = 2 WHERE wallet_id = 'we_btre';
 			UPDATE coins SET status = 'RESERVED', order_id = 'mg_open' WHERE outpoint = 'tx_dep_sats:0';
 			UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = 'mg_open'`, "dispatch_orders_caused"},
+		"a close that says it is done":  {`UPDATE closes SET status = 'DONE', ended_at = now() WHERE close_id = 'cl_open'`, "closes_as_ordered"},
+		"a close that nobody planned":   {ordered("cl_lie", "purpose", `'CLOSE', 'customer_id', NULL, 'from_wallet_id', 'we_dep', 'wallet_id', 'we_tre', 'to_wallet_id', 'we_tre', 'to_address', '0xwe_tre'`), "dispatch_orders_caused"},
+		"a close of the treasury's own": {`UPDATE closes SET wallet_id = 'we_tre' WHERE close_id = 'cl_open'`, "closes_fixed"},
+		"a close that somebody else gets": {`INSERT INTO closes SELECT (jsonb_populate_record(c, '{"close_id": "cl_lie", "to_wallet_id": "we_dep", "restored": true}')).*
+			FROM closes c WHERE close_id = 'cl_open'`, "closes_home"},
 		"a top-up that says it is done": {`UPDATE gas_top_ups SET status = 'DONE' WHERE top_up_id = 'gas_open'`, "gas_top_ups_as_ordered"},
 		"a slot of an order in the queue": {`INSERT INTO dispatch_slots SELECT wallet_id, chain, (SELECT max(next_nonce) FROM dispatch_accounts), org_id, order_id, 0, created_at
 			FROM dispatch_orders WHERE order_id = 'wd_queued'`, "dispatch_slots_counted"},

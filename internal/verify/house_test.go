@@ -228,6 +228,10 @@ func build(t testing.TB) *house {
 	h.exec(`INSERT INTO places (place_id, org_id, chain, wallet_id, address, amount, status, created_at) VALUES ('pl_open', $1, 'ETHEREUM', 'we_tre', '0xsomebody', 7, 'OPEN', now())`, h.org)
 	ordered("pl_open", "PLACE", tre, nil, 2, 7, "QUEUED", 0, 0)
 
+	h.exec(`INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at) VALUES ('cl_open', $1, 'ETHEREUM', 'we_dep', 'we_tre', 1, 8, 'OPEN', now())`, h.org)
+	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
+		VALUES ('cl_open', $1, 'CLOSE', 'ETHEREUM', 'we_tre', 'we_dep', 'we_tre', '0xwe_tre', 1, $2, 8, 'QUEUED', now(), now())`, h.org, tokenContract)
+
 	withdrawnOf := func(mintID int, id string, amount int, status string, held bool, events ...string) {
 		t.Helper()
 		out := status == "BROADCAST" || status == "COMPLETED" || status == "FAILED"

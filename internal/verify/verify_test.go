@@ -23,6 +23,7 @@ import (
 var unaudited = map[string]string{
 	"sweeps.status":                 "its order, by I-16",
 	"gas_top_ups.status":            "its order, by I-16",
+	"closes.status":                 "its order, by I-16",
 	"places.status":                 "its order, by I-16",
 	"merges.status":                 "its order, by I-16",
 	"coins.status":                  "its deposit or its order, by I-47-state and I-47-slot",
@@ -273,6 +274,10 @@ var tamperings = []struct {
 	{"I-16-merge", "a merge that is done before it was made", []string{`UPDATE merges SET status = 'DONE', ended_at = now() WHERE merge_id = 'mg_open'`}},
 	{"I-16-merge", "a merge to the change of another", []string{`UPDATE dispatch_orders SET to_wallet_id = 'we_brest', to_address = '0xwe_brest' WHERE order_id = 'mg_open'`}},
 	{"I-16-merge", "a merge to somebody else", []string{`UPDATE dispatch_orders SET to_address = '0xmallory' WHERE order_id = 'mg_open'`}},
+	{"I-16-close", "a close that nobody planned", []string{`DELETE FROM closes WHERE close_id = 'cl_open'`}},
+	{"I-16-close", "a close without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'cl_open'`}},
+	{"I-16-close", "a close of another address", []string{`UPDATE closes SET wallet_id = 'we_tre' WHERE close_id = 'cl_open'`}},
+	{"I-16-close", "a close that is done before it was made", []string{`UPDATE closes SET status = 'DONE', ended_at = now() WHERE close_id = 'cl_open'`}},
 	{"I-17", "a fee not posted", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid'`}},
 	{"I-17", "a fee not billed", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid' AND leg = 1`}},
 	{"I-17", "another fee than was paid", []string{`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'wd_paid'`}},

@@ -11,9 +11,14 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/solana"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/sweep"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 const (
@@ -263,6 +268,115 @@ func TestATreasuryMakesItsPlacesAndPaysFromThem(t *testing.T) {
 			t.Errorf("got %d lamports gone, want six signatures and little else, %d", spent, most)
 		}
 		w.sound()
+	})
+	t.Run("what lies in idle accounts comes home", func(t *testing.T) {
+		w.T = t
+		const month = 30 * 24 * time.Hour
+		closes := `SELECT concat_ws(' ', count(*) FILTER (WHERE status = 'DONE'), count(*) FILTER (WHERE status = 'FAILED'), count(*) FILTER (WHERE status = 'OPEN')) FROM closes`
+		account := func(of wallet.Wallet) bool {
+			t.Helper()
+			at, err := solanatx.AssociatedAccount(of.Address, surfpool.USDC, solanatx.TokenProgram)
+			w.must(err)
+			return w.holds(at, sol) > 0
+		}
+		idle := []wallet.Wallet{w.ann, w.customers[1], w.customers[2], w.customers[3]} // what they got of it was swept
+		w.closeAfter = month
+		w.start()
+		w.pass(month - time.Hour)
+		w.settle()
+		w.want("too early", "0 0 0", closes)
+		w.pass(2 * time.Hour)
+		before := w.holds(w.treasury.Address, sol)
+		w.settle()
+		w.settle()
+		w.want("in time", "4 0 0", closes)
+		w.want("in one transaction", "1 4", `SELECT concat_ws(' ', count(*), sum(orders)) FROM dispatch_slots WHERE order_id IN (SELECT close_id FROM closes)`)
+		for _, of := range idle {
+			if account(of) {
+				t.Errorf("%s: got an account still, want it closed", of.Subject)
+			}
+		}
+		came, fee := w.holds(w.treasury.Address, sol)-before, uint64(w.number(`SELECT sum(fee) FROM dispatch_orders WHERE purpose = 'CLOSE'`))
+		if want := 4*solanatx.TokenAccountRent - fee; came != want || fee < 5*solanatx.SignatureFee {
+			t.Errorf("got %d lamports home for a fee of %d, want %d", came, fee, want)
+		}
+		w.want("in the books as gas", fmt.Sprint(4*solanatx.TokenAccountRent), `SELECT sum(amount) FROM deposits
+			WHERE status = 'CREDITED' AND tx_hash IN (SELECT tx_hash FROM dispatch_orders WHERE purpose = 'CLOSE')`)
+		w.sound()
+
+		// A customer is paid again: the payer makes the account, and nothing is missing.
+		_, err := w.node.PayToken(w.ctx, surfpool.USDC, w.ann.Address, 50_000_000)
+		w.must(err)
+		w.settle()
+		w.settle()
+		w.want("swept again", "DONE", `SELECT status FROM sweeps WHERE wallet_id = $1 AND mint_id = 1 ORDER BY created_at DESC LIMIT 1`, w.ann.ID)
+		w.sound()
+
+		// Something comes when its close is planned: nothing is lost.
+		w.pass(month + time.Hour)
+		w.must(w.sweeps())
+		w.want("planned again", "4 0 1", closes)
+		_, err = w.node.PayToken(w.ctx, surfpool.USDC, w.ann.Address, 60_000_000)
+		w.must(err)
+		w.mine(1)
+		w.work()
+		w.want("with something in it", "WITHDRAWN", `SELECT status FROM dispatch_orders WHERE purpose = 'CLOSE' ORDER BY created_at DESC LIMIT 1`)
+		w.mine(surfpool.Finality + 1)
+		w.settle()
+		w.settle()
+		w.want("given up", "4 1 0", closes)
+		if got := w.holds(w.ann.Address, usdc); got != 0 || !account(w.ann) {
+			t.Errorf("got %d units left, want all of them swept and the account there", got)
+		}
+		w.sound()
+		// Something comes when its close is signed: the chain refuses, for a fee.
+		w.pass(month + time.Hour)
+		w.fate.silent = true
+		w.work()
+		w.want("signed", "4 1 1", closes)
+		_, err = w.node.PayToken(w.ctx, surfpool.USDC, w.ann.Address, 70_000_000)
+		w.must(err)
+		w.fate.silent = false
+		w.work()
+		last := `SELECT %s FROM dispatch_orders o JOIN dispatch_slots s USING (order_id) WHERE purpose = 'CLOSE' ORDER BY o.created_at DESC LIMIT 1`
+		w.must(w.node.AfterFailure(w.ctx, chain.TxHash(w.text(fmt.Sprintf(last, "tx_hash"))), w.text(fmt.Sprintf(last, "lease"))))
+		w.settle()
+		w.settle()
+		w.want("refused by the chain", "4 2 0", closes)
+		w.want("its fee", "true", fmt.Sprintf(last, "fee >= 10000 AND o.status = 'FAILED'"))
+		if got := w.holds(w.ann.Address, usdc); got != 0 || !account(w.ann) {
+			t.Errorf("got %d units left, want all of them swept and the account there", got)
+		}
+		w.sound()
+
+		// Made again from the signer's journal: what was never signed closed nothing.
+		w.must(w.db.InSystem(w.ctx, func(ctx context.Context, tx pg.Tx) error {
+			for _, signed := range []bool{false, true} {
+				o := dispatch.Order{
+					ID: fmt.Sprint("cl_signed_", signed), OrgID: w.org, Purpose: signer.Close, Chain: chain.Solana, WalletID: w.treasury.ID, FromID: w.ann.ID,
+					ToWalletID: w.treasury.ID, To: w.treasury.Address, MintID: usdc, Contract: surfpool.USDC, Amount: money.Units(1), CreatedAt: tx.Now,
+				}
+				if err := dispatch.Place(ctx, tx, o); err != nil {
+					return err
+				}
+				if !signed {
+					if _, err := dispatch.Withdraw(ctx, tx, o.ID); err != nil {
+						return err
+					}
+				}
+				if _, err := (sweep.Closes{}).Restored(ctx, tx, []dispatch.Restored{{Order: o, New: true, Signed: signed}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		w.settle()
+		w.settle()
+		w.want("restored", "FAILED DONE", `SELECT string_agg(status, ' ' ORDER BY close_id) FROM closes WHERE restored`)
+		w.sound()
+		w.closeAfter = 0
+		w.start()
+		w.want("frozen", "", `SELECT string_agg(reason, '; ') FROM freezes`)
 	})
 	standing := `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`
 	t.Run("whoever else takes an idle place has our key", func(t *testing.T) {

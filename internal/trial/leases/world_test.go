@@ -58,6 +58,7 @@ type world struct {
 	*works.Works
 	fate          *fate
 	places        int
+	closeAfter    time.Duration
 	first         uint64 // the block that the walk begins at
 	ann, treasury wallet.Wallet
 	customers     []wallet.Wallet
@@ -133,7 +134,7 @@ func (w *world) start() {
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), sol: money.MustParseUSD("200")}, Clock: w.clock}
 	w.Works = works.Wire(works.Plan{
 		DB: w.db, Chain: c, Start: w.first, Signer: mortalSigner{w.sign, w.fate}, Attest: w.seed.Attest().Public(), Prices: prices,
-		Dispatch: dispatch.Config{ResendAfter: time.Second, RetryAfter: time.Millisecond}, Sweep: sweep.Config{Places: w.places},
+		Dispatch: dispatch.Config{ResendAfter: time.Second, RetryAfter: time.Millisecond}, Sweep: sweep.Config{Places: w.places, CloseAfter: w.closeAfter},
 	})
 }
 

@@ -1,0 +1,227 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// closeEvery is how often the addresses are gone through. It asks much of the database.
+const closeEvery = time.Hour
+
+// An idle address is one that nothing of a token has come to for long, by our rows. Whether
+// it has an account of it, and whether that is empty, is for the chain to say.
+type idle struct {
+	WalletID string
+	MintID   int
+	OrgID    string
+	Address  chain.Address
+	Contract chain.Address
+}
+
+// All that ever came was swept, long ago, and nothing has come since; nothing of it is
+// open, held or not decided; and no close is open, or was tried for as long.
+const selectIdle = `
+	SELECT f.wallet_id, f.mint_id, f.org_id, w.address, m.contract
+	FROM address_funds f
+	JOIN wallets w ON w.wallet_id = f.wallet_id AND w.purpose <> 'TREASURY'
+	JOIN mints m ON m.mint_id = f.mint_id AND m.chain = $1 AND m.contract <> '' AND m.quarantined_at IS NULL
+	CROSS JOIN LATERAL (SELECT max(s.ended_at) AS swept_at FROM sweeps s
+		WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id AND s.status = 'DONE') last
+	WHERE f.credited = f.swept AND f.held = 0 AND f.reserved = 0 AND f.dust = 0 AND last.swept_at <= $2
+	  AND NOT EXISTS (SELECT FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id AND (s.status = 'OPEN' OR s.created_at > $2))
+	  AND NOT EXISTS (SELECT FROM deposits d WHERE d.wallet_id = f.wallet_id AND d.mint_id = f.mint_id
+		AND (d.created_at > $2 OR d.status NOT IN ('CREDITED', 'REVERSED', 'ORPHANED', 'UNSUPPORTED', 'REJECTED', 'REDIRECTED')))
+	  AND NOT EXISTS (SELECT FROM closes c WHERE c.wallet_id = f.wallet_id AND c.mint_id = f.mint_id
+		AND (c.status = 'OPEN' OR c.ended_at > CASE c.status WHEN 'DONE' THEN last.swept_at ELSE $2 END))`
+
+// closes plans the closes of token accounts that are idle. A part of the addresses is gone
+// through at each plan until all have been, and again after a while.
+func (s *Sweeper) closes(ctx context.Context) (made int, err error) {
+	if s.chain.Accounts == nil || s.conf.CloseAfter <= 0 {
+		return 0, nil
+	}
+	if err := s.giveUpCloses(ctx); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	after, due := s.closed, !s.db.Clock()().Before(s.closeNext)
+	s.mu.Unlock()
+	if !due {
+		return 0, nil
+	}
+	var found []idle
+	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, selectIdle+` AND (f.wallet_id, f.mint_id) > ($3, $4) ORDER BY f.wallet_id, f.mint_id LIMIT $5`,
+			s.chain.Name, tx.Now.Add(-s.conf.CloseAfter), after.WalletID, after.MintID, s.conf.PlanMax)
+		if err != nil {
+			return err
+		}
+		found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[idle])
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find the accounts that are idle: %w", err)
+	}
+	if len(found) > 0 {
+		of := make([]chain.Holding, len(found))
+		for i, f := range found {
+			of[i] = chain.Holding{Address: f.Address, Contract: f.Contract}
+		}
+		lies, err := s.chain.Accounts.Idle(ctx, of)
+		if err != nil {
+			return 0, err
+		}
+		var errs []error
+		for i, f := range found {
+			if lies[i].IsZero() {
+				continue
+			}
+			opened, err := s.openClose(ctx, f, lies[i])
+			errs = append(errs, err)
+			if opened {
+				made++
+			}
+		}
+		if err := errors.Join(errs...); err != nil {
+			return made, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(found) < s.conf.PlanMax {
+		s.closed, s.closeNext = idle{}, s.db.Clock()().Add(min(closeEvery, s.conf.CloseAfter))
+	} else {
+		s.closed = found[len(found)-1]
+	}
+	return made, nil
+}
+
+// openClose writes a close with its order, unless something has come or begun meanwhile.
+func (s *Sweeper) openClose(ctx context.Context, f idle, lies money.Amount) (bool, error) {
+	to, err := s.book.Treasury(ctx, f.OrgID, s.chain.Name.Family())
+	if err != nil {
+		return false, fmt.Errorf("treasury of %s: %w", f.OrgID, err)
+	}
+	still := false
+	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT EXISTS (`+selectIdle+` AND f.wallet_id = $3 AND f.mint_id = $4)`,
+			s.chain.Name, tx.Now.Add(-s.conf.CloseAfter), f.WalletID, f.MintID).Scan(&still)
+		if err != nil || !still {
+			return err
+		}
+		from, err := wallet.ByID(ctx, tx, f.WalletID)
+		if err != nil {
+			return err
+		}
+		if err := s.book.Prove(from); err != nil {
+			return err
+		}
+		closeID := id.New("cl", tx.Now)
+		if err := dispatch.Place(ctx, tx, dispatch.Order{
+			ID: closeID, OrgID: f.OrgID, Purpose: signer.Close, Chain: s.chain.Name, WalletID: to.ID, FromID: from.ID, ToWalletID: to.ID, To: to.Address,
+			MintID: f.MintID, Contract: f.Contract, Amount: lies,
+		}); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			INSERT INTO closes (close_id, org_id, chain, wallet_id, to_wallet_id, mint_id, amount, status, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, 'OPEN', $8)`, closeID, f.OrgID, s.chain.Name, from.ID, to.ID, f.MintID, lies, tx.Now)
+		return err
+	})
+	if pg.Violates(err, "closes_one_open") {
+		return false, nil // somebody else plans at this moment
+	}
+	if err != nil {
+		return false, fmt.Errorf("close the account of %s in mint %d: %w", f.WalletID, f.MintID, err)
+	}
+	if still {
+		s.log.Info("close planned", "wallet", f.WalletID, "mint", f.MintID, "amount", lies.String())
+	}
+	return still, nil
+}
+
+// giveUpCloses takes back those that have no slot where something has come meanwhile, or
+// that the chain would refuse: the account is in use, also when it is empty again.
+func (s *Sweeper) giveUpCloses(ctx context.Context) error {
+	var hopeless []string
+	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT c.close_id FROM closes c JOIN dispatch_orders o ON o.order_id = c.close_id
+			WHERE c.chain = $1 AND c.status = 'OPEN' AND o.status = 'QUEUED'
+				AND (o.waiting_for = 'SIMULATION' AND c.created_at <= $2
+					OR EXISTS (SELECT FROM deposits d WHERE d.wallet_id = c.wallet_id AND d.mint_id = c.mint_id AND d.created_at >= c.created_at))
+			ORDER BY c.close_id LIMIT $3`, s.chain.Name, tx.Now.Add(-s.conf.RestAfterFail), s.conf.PlanMax)
+		if err != nil {
+			return err
+		}
+		hopeless, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("find the closes that are given up: %w", err)
+	}
+	for _, closeID := range hopeless {
+		err := s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			taken, err := dispatch.Withdraw(ctx, tx, closeID)
+			if err != nil || !taken {
+				return err // it has a slot by now, and ends by it
+			}
+			return endClose(ctx, tx, closeID, "FAILED")
+		})
+		if err != nil {
+			return fmt.Errorf("give up close %s: %w", closeID, err)
+		}
+		s.log.Info("close given up: its account is in use", "close", closeID)
+	}
+	return nil
+}
+
+// Closes hears of the orders that close accounts.
+type Closes struct{}
+
+var _ dispatch.Listener = Closes{}
+
+// Broadcast changes nothing.
+func (Closes) Broadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// Included changes nothing.
+func (Closes) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// Ended ends the close. What came home is none of what an address held in the books: the
+// walk finds it at the treasury, as coin from anywhere.
+func (Closes) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
+	to := "DONE"
+	if !e.Paid {
+		to = "FAILED"
+	}
+	return nil, endClose(ctx, tx, o.ID, to)
+}
+
+// Refused ends the close.
+func (Closes) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+	return endClose(ctx, tx, o.ID, "FAILED")
+}
+
+func endClose(ctx context.Context, tx pg.Tx, closeID, to string) error {
+	tag, err := tx.Exec(ctx, `UPDATE closes SET status = $2, ended_at = $3 WHERE close_id = $1 AND status = 'OPEN'`, closeID, to, tx.Now)
+	if err != nil {
+		return fmt.Errorf("end close %s: %w", closeID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return errors.New("end close " + closeID + ": it is not open")
+	}
+	return nil
+}
