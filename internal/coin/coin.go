@@ -132,20 +132,26 @@ func compare(a, b string) int {
 	return 0
 }
 
-// Rests are those of some transactions that orders of ours have in their slots, with the
-// order: what comes from one to the order's own address for it is no deposit.
-func Rests(ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.TxHash) (map[chain.TxHash]string, error) {
+// Rest is where the slot of an order says that what its coins leave comes back to.
+type Rest struct {
+	OrderID string
+	To      chain.Address
+}
+
+// Rests are those of some transactions that orders of ours have in their slots: what comes
+// from one to the address that its slot names for it is no deposit.
+func Rests(ctx context.Context, tx pg.Tx, ch chain.Name, hashes []chain.TxHash) (map[chain.TxHash]Rest, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT a.tx_hash, a.order_id FROM dispatch_attempts a JOIN dispatch_orders o USING (order_id)
-		WHERE a.tx_hash = ANY ($1) AND o.chain = $2`, hashes, ch)
+		SELECT a.tx_hash, a.order_id, split_part(s.lease, ' ', -1) FROM dispatch_attempts a JOIN dispatch_slots s USING (order_id)
+		WHERE a.tx_hash = ANY ($1) AND s.chain = $2`, hashes, ch)
 	if err != nil {
 		return nil, fmt.Errorf("which transactions on %s are ours: %w", ch, err)
 	}
-	ours := map[chain.TxHash]string{}
+	ours := map[chain.TxHash]Rest{}
 	var hash chain.TxHash
-	var orderID string
-	_, err = pgx.ForEachRow(rows, []any{&hash, &orderID}, func() error {
-		ours[hash] = orderID
+	var of Rest
+	_, err = pgx.ForEachRow(rows, []any{&hash, &of.OrderID, &of.To}, func() error {
+		ours[hash] = of
 		return nil
 	})
 	if err != nil {

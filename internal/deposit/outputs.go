@@ -100,7 +100,7 @@ func rests(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *i
 	}
 	var back []coin.Found
 	for _, f := range found {
-		if f.Wallet.Purpose != wallet.Change || ours[f.Tx] != f.Wallet.Subject {
+		if f.Wallet.Purpose != wallet.Change || ours[f.Tx].To != f.Wallet.Address {
 			others = append(others, f)
 			continue
 		}
@@ -109,7 +109,7 @@ func rests(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *i
 		}
 		back = append(back, coin.Found{
 			Chain: ch, Tx: f.Tx, Position: f.Position, OrgID: f.Wallet.OrgID, WalletID: f.Wallet.ID, MintID: f.Mint.ID, Amount: f.Amount,
-			ChangeOf: f.Wallet.Subject, ProofID: *proof, Height: b.Height,
+			ChangeOf: ours[f.Tx].OrderID, ProofID: *proof, Height: b.Height,
 		})
 	}
 	return others, coin.Find(ctx, tx, back...)

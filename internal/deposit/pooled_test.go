@@ -32,7 +32,12 @@ import (
 
 const btc = 1
 
-var change = sim.Address("where the rest of wd_1 comes back to")
+// Wallets for change; the last is of before they were numbered.
+var (
+	change    = sim.Address("where the rest of the first slot comes back to")
+	change2   = sim.Address("where the rest of the second slot comes back to")
+	changeOld = sim.Address("where the rest of wd_2 comes back to")
+)
 
 // pooled is a world on a chain where accounts are coins, whose deposits above two
 // dollars are asked about; a coin is worth one dollar.
@@ -63,7 +68,9 @@ func pooled(t *testing.T, tiers ...chain.Tier) (*world, *opinions) {
 		{"adr_alice", wallet.CustomerDeposit, "alice", alice},
 		{"adr_treasury", wallet.Treasury, "", treasury},
 		{"adr_checkout", wallet.OrganizationDeposit, "CHECKOUT", checkout},
-		{"adr_change", wallet.Change, "wd_1", change},
+		{"adr_change", wallet.Change, "1", change},
+		{"adr_change2", wallet.Change, "2", change2},
+		{"adr_change_old", wallet.Change, "wd_2", changeOld},
 	} {
 		ref := signer.WalletRef{OrgID: o.ID, Family: chain.BitcoinFamily, Purpose: a.purpose, Subject: a.subject}
 		w.asOwner(t, `INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
@@ -347,6 +354,11 @@ func leased(t *testing.T, orders ...string) (*world, []chain.Coin) {
 // slot writes a slot that names coins, and reserves some.
 func (w *world) slot(t *testing.T, nonce int, order string, names, reserved []chain.Coin) error {
 	t.Helper()
+	return w.slotBackTo(t, []chain.Address{change, change2, changeOld}[nonce], nonce, order, names, reserved)
+}
+
+func (w *world) slotBackTo(t *testing.T, back chain.Address, nonce int, order string, names, reserved []chain.Coin) error {
+	t.Helper()
 	lease := ""
 	for _, c := range names {
 		lease += fmt.Sprintf("%s:%v:%s ", c.Outpoint, c.Amount, c.Holder)
@@ -358,7 +370,7 @@ func (w *world) slot(t *testing.T, nonce int, order string, names, reserved []ch
 			return err
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
-			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, $5)`, nonce, lease+string(change), w.org, order, tx.Now); err != nil {
+			VALUES ('adr_treasury', 'BITCOIN', $1, $2, $3, $4, 0, $5)`, nonce, lease+string(back), w.org, order, tx.Now); err != nil {
 			return err
 		}
 		if len(reserved) == 0 {
@@ -389,6 +401,19 @@ func TestASlotHasTheCoinsThatItNames(t *testing.T) {
 	}
 	if err := w.slot(t, 0, "wd_1", all[:2], all[:2]); err != nil {
 		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		back       chain.Address
+		constraint string
+	}{
+		"the wallet of another slot's rest": {change, "dispatch_slots_change_once"},
+		"a customer":                        {alice, "dispatch_slots_rest"},
+		"the treasury":                      {treasury, "dispatch_slots_rest"},
+		"a stranger":                        {payer, "dispatch_slots_rest"},
+	} {
+		if err := w.slotBackTo(t, c.back, 1, "wd_2", all[2:], all[2:]); !pg.Violates(err, c.constraint) {
+			t.Errorf("a rest that comes back to %s: got %v, want %s", name, err, c.constraint)
+		}
 	}
 	if err := w.slot(t, 1, "wd_2", all[1:], all[2:]); !pg.Violates(err, "coins_as_leased") {
 		t.Errorf("a slot with a coin that another order has: got %v, want coins_as_leased", err)

@@ -498,9 +498,22 @@ func intentOf(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
 	return i
 }
 
+// restTries is how often a slot is tried whose wallet for the rest another one got.
+const restTries = 5
+
 // slot commits the slot together with the complete unsigned transaction, and
 // reserves what it moves and what it may cost. The first of the orders leads.
 func (d *Desk) slot(ctx context.Context, from wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees, admitted []signer.Entry) error {
+	for range restTries {
+		err := d.slotOnce(ctx, from, acct, orders, native, fees, admitted)
+		if !pg.Violates(err, "dispatch_slots_change_once") {
+			return err
+		}
+	}
+	return errRestTaken
+}
+
+func (d *Desk) slotOnce(ctx context.Context, from wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees, admitted []signer.Entry) error {
 	lead := orders[0]
 	cost, err := fees.Max()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/coin"
@@ -51,13 +52,55 @@ func (e *gasError) Error() string    { return fmt.Sprintf("its coins cost up to 
 // errNoCoin says that the coin of a flagged deposit is not there to be sent away.
 var errNoCoin = errors.New("the coin that is to go away is not there: finality broke below it, or it is not final again")
 
-// rest is the address to which the rest of an order's coins comes back: the same whenever
-// it is asked for.
+// errRestTaken says that another slot got the wallet that the rest was to come back to.
+var errRestTaken = errors.New("the wallet for its rest was taken by another slot, again and again")
+
+// restsLooked is how many of an organization's wallets for change are looked at, the newest:
+// one that no slot names lies among them, for whoever comes next takes the first.
+const restsLooked = 100
+
+// NextRest names the wallet to which the next slot's rest comes back, or the coin that a
+// merge makes: the first of an organization's that neither a slot names nor a merge is to
+// have, else the next number. Two may come to the same one, and one of them gets it: see
+// dispatch_slots_change_once and docs/decisions/0069.
+func NextRest(ctx context.Context, tx pg.Tx, ch chain.Name, org string) (signer.WalletRef, error) {
+	var number uint64
+	err := tx.QueryRow(ctx, `
+		WITH numbered AS (
+			SELECT subject::bigint AS number, wallet_id, address FROM wallets
+			WHERE org_id = $1 AND family = $2 AND purpose = 'CHANGE' AND subject ~ '^[1-9][0-9]{0,17}$'
+			ORDER BY length(subject) DESC, subject DESC LIMIT $4)
+		SELECT coalesce(
+			(SELECT min(number) FROM numbered w
+				WHERE NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.chain = $3 AND pooled(s.chain) AND split_part(s.lease, ' ', -1) = w.address)
+				AND NOT EXISTS (SELECT FROM dispatch_orders o WHERE o.to_wallet_id = w.wallet_id AND o.purpose = 'MERGE' AND o.status = 'QUEUED')),
+			(SELECT max(number) + 1 FROM numbered), 1)`, org, string(ch.Family()), ch, restsLooked).Scan(&number)
+	if err != nil {
+		return signer.WalletRef{}, fmt.Errorf("find a wallet for the rest of coins of %s: %w", org, err)
+	}
+	return signer.WalletRef{OrgID: org, Family: ch.Family(), Purpose: wallet.Change, Subject: strconv.FormatUint(number, 10)}, nil
+}
+
+// rest is the address to which the rest of an order's coins comes back; that of a merge
+// was found when it was planned.
 func (d *Desk) rest(ctx context.Context, o Order) (chain.Address, error) {
 	if d.rests == nil {
 		return "", &restError{errors.New("nobody gives it out here")}
 	}
-	w, err := d.rests.Address(ctx, signer.WalletRef{OrgID: o.OrgID, Family: o.Chain.Family(), Purpose: wallet.Change, Subject: o.ID})
+	var ref signer.WalletRef
+	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		if o.Purpose != signer.Merge {
+			ref, err = NextRest(ctx, tx, o.Chain, o.OrgID)
+			return err
+		}
+		w, err := wallet.ByID(ctx, tx, o.ToWalletID)
+		ref = w.Ref()
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	w, err := d.rests.Address(ctx, ref)
 	if err != nil {
 		return "", &restError{err}
 	}
@@ -107,7 +150,7 @@ func (d *Desk) uncoined(ctx context.Context, orders []Order, native int, why err
 	var gas *gasError
 	var not *unmergedError
 	switch {
-	case o.Purpose == signer.Merge && (errors.As(why, &not) || errors.As(why, &gas) || errors.Is(why, coin.ErrTaken)):
+	case o.Purpose == signer.Merge && (errors.As(why, &not) || errors.As(why, &gas) || errors.Is(why, coin.ErrTaken) || errors.Is(why, errRestTaken)):
 		return nil, d.unmerged(ctx, o, why)
 	case errors.As(why, &rest):
 		for _, o := range orders {
@@ -118,7 +161,7 @@ func (d *Desk) uncoined(ctx context.Context, orders []Order, native int, why err
 		return nil, errTogether
 	case errors.As(why, &short):
 		return nil, d.wait(ctx, o, WantCoins, short.By, why.Error())
-	case errors.As(why, &choice), errors.Is(why, errNoCoin), errors.Is(why, coin.ErrTaken):
+	case errors.As(why, &choice), errors.Is(why, errNoCoin), errors.Is(why, coin.ErrTaken), errors.Is(why, errRestTaken):
 		for _, o := range orders {
 			err = errors.Join(err, d.wait(ctx, o, WantCoins, money.Zero, why.Error()))
 		}

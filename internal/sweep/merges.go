@@ -87,8 +87,12 @@ func (s *Sweeper) merges(ctx context.Context) (made int, err error) {
 // merge plans one for a treasury, unless its coins are not worth it now.
 func (s *Sweeper) merge(ctx context.Context, t wallet.Wallet, native int, price chain.Fees) (bool, error) {
 	worth := false
+	var back signer.WalletRef
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		worth, err = dispatch.Merges(ctx, tx, s.chain, t.OrgID, native, price)
+		if worth, err = dispatch.Merges(ctx, tx, s.chain, t.OrgID, native, price); err != nil || !worth {
+			return err
+		}
+		back, err = dispatch.NextRest(ctx, tx, s.chain.Name, t.OrgID)
 		return err
 	})
 	if err != nil || !worth {
@@ -98,8 +102,8 @@ func (s *Sweeper) merge(ctx context.Context, t wallet.Wallet, native int, price 
 		return false, err
 	}
 	mergeID := id.New("merge", s.db.Clock()())
-	// Before its order, as every address: one that nothing comes to is no harm.
-	to, err := s.book.Address(ctx, signer.WalletRef{OrgID: t.OrgID, Family: t.Family, Purpose: wallet.Change, Subject: mergeID})
+	// Before its order, as every address: one that nothing comes to is the next slot's.
+	to, err := s.book.Address(ctx, back)
 	if err != nil {
 		return false, err
 	}

@@ -78,7 +78,7 @@ var checks = []Check{
 			('audit_chain', 'audit_chain_keep'), ('audit_chain', 'audit_chain_stay'),
 			('change_requests', 'change_requests_keep'), ('change_requests', 'change_requests_stay'),
 			('whitelisted_addresses', 'whitelisted_addresses_keep'), ('whitelisted_addresses', 'whitelisted_addresses_stay'),
-			('coins', 'coins_keep'), ('coins', 'coins_stay'),
+			('coins', 'coins_keep'), ('coins', 'coins_stay'), ('dispatch_slots', 'dispatch_slots_rest'),
 			('events', 'events_keep')) AS wanted (tbl, name)
 		LEFT JOIN pg_trigger t ON t.tgname = wanted.name AND t.tgrelid = to_regclass('public.' || wanted.tbl) AND NOT t.tgisinternal
 		WHERE coalesce(t.tgenabled, 'D') NOT IN ('O', 'A')`},
@@ -105,7 +105,7 @@ var checks = []Check{
 			('deposits', 'deposits_movement_once'), ('deposits', 'deposits_final_before_credit'),
 			('withdrawals', 'withdrawals_idempotency_key_unique'), ('withdrawals', 'withdrawals_key_hash_unique'),
 			('withdrawals', 'withdrawals_owed_bounded'), ('dispatch_orders', 'dispatch_orders_funds_before_end'),
-			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'), ('dispatch_slots', 'dispatch_slots_lease_once'), ('dispatch_slots', 'dispatch_slots_wallet'),
+			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'), ('dispatch_slots', 'dispatch_slots_lease_once'), ('dispatch_slots', 'dispatch_slots_change_once'), ('dispatch_slots', 'dispatch_slots_wallet'),
 			('dispatch_orders', 'dispatch_orders_rides'), ('dispatch_orders', 'dispatch_orders_rides_before'), ('dispatch_orders', 'dispatch_orders_rides_slotted'),
 			('dispatch_slots', 'dispatch_slots_orders'), ('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
 			('dispatch_orders', 'dispatch_orders_end_proven'), ('dispatch_orders', 'dispatch_orders_mint'), ('dispatch_orders', 'dispatch_orders_to_own'),
@@ -397,6 +397,23 @@ var checks = []Check{
 		SELECT s.org_id, 'order ' || s.order_id, 'has a slot and no coin in it'
 		FROM dispatch_slots s WHERE pooled(s.chain) AND NOT EXISTS (SELECT FROM coins c WHERE c.order_id = s.order_id)`},
 
+	{ID: "I-47-rest", Promise: "what a slot leaves of its coins comes back to a wallet of its own, which the seed and a number name", sql: `
+		WITH rests AS (
+			SELECT s.org_id, s.order_id, split_part(s.lease, ' ', -1) AS address FROM dispatch_slots s WHERE pooled(s.chain))
+		SELECT r.org_id, 'order ' || r.order_id, format('its rest comes back to %s, which is no wallet of its organization for change', r.address)
+		FROM rests r LEFT JOIN wallets w ON w.family = 'BITCOIN' AND w.address = r.address
+		WHERE (w.org_id, w.purpose) IS DISTINCT FROM (r.org_id, 'CHANGE')
+		UNION ALL
+		SELECT min(org_id), 'address ' || address, 'gets the rests of orders ' || string_agg(order_id, ', ' ORDER BY order_id) FROM rests GROUP BY address HAVING count(*) > 1
+		UNION ALL
+		SELECT c.org_id, 'coin ' || c.outpoint, format('is called the rest of order %s, and came to another address', c.change_of)
+		FROM coins c JOIN wallets w USING (wallet_id) LEFT JOIN rests r ON r.order_id = c.change_of
+		WHERE c.change_of IS NOT NULL AND r.address IS DISTINCT FROM w.address
+		UNION ALL
+		-- Those of before have an order as their subject.
+		SELECT org_id, 'wallets for change', format('are %s, and the last is number %s', count(*), max(subject::bigint))
+		FROM wallets WHERE purpose = 'CHANGE' AND subject ~ '^[1-9][0-9]{0,17}$' GROUP BY org_id, family HAVING count(*) <> max(subject::bigint)`},
+
 	{ID: "I-09", Promise: "nothing counts whose very block is not proven final", sql: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is %s in block %s %s of %s, proven is %s', d.status, d.height, d.block_hash, d.chain,
@@ -593,7 +610,10 @@ var checks = []Check{
 		LEFT JOIN wallets w ON w.wallet_id = o.to_wallet_id
 		WHERE m.merge_id IS NULL OR o.order_id IS NULL
 			OR (m.org_id, m.chain, m.wallet_id) IS DISTINCT FROM (o.org_id, o.chain, o.wallet_id)
-			OR o.amount <> 0 OR (w.org_id, w.purpose, w.subject, w.address) IS DISTINCT FROM (o.org_id, 'CHANGE', o.order_id, o.to_address)
+			OR o.amount <> 0 OR (w.org_id, w.purpose, w.address) IS DISTINCT FROM (o.org_id, 'CHANGE', o.to_address)
+			OR o.status NOT IN ('REFUSED', 'WITHDRAWN') AND EXISTS (SELECT FROM dispatch_slots s
+				WHERE s.chain = o.chain AND pooled(s.chain) AND split_part(s.lease, ' ', -1) = o.to_address AND s.order_id <> o.order_id)
+			OR EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND split_part(s.lease, ' ', -1) <> o.to_address)
 			OR (m.status = 'DONE') <> (o.status = 'PAID')
 			OR (m.status = 'OPEN') <> (o.status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))`},
 

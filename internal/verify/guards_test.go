@@ -129,7 +129,7 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a merge that nobody planned": {`INSERT INTO dispatch_orders SELECT * FROM jsonb_populate_record(NULL::dispatch_orders,
 			(SELECT to_jsonb(o) || '{"order_id": "wd_coin2", "to_wallet_id": "we_brest", "to_address": "0xwe_brest"}' FROM dispatch_orders o WHERE order_id = 'mg_open'))`, "dispatch_orders_caused"},
 		"a merge that gives its coins to others": {`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at)
-			SELECT wallet_id, chain, 1, 'tx_dep_sats:0:100:0xwe_btre 0xwe_brest', org_id, order_id, 0, created_at FROM dispatch_orders WHERE order_id = 'mg_open';
+			SELECT wallet_id, chain, 1, 'tx_dep_sats:0:100:0xwe_btre 0xwe_bnext', org_id, order_id, 0, created_at FROM dispatch_orders WHERE order_id = 'mg_open';
 			UPDATE dispatch_accounts SET next_nonce = 2 WHERE wallet_id = 'we_btre';
 			UPDATE coins SET status = 'RESERVED', order_id = 'mg_open' WHERE outpoint = 'tx_dep_sats:0';
 			UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = 'mg_open'`, "dispatch_orders_caused"},

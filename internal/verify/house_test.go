@@ -491,7 +491,7 @@ func (h *house) coins(arrived func(id, wallet, purpose, contract string, mintID 
 	ordered func(id, purpose, wallet string, to *string, mintID, amount int, status string, fee, gasReserved int),
 ) {
 	h.t.Helper()
-	for id, w := range map[string][2]string{"we_bdep": {"CUSTOMER_DEPOSIT", "ann"}, "we_btre": {"TREASURY", ""}, "we_brest": {"CHANGE", "wd_coin"}, "we_bone": {"CHANGE", "mg_open"}} {
+	for id, w := range map[string][2]string{"we_bdep": {"CUSTOMER_DEPOSIT", "ann"}, "we_btre": {"TREASURY", ""}, "we_brest": {"CHANGE", "1"}, "we_bone": {"CHANGE", "2"}, "we_bnext": {"CHANGE", "3"}} {
 		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'BITCOIN', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
 		h.did("wallet.issued", id)
 	}

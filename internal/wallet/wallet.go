@@ -32,7 +32,7 @@ const (
 	CustomerDeposit     = "CUSTOMER_DEPOSIT"     // receives for one customer, the subject
 	OrganizationDeposit = "ORGANIZATION_DEPOSIT" // receives for one product of the organization, the subject
 	Treasury            = "TREASURY"             // pays; one an organization and family, without a subject
-	Change              = "CHANGE"               // gets what is left of coins; one a payment on Bitcoin, whose order is the subject
+	Change              = "CHANGE"               // gets what is left of coins; one a slot on Bitcoin, numbered from 1 in its organization
 )
 
 // Operators tells whether what arrives at wallets of a purpose is nobody's deposit but
@@ -51,7 +51,7 @@ type Wallet struct {
 	ID, OrgID string
 	Family    chain.Family
 	Purpose   string
-	Subject   string // the customer's id, the product or the order; "" for a treasury
+	Subject   string // the customer's id, the product or the number; "" for a treasury
 	Form      chain.Form
 	Path      string
 	Address   chain.Address

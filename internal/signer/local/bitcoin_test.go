@@ -32,6 +32,7 @@ type chest struct {
 	conf                     local.Config
 	seed                     keys.Seed
 	treasury, deposit, other signer.Issued
+	changes                  int // wallets for change of org_1
 }
 
 func newChest(t *testing.T) *chest {
@@ -79,13 +80,20 @@ func (c *chest) payment(id string) signer.Intent {
 	}
 }
 
-// admit admits an intent and issues its wallet for change.
+// admit admits an intent and issues the next wallet for change.
 func (c *chest) admit(i signer.Intent) chain.Address {
 	c.t.Helper()
 	if _, err := c.s.Admit(c.t.Context(), i); err != nil {
 		c.t.Fatal(err)
 	}
-	return c.issue("org_1", "CHANGE", i.ID).Address
+	return c.next().Address
+}
+
+// next is the next wallet for change of org_1.
+func (c *chest) next() signer.Issued {
+	c.t.Helper()
+	c.changes++
+	return c.issue("org_1", "CHANGE", fmt.Sprint(c.changes))
 }
 
 func bitcoin(n int, amount uint64, holder chain.Address) chain.Coin {
@@ -152,6 +160,7 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	c := newChest(t)
 	first, second := c.payment("wd_1"), c.payment("wd_2")
 	change, change2 := c.admit(first), c.admit(second)
+	foreign := c.issue("org_2", "CHANGE", "1").Address
 	a, b, d := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address), bitcoin(2, 90_000, c.deposit.Address)
 	pay := c.request("wd_1", 0, 2000, change, pays(btcPayee, 60_000), a, b)
 	signed := c.signs(pay)
@@ -184,11 +193,12 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 		"the number of another intent":       {c.request("wd_2", 0, 2000, change2, pays(btcPayee, 60_000), d), signer.RefusedSlot},
 		"a coin of another organization":     {c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), taken), signer.RefusedWallet},
 		"a coin of nobody's":                 {c.request("wd_2", 1, 2000, change2, pays(c.treasury.Address, 60_000), stranger), signer.RefusedWallet},
-		"change of another intent":           {c.request("wd_2", 1, 2000, change, pays(btcPayee, 60_000), d), signer.RefusedDestination},
+		"change of another intent":           {c.request("wd_2", 1, 2000, change, pays(btcPayee, 60_000), d), signer.RefusedSlot},
+		"a cancel with change of another":    {c.request("wd_2", 1, 2000, change, nil, d), signer.RefusedSlot},
+		"change to another organization":     {c.request("wd_2", 1, 2000, foreign, pays(btcPayee, 60_000), d), signer.RefusedDestination},
 		"change to the treasury":             {c.request("wd_2", 1, 2000, c.treasury.Address, pays(btcPayee, 60_000), d), signer.RefusedDestination},
 		"change to a customer":               {c.request("wd_2", 1, 2000, c.other.Address, pays(btcPayee, 60_000), d), signer.RefusedDestination},
 		"change to a stranger":               {c.request("wd_2", 1, 2000, btcPayee, nil, d), signer.RefusedDestination},
-		"a cancel to another":                {c.request("wd_2", 1, 2000, change, nil, d), signer.RefusedDestination},
 		"a payment as a cancel":              {asCancel(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d)), signer.RefusedPayload},
 		"a cancel as a payment":              {asPay(c.request("wd_2", 1, 2000, change2, nil, d)), signer.RefusedPayload},
 		"a lease that is not in the payload": {withLease(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d), pay.Slot.Lease[:10]), signer.RefusedPayload},
@@ -215,6 +225,7 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	if after := c.s.Index(); !reflect.DeepEqual(after, before) {
 		t.Error("after a restart: got other rules, want the same")
 	}
+	c.refuses("after a restart, the change of another intent", c.request("wd_2", 1, 2000, change, pays(btcPayee, 60_000), d), signer.RefusedSlot)
 	c.refuses("after a restart, a coin of another intent", c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d, a), signer.RefusedSlot)
 	verify(t, c.signs(c.request("wd_2", 1, 2000, change2, pays(btcPayee, 60_000), d)), nil)
 
@@ -240,6 +251,7 @@ func TestABitcoinPaymentSpendsItsOwnCoins(t *testing.T) {
 	}
 	third := c.payment("wd_3")
 	change3 := c.admit(third)
+	c.refuses("after an adoption, the change of another intent", c.request("wd_3", 2, 2000, change2, pays(btcPayee, 60_000), bitcoin(3, 90_000, c.deposit.Address)), signer.RefusedSlot)
 	c.refuses("after an adoption, a coin of another intent", c.request("wd_3", 2, 2000, change3, pays(btcPayee, 60_000), d), signer.RefusedSlot)
 
 	// A copy that somebody changed is not adopted.
@@ -299,14 +311,14 @@ func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
 	t.Parallel()
 	c := newChest(t)
 	for _, f := range []chain.Family{chain.EVM, chain.SolanaFamily} {
-		if w, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: f, Purpose: "CHANGE", Subject: "wd_1"}); refusal(err) != signer.RefusedMalformed {
+		if w, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: f, Purpose: "CHANGE", Subject: "1"}); refusal(err) != signer.RefusedMalformed {
 			t.Errorf("%s: got %+v, %v, want it refused", f, w, err)
 		}
 	}
 	if w, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE"}); refusal(err) != signer.RefusedMalformed {
 		t.Errorf("of no intent: got %+v, %v, want it refused", w, err)
 	}
-	change := c.issue("org_1", "CHANGE", "wd_1")
+	change := c.issue("org_1", "CHANGE", "1")
 	for name, of := range map[string]func(*signer.Intent){
 		"a payment from it":      func(i *signer.Intent) { i.From = change.WalletRef },
 		"a payment to it":        func(i *signer.Intent) { i.To = change.Address },
@@ -337,12 +349,16 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 	t.Parallel()
 	c := newChest(t)
 	merge := func(id string) signer.Intent {
-		to := c.issue("org_1", "CHANGE", id)
+		to := c.next()
 		return signer.Intent{ID: id, Purpose: signer.Merge, Chain: chain.Bitcoin, From: c.treasury.WalletRef, To: to.Address, ToWallet: &to.WalletRef, MintID: 1}
 	}
 	i := merge("merge_1")
-	others := c.issue("org_2", "CHANGE", "merge_1")
-	another := c.issue("org_1", "CHANGE", "merge_0")
+	others := c.issue("org_2", "CHANGE", "1")
+	another := c.next()
+	if _, err := c.s.Admit(t.Context(), c.payment("wd_9")); err != nil {
+		t.Fatal(err)
+	}
+	c.signs(c.request("wd_9", 9, 2000, another.Address, pays(btcPayee, 60_000), bitcoin(9, 90_000, c.deposit.Address)))
 	for name, of := range map[string]func(*signer.Intent){
 		"an amount":                      func(i *signer.Intent) { i.Amount = money.Units(1) },
 		"a customer":                     func(i *signer.Intent) { i.CustomerID = "ann" },
@@ -371,12 +387,13 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 	if _, err := c.s.Admit(t.Context(), func() signer.Intent { p := c.payment("wd_0"); p.Amount = money.Zero; return p }()); refusal(err) != signer.RefusedMalformed {
 		t.Errorf("a payment of nothing: got %v, want it refused", err)
 	}
-	for _, i := range []signer.Intent{i, merge("merge_2"), c.payment("wd_1")} {
+	second := merge("merge_2")
+	for _, i := range []signer.Intent{i, second, c.payment("wd_1")} {
 		if _, err := c.s.Admit(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
 	}
-	change, change2 := i.To, c.issue("org_1", "CHANGE", "merge_2").Address
+	change, change2 := i.To, second.To
 	a, b, d := bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address), bitcoin(2, 90_000, c.deposit.Address)
 	taken := d
 	taken.Holder = c.other.Address
@@ -399,7 +416,7 @@ func TestAMergeMovesCoinsToItsOwnChangeAlone(t *testing.T) {
 			return r
 		}(), signer.RefusedIntent},
 		"a merge beside a payment": {func() signer.SignRequest {
-			r := c.request("wd_1", 0, 2000, c.issue("org_1", "CHANGE", "wd_1").Address, pays(btcPayee, 60_000), a, b)
+			r := c.request("wd_1", 0, 2000, c.next().Address, pays(btcPayee, 60_000), a, b)
 			r.With = []string{"merge_1"}
 			return r
 		}(), signer.RefusedIntent},
@@ -438,4 +455,43 @@ func TestTheLargestBitcoinTransactionIsSigned(t *testing.T) {
 	}
 	r := c.request("wd_1", 0, 1000, change, pays(btcPayee, 60_000), coins...)
 	verify(t, c.signs(r), nil)
+}
+
+// By the seed and a number alone somebody finds what comes back of coins: so the numbers
+// have no gap, and none is far past those in use.
+func TestWalletsForChangeAreNumberedWithoutAGap(t *testing.T) {
+	t.Parallel()
+	c := newChest(t)
+	issue := func(subject string) error {
+		_, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE", Subject: subject})
+		return err
+	}
+	refused := func(subjects ...string) {
+		t.Helper()
+		for _, s := range subjects {
+			if err := issue(s); refusal(err) != signer.RefusedWallet {
+				t.Errorf("wallet for change %q: got %v, want it refused", s, err)
+			}
+		}
+	}
+	refused("0", "2", "01", "+1", "-1", " 1", "1.0", "wd_1", "9223372036854775808", "18446744073709551616")
+	first := c.admit(c.payment("wd_1"))
+	if again := c.issue("org_1", "CHANGE", "1"); again.Address != first {
+		t.Errorf("asked again: got %s, want %s", again.Address, first)
+	}
+	refused("0", "3", "01")
+	c.issue("org_2", "CHANGE", "1") // each organization has its own
+	for n := 2; n <= 500; n++ {
+		if err := issue(fmt.Sprint(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("501")
+	c.signs(c.request("wd_1", 0, 2000, first, pays(btcPayee, 60_000), bitcoin(0, 90_000, c.deposit.Address)))
+	c.reopen()
+	refused("502")
+	if err := issue("501"); err != nil {
+		t.Errorf("after the first is in a slot: got %v, want the next", err)
+	}
+	refused("502")
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -19,14 +20,19 @@ type index struct {
 	wallets map[signer.WalletRef]issued
 	owners  map[owned]signer.WalletRef
 	intents map[string]*intent
-	slots   map[slot]string // the id of the one intent that it belongs to
-	places  map[place]string
+	slots   map[slot]string  // the id of the one intent that it belongs to
+	places  map[place]string // what of a lease is in one slot for ever
+	changes map[numbered]numbers
 	keys    map[key]string // the id of the payment that has it
 	limits  limits
 	fees    fees
 
 	endorsed map[string]endorsed // by the id of the endorsement
 	revoked  map[string]revoked
+
+	// rescue is Config.Rescue: everything goes to one address, so whatever is mined of two
+	// transactions that spend one coin will do; and nobody knows which form a wallet had.
+	rescue bool
 }
 
 type endorsed struct {
@@ -111,6 +117,7 @@ func newIndex() *index {
 		intents: map[string]*intent{},
 		slots:   map[slot]string{},
 		places:  map[place]string{},
+		changes: map[numbered]numbers{},
 		keys:    map[key]string{},
 		limits:  limits{},
 		fees:    fees{},
@@ -137,7 +144,7 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		if _, twice := x.wallets[r.Issue.WalletRef]; twice {
 			return fmt.Errorf("wallet %v was issued before", r.Issue.WalletRef)
 		}
-		if no := x.form(r.Issue.WalletRef); no != nil {
+		if no := x.form(r.Issue.WalletRef); no != nil && !x.rescue {
 			return no
 		}
 		if _, twice := x.owners[w]; twice {
@@ -145,6 +152,7 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		}
 		x.wallets[r.Issue.WalletRef] = issued{seq, r.Issue.Path, r.Issue.Address}
 		x.owners[w] = r.Issue.WalletRef
+		x.count(r.Issue.WalletRef, false)
 	case signer.RecordAdmit:
 		if x.intents[r.Admit.ID] != nil {
 			return fmt.Errorf("intent %s was admitted before", r.Admit.ID)
@@ -201,6 +209,9 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 				x.places[place{i.Chain, name}] = i.ID
 			}
 		}
+		if does.coins != nil {
+			x.count(x.owners[owned{i.From.Family, does.coins.change}], true)
+		}
 		body := *r.Sign
 		body.Payload = nil
 		i.signs[body.Digest], i.seqs[body.Digest] = body, seq
@@ -234,6 +245,60 @@ func (x *index) form(w signer.WalletRef) error {
 		if known, ok := x.wallets[other]; ok {
 			return refuse(signer.RefusedForm, "the wallet of %s %q was issued as %s in entry %d, and has no address of another form", w.Purpose, w.Subject, known.address, known.seq)
 		}
+	}
+	return nil
+}
+
+// changeAhead is how many wallets for change there are at most past the last that is in a
+// slot. Whoever has the seed and nothing else looks a thousand past the last that the chain
+// has seen: what lay further on would be lost.
+const changeAhead = 500
+
+// numbered is whose wallets for change are counted, and numbers how far: those that were
+// issued and those that are in a slot.
+type numbered struct {
+	org    string
+	family chain.Family
+}
+
+type numbers struct{ issued, slotted uint64 }
+
+// changeNumber is the number of a wallet for change; 0 where it has none, as in a journal
+// of before they were numbered.
+func changeNumber(w signer.WalletRef) uint64 {
+	n, err := strconv.ParseUint(w.Subject, 10, 63)
+	if w.Purpose != change || err != nil || strconv.FormatUint(n, 10) != w.Subject {
+		return 0
+	}
+	return n
+}
+
+// count notes a wallet for change, that it was issued or that it is in a slot.
+func (x *index) count(w signer.WalletRef, slotted bool) {
+	of := numbered{w.OrgID, w.Family}
+	at, n := x.changes[of], changeNumber(w)
+	if slotted {
+		at.slotted = max(at.slotted, n)
+	} else {
+		at.issued = max(at.issued, n)
+	}
+	if n > 0 {
+		x.changes[of] = at
+	}
+}
+
+// next refuses a wallet for change that is not the next one of its organization, or that is
+// too far past those in use: by the seed alone nobody would find what lies there.
+func (x *index) next(w signer.WalletRef) *signer.Refusal {
+	if w.Purpose != change {
+		return nil
+	}
+	at, n := x.changes[numbered{w.OrgID, w.Family}], changeNumber(w)
+	switch {
+	case n != at.issued+1:
+		return refuse(signer.RefusedWallet, "wallets for change are numbered, and the next of %s is %d, not %q", w.OrgID, at.issued+1, w.Subject)
+	case n > at.slotted+changeAhead:
+		return refuse(signer.RefusedWallet, "%s has %d wallets for change that are in no slot that was signed for: use them first", w.OrgID, changeAhead)
 	}
 	return nil
 }
@@ -285,7 +350,7 @@ func (x *index) mayTake(all []*intent, payer chain.Address, s signer.Slot) error
 	if owner, taken := x.slots[slot{payer, lead.Chain, s.Nonce}]; taken && owner != lead.ID {
 		return refuse(signer.RefusedSlot, "%v of %s on %s belongs to intent %s for ever, not to %s", s, payer, lead.Chain, owner, lead.ID)
 	}
-	if s.Lease == "" || lead.slot != nil {
+	if s.Lease == "" || lead.slot != nil || x.rescue && lead.Chain.Pooled() {
 		return nil // its own lease it took whole
 	}
 	for _, name := range families[lead.Chain.Family()].places(s.Lease) {

@@ -34,8 +34,9 @@ import (
 // into the treasury of their organization.
 const treasury = "TREASURY"
 
-// change is the purpose of the wallets that what is left of coins goes to. Their subject
-// is the intent that spends the coins.
+// change is the purpose of the wallets that what is left of coins goes to. Their subject is
+// their number, 1, 2, 3…: see docs/decisions/0069. In a journal of before that it is the
+// intent that spends the coins.
 const change = "CHANGE"
 
 const (
@@ -52,9 +53,10 @@ type Config struct {
 	// Grants checks who let payments go; nil asks nobody, as tests of other things do.
 	Grants *signer.GrantKey
 	Clock  func() time.Time // nil means time.Now
-	// Rescue lets payments pass that name neither a customer nor an endorsement: whoever
-	// brings money to safety from a seed of which nothing else is left has neither. A
-	// service never sets it.
+	// Rescue lets payments pass that name neither a customer nor an endorsement, coins be
+	// spent by several transactions, and wallets for change have any number: whoever brings
+	// money to safety from a seed of which nothing else is left has nothing else. A service
+	// never sets it.
 	Rescue bool
 }
 
@@ -96,6 +98,7 @@ func Open(conf Config, seed keys.Seed) (*Signer, error) {
 		return nil, err
 	}
 	s := &Signer{conf: conf, seed: seed, attest: seed.Attest(), index: newIndex()}
+	s.index.rescue = conf.Rescue
 	j, err := openJournal(conf.Journal, func(e signer.Entry, r signer.Record) error {
 		at, err := time.Parse(time.RFC3339Nano, r.At)
 		if err != nil {
@@ -165,8 +168,13 @@ func (s *Signer) issue(w signer.WalletRef, key keys.WalletKey) (uint64, error) {
 		}
 		return known.seq, nil
 	}
-	if no := s.index.form(w); no != nil {
-		return 0, no
+	if !s.conf.Rescue {
+		if no := s.index.form(w); no != nil {
+			return 0, no
+		}
+		if no := s.index.next(w); no != nil {
+			return 0, no
+		}
 	}
 	if other, taken := s.index.owners[owned{w.Family, key.Address()}]; taken {
 		return 0, fmt.Errorf("%w: address %s belongs to another wallet, of %s", ErrDamaged, key.Address(), other.OrgID)
@@ -363,7 +371,8 @@ func (s *Signer) holders(i *intent, of []chain.Address) ([]keys.WalletKey, error
 }
 
 // spends finds that the coins of a payload are the organization's, and that what is left
-// of them comes back to the wallet that is there for this intent's.
+// of them comes back to a wallet of its own for that. That it is in no other slot is the
+// rule of slots.
 func (s *Signer) spends(i *intent, c *spends) error {
 	if c == nil {
 		return nil
@@ -371,9 +380,8 @@ func (s *Signer) spends(i *intent, c *spends) error {
 	if _, err := s.holders(i, c.holders); err != nil {
 		return err
 	}
-	want := signer.WalletRef{OrgID: i.From.OrgID, Family: i.From.Family, Purpose: change, Subject: i.ID}
-	if ref, issued := s.index.owners[owned{i.From.Family, c.change}]; !issued || ref != want {
-		return refuse(signer.RefusedDestination, "what is left of the coins of intent %s goes to %s, which is not its own wallet for change", i.ID, c.change)
+	if ref, issued := s.index.owners[owned{i.From.Family, c.change}]; !issued || ref.OrgID != i.From.OrgID || ref.Purpose != change {
+		return refuse(signer.RefusedDestination, "what is left of the coins of intent %s goes to %s, which is no wallet of its organization for change", i.ID, c.change)
 	}
 	return nil
 }
@@ -406,8 +414,11 @@ func (s *Signer) destination(i signer.Intent, policy ChainPolicy) (*signer.Refus
 	case signer.Place:
 		return s.place(i, policy), nil
 	case signer.Merge:
-		if i.From.Purpose != treasury || !i.Chain.Pooled() || i.ToWallet == nil || i.ToWallet.Purpose != change || i.ToWallet.Subject != i.ID {
-			return refuse(signer.RefusedDestination, "merge %s does not make coins of a treasury one of its own wallet for change", i.ID), nil
+		if i.From.Purpose != treasury || !i.Chain.Pooled() || i.ToWallet == nil || i.ToWallet.Purpose != change {
+			return refuse(signer.RefusedDestination, "merge %s does not make coins of a treasury one of a wallet for change", i.ID), nil
+		}
+		if other, taken := s.index.places[place{i.Chain, string(i.To)}]; taken && other != i.ID {
+			return refuse(signer.RefusedDestination, "merge %s goes to %s, which is in the slot of intent %s for ever", i.ID, i.To, other), nil
 		}
 	case signer.Sweep:
 		if i.From.Purpose == treasury || i.ToWallet == nil || i.ToWallet.Purpose != treasury {
@@ -642,6 +653,9 @@ func (s *Signer) merges(all []*intent, does deed, policy ChainPolicy, payer chai
 	i := all[0]
 	if len(all) > 1 {
 		return refuse(signer.RefusedIntent, "merge %s shares its transaction with others, and nothing is paid by one", i.ID)
+	}
+	if does.coins == nil || does.coins.change != i.To {
+		return refuse(signer.RefusedDestination, "the coins of merge %s do not go to the wallet that it was admitted for, %s", i.ID, i.To)
 	}
 	if err := does.cancels(payer); err != nil {
 		return refuse(signer.RefusedPayload, "the payload of merge %s does not give all of its coins back: %v", i.ID, err)

@@ -282,8 +282,15 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	}
 	back := c.payment("rt_1")
 	back.Purpose, back.From, back.Payer, back.CustomerID = signer.Return, c.deposit.WalletRef, &c.treasury.WalletRef, ""
-	c.admit(back)
-	r := c.request("wd_1", 0, 2000, c.admit(c.payment("wd_1")), pays(btcPayee, 60_000), bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address))
+	admit := func(i signer.Intent) chain.Address {
+		if _, err := c.s.Admit(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		return c.issue("org_1", "CHANGE", i.ID).Address // as wallets for change were called then
+	}
+	old2 := admit(back)
+	old1 := admit(c.payment("wd_1"))
+	r := c.request("wd_1", 0, 2000, old1, pays(btcPayee, 60_000), bitcoin(0, 50_000, c.treasury.Address), bitcoin(1, 70_000, c.deposit.Address))
 	if got := c.signs(r).Hash; got != "d2641e2344a2cced6884a12cfda894fd07500c7776c13ba3bed84952b1c7a86a" {
 		t.Errorf("got transaction %s, want the one that was signed", got)
 	}
@@ -291,6 +298,17 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	if err != nil || !bytes.Equal(now, written) {
 		t.Errorf("got a journal of %d bytes, %v, want it untouched: all was asked before", len(now), err)
 	}
+	// What comes after has numbers from 1 on, and what was in a slot stays its own.
+	next := c.admit(c.payment("wd_2"))
+	coin := bitcoin(2, 90_000, c.deposit.Address)
+	c.refuses("the change of a slot of before", c.request("wd_2", 1, 2000, old1, pays(btcPayee, 60_000), coin), signer.RefusedSlot)
+	if _, err := c.s.Issue(t.Context(), signer.WalletRef{OrgID: "org_1", Family: chain.BitcoinFamily, Purpose: "CHANGE", Subject: "wd_2"}); refusal(err) != signer.RefusedWallet {
+		t.Errorf("a wallet for change that is called as before: got %v, want it refused", err)
+	}
+	c.signs(c.request("wd_2", 1, 2000, next, pays(btcPayee, 60_000), coin))
+	c.reopen()
+	c.refuses("its change for what a slot of before was for", c.request("rt_1", 2, 2000, next, nil, bitcoin(3, 90_000, c.deposit.Address)), signer.RefusedSlot)
+	c.signs(c.request("rt_1", 2, 2000, old2, nil, bitcoin(3, 90_000, c.deposit.Address)))
 	if got := fmt.Sprintf("%s", mustMarshal(t, taprootOf("org_1", "ann"))); got != `{"orgId":"org_1","family":"BITCOIN","purpose":"CUSTOMER_DEPOSIT","subject":"ann","form":"TAPROOT"}` {
 		t.Errorf("got %s, want the form as the last word", got)
 	}

@@ -286,15 +286,16 @@ func (bitcoinWords) network(signerID string) error {
 }
 
 // places are the outputs that are spent, each by itself: two sets that share one could not
-// both be mined.
+// both be mined. And where the rest goes, so that an address gets the rest of one slot: whose
+// it is that came there is never in question.
 func (bitcoinWords) places(lease string) []string {
 	for _, n := range bitcoinNetworks {
 		if l, err := bitcointx.ParseLease(n, lease); err == nil {
-			out := make([]string, len(l.Coins))
+			out := make([]string, len(l.Coins), len(l.Coins)+1)
 			for i, c := range l.Coins {
 				out[i] = c.Outpoint
 			}
-			return out
+			return append(out, string(l.Change))
 		}
 	}
 	return nil

@@ -382,6 +382,41 @@ func TestTwoProcessesThatPayAtOnceSpendNoCoinTwice(t *testing.T) {
 	h.sound()
 }
 
+// Rule COIN-9. A wallet for change that a crash left without its slot is the next order's;
+// after that each order has the next, whoever asks at the same moment.
+func TestWalletsForChangeAreTakenInTheirOrder(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.arrives(h.treasury, 500)
+	h.arrives(h.alice, 100, 100, 100, 100)
+	if _, err := h.Book.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	other := works.Wire(h.plan)
+	for n := range 4 {
+		h.withdraw(60)
+		h.later(3 * time.Second)
+		var wg sync.WaitGroup
+		for _, d := range []*dispatch.Desk{h.Out, other.Out} {
+			wg.Go(func() {
+				if _, err := d.Round(h.ctx); err != nil {
+					t.Errorf("round: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		h.step()
+		if got := count(h, `SELECT count(*) FROM dispatch_slots s JOIN wallets w ON w.address = split_part(s.lease, ' ', -1)
+			WHERE w.purpose = 'CHANGE' AND w.subject = (s.nonce + 1)::text`); got != n+1 {
+			t.Fatalf("got %d slots with the number of their turn, want %d", got, n+1)
+		}
+	}
+	if got := count(h, `SELECT count(*) FROM wallets WHERE purpose = 'CHANGE'`); got != 4 {
+		t.Errorf("got %d wallets for change, want 4", got)
+	}
+	h.sound()
+}
+
 // Rule COIN-2.
 func TestAFlaggedDepositGoesBackByItsOwnCoin(t *testing.T) {
 	t.Parallel()
@@ -502,7 +537,7 @@ func TestARestoredOrderHasTheCoinsThatTheJournalSignedFor(t *testing.T) {
 	}
 	var had string
 	h.must(pgtest.Owner(t, h.db).QueryRow(h.ctx, `SELECT outpoint FROM coins WHERE amount = 1000`).Scan(&had))
-	rest, err := h.Book.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: "wd_01ARZ3NDEKTSV4RRFFQ69G5FAV"})
+	rest, err := h.Book.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: "1"})
 	h.must(err)
 	// One that the backup has, and one that arrived after it.
 	later := h.net.Pay(payer, h.alice.Address, "", 200)

@@ -177,6 +177,14 @@ func TestAPaymentThatComesBeforeAMergeHasItsCoinsGoesFirst(t *testing.T) {
 	if n, err := works.Wire(h.plan).Sweeper.Plan(h.ctx); n != 0 || err != nil {
 		t.Errorf("a second process: got %d, %v, want nothing planned beside it", n, err)
 	}
+	// Rule COIN-9. The wallet that it is to have is nobody else's while it waits.
+	h.must(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
+		next, err := dispatch.NextRest(ctx, tx, chain.Bitcoin, h.org)
+		if next.Subject != "2" {
+			t.Errorf("the next slot's rest comes back to number %s, want 2", next.Subject)
+		}
+		return err
+	}))
 	id := h.withdraw(100)
 	if _, err := h.Out.Round(h.ctx); err != nil {
 		t.Fatal(err)
@@ -443,16 +451,16 @@ func TestARestoredMergeHasItsCoinsAndEnds(t *testing.T) {
 		Spends:   func(_ chain.Name, lease string) ([]chain.Coin, error) { return pool.Spends(lease) },
 	}
 	const id, never = "merge_01ARZ3NDEKTSV4RRFFQ69G5FAV", "merge_01ARZ3NDEKTSV4RRFFQ69G5FAW"
-	remembered := func(id string) (mirror.Remembered, wallet.Wallet) {
-		to, err := h.Book.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: id})
+	remembered := func(id, number string) (mirror.Remembered, wallet.Wallet) {
+		to, err := h.Book.Address(h.ctx, signer.WalletRef{OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: number})
 		h.must(err)
 		ref := to.Ref()
 		return mirror.Remembered{ID: id, At: h.clock(), Intent: &signer.Intent{
 			ID: id, Purpose: signer.Merge, Chain: chain.Bitcoin, From: h.treasury.Ref(), To: to.Address, ToWallet: &ref, MintID: btc,
 		}}, to
 	}
-	signed, to := remembered(id)
-	unsigned, _ := remembered(never)
+	signed, to := remembered(id, "1")
+	unsigned, _ := remembered(never, "2")
 	var lease strings.Builder
 	for _, c := range strings.Split(h.text(`SELECT string_agg(outpoint || ':' || amount, ' ') FROM coins WHERE amount < 100`), " ") {
 		fmt.Fprintf(&lease, "%s:%s ", c, h.alice.Address)
