@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,6 +36,10 @@ type RescueOrder struct {
 	Customers []string // ids as the organization gave them; the treasury and the products are always looked at
 	Chain     chain.Name
 	To        string // "" looks only
+	// From is the first block that may have something, where accounts are coins; 0 is the
+	// configured start height. Tell hears how far the search is.
+	From uint64
+	Tell func(string)
 }
 
 // Held is what an address of the seed holds.
@@ -58,6 +63,7 @@ type Rescue struct {
 	close   func() error
 	wallets []signer.Issued // the treasury first
 	to      chain.Address
+	heap    *heap // where accounts are coins
 }
 
 // PrepareRescue derives the addresses and looks at what they hold in the latest
@@ -99,11 +105,6 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 	if r.chain, ok = a.chains[order.Chain]; !ok {
 		return nil, fmt.Errorf("chain %s is not configured", order.Chain)
 	}
-	if r.chain.Pool != nil {
-		// Its slots are sets of coins, which the database had; a wallet of these words finds
-		// them by itself.
-		return nil, fmt.Errorf("nothing is brought to safety on %s by this command: the 24 words open these wallets elsewhere", order.Chain)
-	}
 	all, err := conf.catalogue(a.chains)
 	if err != nil {
 		return nil, err
@@ -112,6 +113,15 @@ func PrepareRescue(ctx context.Context, conf Config, order RescueOrder) (_ *Resc
 		if m.Chain == order.Chain {
 			r.mints = append(r.mints, m)
 		}
+	}
+	if r.chain.Pool != nil {
+		if err := r.prepareCoins(ctx, conf, order, seed, own.Journal); err != nil {
+			return nil, err
+		}
+		if order.To != "" {
+			r.to, err = r.payee(order.To)
+		}
+		return r, err
 	}
 	refs := []signer.WalletRef{{OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.Treasury}}
 	for _, product := range ledger.Products {
@@ -144,10 +154,12 @@ func (r *Rescue) payee(text string) (chain.Address, error) {
 	if r.chain.Grammar.Burns(to) {
 		return "", fmt.Errorf("%s: nobody has the key of this address", to)
 	}
-	for _, w := range r.wallets {
-		if w.Address == to {
-			return "", fmt.Errorf("%s is an address of this seed", to)
-		}
+	ours := slices.ContainsFunc(r.wallets, func(w signer.Issued) bool { return w.Address == to })
+	if r.heap != nil {
+		_, ours = r.heap.of[to]
+	}
+	if ours {
+		return "", fmt.Errorf("%s is an address of this seed", to)
 	}
 	for _, m := range r.mints {
 		if m.Contract == to {
@@ -157,7 +169,8 @@ func (r *Rescue) payee(text string) (chain.Address, error) {
 	return to, nil
 }
 
-// Wallets are the addresses, the treasury first.
+// Wallets are the addresses, the treasury first; where accounts are coins, beside it those
+// that hold something.
 func (r *Rescue) Wallets() []signer.Issued { return r.wallets }
 
 // Close releases the journal.
@@ -203,6 +216,9 @@ func (r *Rescue) native() mint.Mint {
 func (r *Rescue) Run(ctx context.Context, tell func(string)) error {
 	if r.to == "" {
 		return errors.New("say where the money goes")
+	}
+	if r.heap != nil {
+		return r.runCoins(ctx, tell)
 	}
 	if err := r.unfinished(ctx); err != nil {
 		return err

@@ -16,6 +16,7 @@ type rescueCmd struct {
 	Org        string     `required:"" placeholder:"ORG" help:"The organization that the addresses were made for, org_…"`
 	Customers  string     `type:"existingfile" help:"File with the ids of its customers, one a line. Without it, the treasury and the organization's own addresses alone."`
 	Chain      chain.Name `default:"ETHEREUM" help:"The chain."`
+	From       uint64     `placeholder:"HEIGHT" help:"BITCOIN: the first block that may have paid an address. Without it, start_height of the configuration. All blocks from there on are read."`
 	To         string     `placeholder:"ADDRESS" help:"Where everything goes."`
 	Yes        bool       `help:"Do it. Without it, what the addresses hold is said and nothing is moved."`
 }
@@ -36,7 +37,7 @@ func (c rescueCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	order := app.RescueOrder{Org: c.Org, Chain: c.Chain, To: c.To}
+	order := app.RescueOrder{Org: c.Org, Chain: c.Chain, To: c.To, From: c.From, Tell: func(line string) { fmt.Fprintln(std.err, line) }}
 	if c.Customers != "" {
 		text, err := os.ReadFile(c.Customers)
 		if err != nil {

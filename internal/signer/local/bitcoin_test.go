@@ -495,3 +495,41 @@ func TestWalletsForChangeAreNumberedWithoutAGap(t *testing.T) {
 	}
 	refused("502")
 }
+
+// Whoever has nothing left but the seed sends everything to one address, whatever becomes
+// of an earlier transaction of the same coins; and does not know which form a wallet had.
+func TestARescueSpendsACoinByWhateverIsMined(t *testing.T) {
+	t.Parallel()
+	c := newChest(t)
+	back := c.next()
+	first, second := c.payment("rsc_1"), c.payment("rsc_2")
+	second.Amount = money.Units(59_000)
+	for _, i := range []signer.Intent{first, second} {
+		if _, err := c.s.Admit(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := bitcoin(0, 90_000, c.deposit.Address)
+	c.signs(c.request("rsc_1", 0, 2000, back.Address, pays(btcPayee, 60_000), a))
+	again := c.request("rsc_2", 1, 3000, back.Address, pays(btcPayee, 59_000), a)
+	c.refuses("without a rescue", again, signer.RefusedSlot)
+	c.conf.Rescue = true
+	c.reopen()
+	c.signs(again)
+	c.refuses("another amount", c.request("rsc_2", 1, 3000, back.Address, pays(btcPayee, 58_000), a), signer.RefusedPayload)
+	ann := taprootOf("org_1", "ann")
+	if w, err := c.s.Issue(t.Context(), ann); err != nil || w.Form != chain.Taproot {
+		t.Errorf("ann's address in the other form: got %+v, %v, want it", w, err)
+	}
+	c.issue("org_1", "CHANGE", "1900")
+	c.reopen()
+	c.conf.Rescue = false
+	if err := c.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := local.Open(c.conf, c.seed); err == nil {
+		t.Error("a service opens the journal of a rescue: got no error")
+	}
+	c.conf.Rescue = true
+	c.open()
+}

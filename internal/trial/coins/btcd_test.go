@@ -41,6 +41,8 @@ const (
 type node struct {
 	*house
 	*btcd.Node
+	url   string // with user and password
+	start uint64 // the block from which on everything happens
 }
 
 func openNode(t *testing.T) node { return openNodeWith(t, bitcoin.Config{}) }
@@ -67,7 +69,7 @@ func openNodeWith(t *testing.T, conf bitcoin.Config) node {
 	h := build(t, on, uint64(height), local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
 		chain.Bitcoin: {SignerID: chaincfg.RegressionNetParams.GenesisHash.String(), FeeMax: money.Units(200_000), GasMax: money.Units(200_000), Unlimited: true},
 	}}, func(s *local.Signer, _ signer.Entry) signer.Signer { return s })
-	return node{h, n}
+	return node{h, n, u.String(), uint64(height)}
 }
 
 // final makes what waits final.

@@ -93,6 +93,8 @@ type house struct {
 	mu              sync.Mutex
 	now             time.Time
 	asked           int
+	seed            keys.Seed
+	dir             string // where the seed's files and the journal are
 }
 
 func (h *house) clock() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now }
@@ -149,12 +151,17 @@ func build(t *testing.T, on chain.Chain, start uint64, policy local.Policy, sign
 		})
 		return err
 	}))
-	seed, err := keys.NewSeed()
+	h.dir = t.TempDir()
+	files := keys.Files{Key: filepath.Join(h.dir, "seed.sealed"), KEK: filepath.Join(h.dir, "seed.key"), Attest: filepath.Join(h.dir, "attest.pub")}
+	_, err = keys.Create(files, time.Now())
+	h.must(err)
+	seed, err := keys.Open(files)
 	h.must(err)
 	seed = seed.On(chain.Local)
+	h.seed = seed
 	grants, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
 	h.must(err)
-	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: h.clock, Policy: policy, Grants: grants}
+	conf := local.Config{Journal: filepath.Join(h.dir, "journal"), Clock: h.clock, Policy: policy, Grants: grants}
 	h.must(local.Create(conf, seed))
 	s, err := local.Open(conf, seed)
 	h.must(err)
