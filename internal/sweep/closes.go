@@ -190,15 +190,9 @@ func (s *Sweeper) giveUpCloses(ctx context.Context) error {
 }
 
 // Closes hears of the orders that close accounts.
-type Closes struct{}
+type Closes struct{ untold }
 
 var _ dispatch.Listener = Closes{}
-
-// Broadcast changes nothing.
-func (Closes) Broadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
-
-// Included changes nothing.
-func (Closes) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
 
 // Ended ends the close. What came home is none of what an address held in the books: the
 // walk finds it at the treasury, as coin from anywhere.
@@ -217,11 +211,5 @@ func (Closes) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer
 
 func endClose(ctx context.Context, tx pg.Tx, closeID, to string) error {
 	tag, err := tx.Exec(ctx, `UPDATE closes SET status = $2, ended_at = $3 WHERE close_id = $1 AND status = 'OPEN'`, closeID, to, tx.Now)
-	if err != nil {
-		return fmt.Errorf("end close %s: %w", closeID, err)
-	}
-	if tag.RowsAffected() != 1 {
-		return errors.New("end close " + closeID + ": it is not open")
-	}
-	return nil
+	return ended("close "+closeID, tag, err)
 }

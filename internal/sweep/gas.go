@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -128,15 +127,9 @@ func (s *Sweeper) topUpAmount(ctx context.Context, short money.Amount) (money.Am
 }
 
 // TopUps hears of the top-ups' own orders.
-type TopUps struct{}
+type TopUps struct{ untold }
 
 var _ dispatch.Listener = TopUps{}
-
-// Broadcast changes nothing.
-func (TopUps) Broadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
-
-// Included changes nothing.
-func (TopUps) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
 
 // Ended closes the top-up and has the sweep that waits for it looked at again.
 func (TopUps) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
@@ -157,11 +150,5 @@ func (TopUps) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer
 
 func endTopUp(ctx context.Context, tx pg.Tx, topUpID, to string) error {
 	tag, err := tx.Exec(ctx, `UPDATE gas_top_ups SET status = $2, ended_at = $3 WHERE top_up_id = $1 AND status = 'OPEN'`, topUpID, to, tx.Now)
-	if err != nil {
-		return fmt.Errorf("end top-up %s: %w", topUpID, err)
-	}
-	if tag.RowsAffected() != 1 {
-		return errors.New("end top-up " + topUpID + ": it is not open")
-	}
-	return nil
+	return ended("top-up "+topUpID, tag, err)
 }

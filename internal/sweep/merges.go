@@ -130,15 +130,9 @@ func (s *Sweeper) merge(ctx context.Context, t wallet.Wallet, native int, price 
 }
 
 // Merges hears of the orders that make one coin of small ones.
-type Merges struct{}
+type Merges struct{ untold }
 
 var _ dispatch.Listener = Merges{}
-
-// Broadcast changes nothing.
-func (Merges) Broadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
-
-// Included changes nothing.
-func (Merges) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
 
 // Ended closes the merge. It moved nothing in the books but its fee.
 func (Merges) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End) ([]ledger.Posting, error) {
@@ -156,11 +150,5 @@ func (Merges) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer
 
 func endMerge(ctx context.Context, tx pg.Tx, mergeID, to string) error {
 	tag, err := tx.Exec(ctx, `UPDATE merges SET status = $2, ended_at = $3 WHERE merge_id = $1 AND status = 'OPEN'`, mergeID, to, tx.Now)
-	if err != nil {
-		return fmt.Errorf("end merge %s: %w", mergeID, err)
-	}
-	if tag.RowsAffected() != 1 {
-		return errors.New("end merge " + mergeID + ": it is not open")
-	}
-	return nil
+	return ended("merge "+mergeID, tag, err)
 }

@@ -235,15 +235,9 @@ func (s *Sweeper) plan(ctx context.Context, t wallet.Wallet, p chain.Payment) (b
 }
 
 // Places hears of the orders that make places.
-type Places struct{}
+type Places struct{ untold }
 
 var _ dispatch.Listener = Places{}
-
-// Broadcast changes nothing.
-func (Places) Broadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
-
-// Included changes nothing.
-func (Places) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
 
 // Ended closes the place and has what waits for one looked at again. What it cost is the
 // fee of its order, the part that stays there too.
@@ -269,11 +263,5 @@ func (Places) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer
 
 func endPlace(ctx context.Context, tx pg.Tx, placeID, to string) error {
 	tag, err := tx.Exec(ctx, `UPDATE places SET status = $2, ended_at = $3 WHERE place_id = $1 AND status = 'OPEN'`, placeID, to, tx.Now)
-	if err != nil {
-		return fmt.Errorf("end place %s: %w", placeID, err)
-	}
-	if tag.RowsAffected() != 1 {
-		return errors.New("end place " + placeID + ": it is not open")
-	}
-	return nil
+	return ended("place "+placeID, tag, err)
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/crash"
@@ -520,11 +521,25 @@ func endSweep(ctx context.Context, tx pg.Tx, sweepID, to string, hash chain.TxHa
 	tag, err := tx.Exec(ctx, `
 		UPDATE sweeps SET status = $2, tx_hash = coalesce(nullif($3, ''), tx_hash), ended_at = $4
 		WHERE sweep_id = $1 AND status = 'OPEN'`, sweepID, to, string(hash), tx.Now)
-	if err != nil {
-		return fmt.Errorf("end sweep %s: %w", sweepID, err)
+	return ended("sweep "+sweepID, tag, err)
+}
+
+// untold is a listener's part about what is on its way, which changes nothing in its rows.
+type untold struct{}
+
+// Broadcast implements dispatch.Listener.
+func (untold) Broadcast(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// Included implements dispatch.Listener.
+func (untold) Included(context.Context, pg.Tx, dispatch.Order, chain.TxHash) error { return nil }
+
+// ended is the error of a statement that ends one row which is open.
+func ended(what string, tag pgconn.CommandTag, err error) error {
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errors.New("it is not open")
 	}
-	if tag.RowsAffected() != 1 {
-		return fmt.Errorf("end sweep %s: it is not open", sweepID)
+	if err != nil {
+		return fmt.Errorf("end %s: %w", what, err)
 	}
 	return nil
 }
