@@ -314,11 +314,10 @@ func (a *App) wireChain(name chain.Name, ch chain.Chain, deposits *deposit.Desk)
 	a.walkers[name] = scan.New(a.db, walk, deposits, a.log)
 	a.runAs(RoleScan, loop{"scan " + string(name), a.walkers[name].Run})
 	a.runAs(RoleDispatch, loop{"dispatch " + string(name), a.Desk(name).Run})
-	if name.Pooled() {
-		return // any coin pays anything where it lies
-	}
 	sweeper := sweep.New(a.db, ch, a.book, a.prices, sweep.Config{Poll: time.Duration(paces.Sweep), CloseAfter: a.conf.Chains[name].closeIdle()}, a.log)
-	a.sweepers[name] = sweeper
+	if !name.Pooled() {
+		a.sweepers[name] = sweeper // with UTXOs a person has nothing to sweep: any UTXO pays where it lies
+	}
 	a.runAs(RoleWorkers, loop{"sweep " + string(name), sweeper.Run})
 }
 

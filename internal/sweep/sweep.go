@@ -128,8 +128,13 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // Plan gives up the sweeps that the chain would revert, then makes the ones that withdrawals wait for, then those that are worth
 // their fee, then the top-ups that open sweeps wait for, then the places that treasuries
 // lack, then the merges of coins that are worth it and the closes of idle accounts. It says how many rows it made.
+// On a UTXO chain it only merges: a payment takes any UTXO from where it lies, and needs no gas elsewhere.
 func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
-	for _, step := range []func(context.Context) (int, error){s.giveUp, s.onDemand, s.byValue, s.topUps, s.places, s.merges, s.closes} {
+	steps := []func(context.Context) (int, error){s.giveUp, s.onDemand, s.byValue, s.topUps, s.places, s.merges, s.closes}
+	if s.chain.Name.Pooled() {
+		steps = []func(context.Context) (int, error){s.merges}
+	}
+	for _, step := range steps {
 		n, e := step(ctx)
 		made += n
 		err = errors.Join(err, e)

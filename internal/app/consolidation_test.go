@@ -1,0 +1,140 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/btcsuite/btcd/chaincfg/v2"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/localworld/btcd"
+	"github.com/cofferpay/coffer/internal/localworld/btcd/btcdtest"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/verify"
+)
+
+// onBitcoin is the configuration of a service on a Bitcoin node and a database of this
+// machine.
+func onBitcoin(t *testing.T, node *btcd.Node) Config {
+	t.Helper()
+	endpoint, err := url.Parse(node.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint.User = url.UserPassword(btcd.User, node.Password)
+	c := Defaults()
+	c.Network = chain.Local
+	c.Database.URL, c.Database.MaxConns = pgtest.Fresh(t).URL, 8
+	c.API.Listen, c.Ops.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	c.Keys, c.Signer = KeyFiles(filepath.Join(t.TempDir(), "keys"))
+	if err := CreateKeys(c.Keys, c.Signer); err != nil {
+		t.Fatal(err)
+	}
+	write(t, c.Signer.Policy, `{"chains": {"BITCOIN": {"signerId": "`+chaincfg.RegressionNetParams.GenesisHash.String()+`", "feeMax": "200000", "gasMax": "200000", "unlimited": true}}}`)
+	c.Chains = map[chain.Name]Chain{chain.Bitcoin: {Endpoints: []string{endpoint.String()}, Agree: 1, StartHeight: btcd.Maturity, CostMax: "200000", MergeFrom: 4}}
+	c.Mints = []Mint{{
+		ID: 8, Chain: chain.Bitcoin, Symbol: "BTC", Name: "Bitcoin", Decimals: 8, MinDeposit: "10000", MinWithdraw: "10000",
+		DepositEnabled: true, WithdrawEnabled: true, ConfirmationsRequired: 3, Finality: "DEPTH",
+	}}
+	tenth := Duration(100 * time.Millisecond)
+	c.Paces.Scan, c.Paces.Dispatch, c.Paces.Sweep = tenth, tenth, tenth
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Rule COIN-8: the service as coffer serve runs it consolidates small UTXOs.
+func TestTheServiceConsolidatesSmallCoins(t *testing.T) {
+	t.Parallel()
+	node := btcdtest.Start(t, btcd.Config{BlockTime: 200 * time.Millisecond})
+	a, err := New(t.Context(), onBitcoin(t, node), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	created, key, err := org.Create(t.Context(), a.DB(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if err := a.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	if err := a.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	treasury, err := a.Treasury(t.Context(), created.ID, chain.Bitcoin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Pay(t.Context(), treasury.Address, 1_000_000); err != nil {
+		t.Fatal(err)
+	}
+	const customers, small = 6, 20_000
+	for i := range customers {
+		body, err := json.Marshal(map[string]any{"mintId": 8, "customerId": "user_" + string(rune('a'+i))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.listener.Addr().String()+"/v1/deposit", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("x-api-key", key.Reveal())
+		req.Header.Set("content-type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var given struct{ Address chain.Address }
+		err = json.NewDecoder(resp.Body).Decode(&given)
+		resp.Body.Close()
+		if err != nil || given.Address == "" {
+			t.Fatalf("POST /deposit: got %d, %v, want an address", resp.StatusCode, err)
+		}
+		if _, err := node.Pay(t.Context(), given.Address, small); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	look := func(sql string) (n int) {
+		t.Helper()
+		if err := a.DB().ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return tx.QueryRow(ctx, sql).Scan(&n) }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	pgtest.Eventually(t, func() bool { return look(`SELECT count(*) FROM deposits WHERE status = 'CREDITED'`) == customers+1 }, "all deposits are credited")
+	// A plan may have come when only some of them were credited: the others follow later.
+	pgtest.Eventually(t, func() bool { return look(`SELECT count(*) FROM merges WHERE status = 'DONE'`) == 1 }, "small coins are consolidated")
+	merged := look(`SELECT count(*) FROM coins WHERE status = 'SPENT' AND amount = 20000`)
+	if merged < 4 {
+		t.Errorf("got %d coins spent, want the small ones, 4 at least", merged)
+	}
+	if n := look(`SELECT count(*) FROM coins JOIN merges ON change_of = merge_id WHERE coins.status = 'FREE' AND amount > 70000`); n != 1 {
+		t.Errorf("got %d large coins of the consolidation, want one", n)
+	}
+	if r, err := verify.Run(t.Context(), a.DB()); err != nil || !r.OK() {
+		t.Errorf("the books: got %+v %v, want them to add up", r.Breaches, err)
+	}
+	if r, err := verify.OnChain(t.Context(), a.DB(), a.Chains()); err != nil || !r.OK() {
+		t.Errorf("the chain: got %+v %v, want it to agree", r.Breaches, err)
+	}
+}
