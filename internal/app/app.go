@@ -620,6 +620,16 @@ func (a *App) signerAnswers(ctx context.Context) error {
 	return err
 }
 
+// Loops are the names of the parts that this process works on until it stops, a chain's
+// with the name of the chain behind a space.
+func (a *App) Loops() []string {
+	names := make([]string, len(a.loops))
+	for i, l := range a.loops {
+		names[i] = l.name
+	}
+	return names
+}
+
 // DB is the service's database.
 func (a *App) DB() *pg.DB { return a.db }
 

@@ -80,6 +80,9 @@ func Wire(p Plan) *Works {
 // Step is one turn of one part.
 type Step struct {
 	Name string
+	// Loop is the loop of the service that takes this step, by its name in app.App.Loops
+	// without the chain. A step that the service takes nowhere would prove nothing.
+	Loop string
 	Do   func(context.Context) error
 }
 
@@ -89,8 +92,8 @@ const turnsMax = 100
 // Steps are a turn of every part, in the order in which money passes through
 // them. amid, unless nil, is called between the moves inside a long turn.
 func (w *Works) Steps(amid func(name string)) []Step {
-	until := func(name string, do func(context.Context) (bool, error)) Step {
-		return Step{name, func(ctx context.Context) error {
+	until := func(name, loop string, do func(context.Context) (bool, error)) Step {
+		return Step{name, loop, func(ctx context.Context) error {
 			for range turnsMax {
 				if more, err := do(ctx); err != nil || !more {
 					return err
@@ -103,11 +106,11 @@ func (w *Works) Steps(amid func(name string)) []Step {
 		}}
 	}
 	return []Step{
-		until("head walk", w.Walk.Head),
-		until("final walk", w.Walk.Final),
-		{"credits", func(ctx context.Context) error { _, err := w.Deposits.Credit(ctx); return err }},
-		{"sweeps", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
-		until("dispatch", w.Out.Round),
-		{"sequencer", func(ctx context.Context) error { _, err := w.Sequencer.Step(ctx); return err }},
+		until("head walk", "scan", w.Walk.Head),
+		until("final walk", "scan", w.Walk.Final),
+		{"credits", "deposit", func(ctx context.Context) error { _, err := w.Deposits.Credit(ctx); return err }},
+		{"sweeps", "sweep", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
+		until("dispatch", "dispatch", w.Out.Round),
+		{"sequencer", "sequencer", func(ctx context.Context) error { _, err := w.Sequencer.Step(ctx); return err }},
 	}
 }
