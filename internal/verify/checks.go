@@ -37,91 +37,11 @@ var checks = []Check{
 		WHERE (d.org_id, d.mint_id, c.org_id, c.mint_id) IS DISTINCT FROM (t.org_id, t.mint_id, t.org_id, t.mint_id)
 			OR t.amount <= 0 OR t.debit_account = t.credit_account`},
 
-	{ID: "I-02-triggers", Promise: "what may only be added to is guarded, and balances move by themselves", sql: `
-		SELECT NULL::text, 'trigger ' || wanted.name, 'is missing, switched off or on another table'
-		FROM (VALUES
-			('ledger_transfers', 'ledger_transfers_append_only'), ('ledger_transfers', 'ledger_transfers_move_balances'),
-			('ledger_accounts', 'ledger_accounts_append_only'), ('ledger_accounts', 'ledger_accounts_open_balances'),
-			('audit_log', 'audit_log_append_only'), ('signer_journal', 'signer_journal_append_only'),
-			('finality_proofs', 'finality_proofs_append_only'), ('finality_proofs', 'finality_proofs_on_fork'),
-			('finality_breaks', 'finality_breaks_append_only'), ('finality_breaks', 'finality_breaks_next'),
-			('deposits', 'deposits_proof_live'), ('deposits', 'deposits_proof_live_moved'), ('deposits', 'deposits_flag_keep'), ('deposits', 'deposits_decided_when_final'), ('deposits', 'deposits_resolved'), ('deposits', 'deposits_gone_in_time'), ('deposits', 'deposits_deep'), ('deposits', 'deposits_deep_first'),
-			('deposit_resolutions', 'deposit_resolutions_keep'), ('deposit_resolutions', 'deposit_resolutions_stay'), ('deposit_resolutions', 'deposit_resolutions_as_decided'),
-			('deposit_decisions', 'deposit_decisions_append_only'), ('ledger_transfers', 'ledger_transfers_of_hold'), ('deposits', 'deposits_refer'), ('deposits', 'deposits_refer_moved'), ('wallets', 'wallets_stay'),
-			('dispatch_orders', 'dispatch_orders_proof_live'),
-			('address_funds', 'address_funds_short'), ('freezes', 'freezes_settled'), ('signer_identity', 'signer_identity_forward'),
-			('mints', 'mints_identity_fixed'), ('deposits', 'deposits_keep'), ('withdrawals', 'withdrawals_keep'),
-			('withdrawals', 'withdrawals_restored_keep'),
-			('dispatch_orders', 'dispatch_orders_keep'), ('dispatch_attempts', 'dispatch_attempts_keep'),
-			('deposits', 'deposits_final_keep'), ('dispatch_orders', 'dispatch_orders_end_keep'),
-			('dispatch_slots', 'dispatch_slots_keep'), ('dispatch_accounts', 'dispatch_accounts_forward'),
-			('sweeps', 'sweeps_keep'), ('gas_top_ups', 'gas_top_ups_keep'), ('places', 'places_keep'), ('merges', 'merges_keep'),
-			('transfers', 'transfers_append_only'), ('transfers', 'transfers_parties'), ('ledger_transfers', 'ledger_transfers_accounts'),
-			('events', 'events_organization'), ('audit_log', 'audit_log_organization'),
-			('organizations', 'organizations_stay'), ('customers', 'customers_stay'), ('customers', 'customers_keep'), ('mints', 'mints_stay'),
-			('withdrawal_decisions', 'withdrawal_decisions_append_only'),
-			('withdrawal_approvals', 'withdrawal_approvals_append_only'), ('withdrawal_approvals', 'withdrawal_approvals_fit'),
-			('ledger_accounts', 'ledger_accounts_floor'), ('ledger_transfers', 'ledger_transfers_of_fee_prepaid'),
-			('withdrawals', 'withdrawals_quorum_keep'), ('withdrawals', 'withdrawals_quorum'),
-			('withdrawals', 'withdrawals_terms_keep'), ('dispatch_orders', 'dispatch_orders_terms_keep'),
-			('ledger_transfers', 'ledger_transfers_of_withdrawal_fee'),
-			('ledger_transfers', 'ledger_transfers_of_cause'), ('ledger_transfers', 'ledger_transfers_of_fee_change'), ('deposits', 'deposits_posted'),
-			('withdrawals', 'withdrawals_begin'), ('withdrawals', 'withdrawals_move'),
-			('dispatch_orders', 'dispatch_orders_begin'), ('dispatch_orders', 'dispatch_orders_move'),
-			('dispatch_orders', 'dispatch_orders_rides_keep'), ('dispatch_slots', 'dispatch_slots_orders_keep'),
-			('dispatch_orders', 'dispatch_orders_together'), ('dispatch_orders', 'dispatch_orders_together_begin'),
-			('sweeps', 'sweeps_as_ordered'), ('gas_top_ups', 'gas_top_ups_as_ordered'), ('places', 'places_as_ordered'), ('merges', 'merges_as_ordered'),
-			('dispatch_slots', 'dispatch_slots_counted'), ('dispatch_accounts', 'dispatch_accounts_slotted'),
-			('freezes', 'freezes_keep'), ('freezes', 'freezes_lift_told'), ('api_keys', 'api_keys_keep'), ('operator_keys', 'operator_keys_keep'),
-			('signer_identity', 'signer_identity_imported'),
-			('audit_seal', 'audit_seal_append_only'), ('audit_anchors', 'audit_anchors_append_only'),
-			('audit_chain', 'audit_chain_keep'), ('audit_chain', 'audit_chain_stay'),
-			('change_requests', 'change_requests_keep'), ('change_requests', 'change_requests_stay'),
-			('whitelisted_addresses', 'whitelisted_addresses_keep'), ('whitelisted_addresses', 'whitelisted_addresses_stay'),
-			('coins', 'coins_keep'), ('coins', 'coins_stay'), ('dispatch_slots', 'dispatch_slots_rest'),
-			('events', 'events_keep')) AS wanted (tbl, name)
-		LEFT JOIN pg_trigger t ON t.tgname = wanted.name AND t.tgrelid = to_regclass('public.' || wanted.tbl) AND NOT t.tgisinternal
-		WHERE coalesce(t.tgenabled, 'D') NOT IN ('O', 'A')`},
+	{ID: "I-02-triggers", Promise: "triggers, functions, views and rules are as the migrations made them, and the triggers fire", schema: ofTrigger},
 
-	{ID: "I-02-rights", Promise: "the program's roles cannot change what is written once", sql: `
-		SELECT NULL::text, format('role %s on %s', role, tbl), 'may ' || lower(act)
-		FROM unnest(ARRAY['coffer_app', 'coffer_system', 'coffer_reader']) AS role,
-			unnest(ARRAY['ledger_transfers', 'ledger_accounts', 'ledger_balances', 'audit_log', 'signer_journal', 'finality_proofs', 'finality_breaks', 'withdrawal_decisions', 'withdrawal_approvals', 'audit_seal', 'audit_anchors']) AS tbl,
-			unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'INSERT']) AS act
-		WHERE (act <> 'INSERT' OR tbl = 'ledger_balances' OR role = 'coffer_reader')
-			AND (has_table_privilege(role, 'public.' || tbl, act)
-				OR CASE WHEN act IN ('UPDATE', 'INSERT') THEN has_any_column_privilege(role, 'public.' || tbl, act) END)`},
+	{ID: "I-02-rights", Promise: "the program's roles may do what the migrations granted them, and nothing else", schema: ofRight},
 
-	{ID: "I-02-constraints", Promise: "the constraints that hold the money together stand", sql: `
-		SELECT NULL::text, 'constraint ' || wanted.name, 'is missing, not valid or on another table'
-		FROM (VALUES
-			('ledger_balances', 'ledger_balances_not_overdrawn'), ('ledger_balances', 'ledger_balances_account'),
-			('ledger_transfers', 'ledger_transfers_cause_once'), ('ledger_transfers', 'ledger_transfers_positive'),
-			('ledger_transfers', 'ledger_transfers_two_accounts'), ('ledger_transfers', 'ledger_transfers_legs'),
-			('ledger_accounts', 'ledger_accounts_unique'),
-			('address_funds', 'address_funds_not_negative'), ('address_funds', 'address_funds_covered'),
-			('address_funds', 'address_funds_gas_covered'),
-			('wallets', 'wallets_subject_unique'), ('wallets', 'wallets_address_unique'),
-			('deposits', 'deposits_movement_once'), ('deposits', 'deposits_final_before_credit'),
-			('withdrawals', 'withdrawals_idempotency_key_unique'), ('withdrawals', 'withdrawals_key_hash_unique'),
-			('withdrawals', 'withdrawals_owed_bounded'), ('dispatch_orders', 'dispatch_orders_funds_before_end'),
-			('dispatch_slots', 'dispatch_slots_pkey'), ('dispatch_slots', 'dispatch_slots_order_once'), ('dispatch_slots', 'dispatch_slots_lease_once'), ('dispatch_slots', 'dispatch_slots_change_once'), ('dispatch_slots', 'dispatch_slots_wallet'),
-			('dispatch_orders', 'dispatch_orders_rides'), ('dispatch_orders', 'dispatch_orders_rides_before'), ('dispatch_orders', 'dispatch_orders_rides_slotted'),
-			('dispatch_slots', 'dispatch_slots_orders'), ('dispatch_attempts', 'dispatch_attempts_stored_before_sent'),
-			('dispatch_orders', 'dispatch_orders_end_proven'), ('dispatch_orders', 'dispatch_orders_mint'), ('dispatch_orders', 'dispatch_orders_to_own'),
-			('withdrawals', 'withdrawals_mint'), ('withdrawals', 'withdrawals_approved_before_payment'),
-			('withdrawal_approvals', 'withdrawal_approvals_pkey'), ('withdrawal_approvals', 'withdrawal_approvals_by_people'),
-			('signer_journal', 'signer_journal_pkey'),
-			('transfers', 'transfers_key_unique'), ('transfers', 'transfers_one_from'), ('transfers', 'transfers_one_to'),
-			('events', 'events_resource_order'), ('events', 'events_sequence_unique'),
-			('deposit_resolutions', 'deposit_resolutions_one'),
-			('coins', 'coins_pkey'), ('coins', 'coins_of_one_order'), ('coins', 'coins_one_origin'), ('coins', 'coins_proven'), ('coins', 'coins_spent_by'), ('coins', 'coins_pooled'),
-			('whitelisted_addresses', 'whitelisted_addresses_live'), ('whitelisted_addresses', 'whitelisted_addresses_cool_off'),
-			('deliveries', 'deliveries_once')) AS wanted (tbl, name)
-		WHERE NOT EXISTS (SELECT FROM pg_constraint c
-				WHERE c.conname = wanted.name AND c.conrelid = to_regclass('public.' || wanted.tbl) AND c.convalidated)
-			AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-				WHERE c.relname = wanted.name AND i.indrelid = to_regclass('public.' || wanted.tbl) AND i.indisunique AND i.indisvalid)`},
+	{ID: "I-02-constraints", Promise: "constraints and unique indexes are as the migrations made them", schema: ofConstraint},
 
 	{ID: "I-03", Promise: "no account with a floor is below it", sql: `
 		SELECT a.org_id, format('%s %s in mint %s', a.kind, a.subject, a.mint_id), 'holds ' || b.balance
@@ -906,6 +826,8 @@ var checks = []Check{
 		UNION ALL
 		SELECT NULL, 'role ' || rolname, 'may log in, or sees past row level security'
 		FROM pg_roles WHERE rolname IN ('coffer_app', 'coffer_system', 'coffer_reader') AND (rolsuper OR rolbypassrls OR rolcanlogin)`},
+
+	{ID: "I-41-policies", Promise: "row level security is as the migrations made it", schema: ofPolicy},
 
 	{ID: "I-45-journal", Promise: "the copy of the signer's journal is unbroken up to where it was imported", look: journal},
 

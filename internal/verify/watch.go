@@ -32,6 +32,9 @@ func Watch(ctx context.Context, db *pg.DB, chains chain.Chains, log *slog.Logger
 	if r.At.IsZero() {
 		r.At = onChain.At
 	}
+	if len(r.ahead) > 0 {
+		log.Warn("verify: the schema has steps that this program does not know, so its guards are not compared; replace the program, or find out who wrote them", "steps", r.ahead)
+	}
 	r.doubt = onChain.doubt
 	for mintID, why := range r.doubt {
 		log.Error("verify: a token gives no balance, its mint is under quarantine", "mint", mintID, "detail", why)

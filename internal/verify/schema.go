@@ -1,0 +1,229 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/migrations"
+)
+
+// schemaText is what the migrations make: a line for each object that guards money. A test
+// compares it with a database that was just migrated, and make generate writes it anew.
+//
+//go:embed schema.txt
+var schemaText string
+
+// The kinds of objects, which are the first word of a line.
+const (
+	ofTrigger    = "trigger" // triggers, the functions and views of the schema, rewrite rules
+	ofConstraint = "constraint"
+	ofPolicy     = "policy" // row level security
+	ofRight      = "right"  // of the program's roles
+)
+
+// A guard is an object of the schema as the catalog of PostgreSQL tells it.
+type guard struct {
+	Kind, Name, Definition string
+}
+
+// key names an object, whatever it is defined as.
+func (g guard) key() string { return g.Kind + " " + g.Name }
+
+// same compares definitions without blanks and parentheses: those are all that differs
+// between the versions of PostgreSQL in how it prints an expression.
+func (g guard) same(other guard) bool { return bare(g.Definition) == bare(other.Definition) }
+
+func bare(definition string) string {
+	return strings.NewReplacer(" ", "", "\n", "", "\t", "", "(", "", ")", "").Replace(definition)
+}
+
+// off is the first word of the definition of a trigger that does not fire.
+const off = "off"
+
+// selectGuards lists every guard with the search path set to pg_catalog, so that each name
+// has its schema. What belongs to an extension is the operator's. From 16 on PostgreSQL
+// names no table before the columns of a view that reads one table, so none is compared
+// there; the schema of a table, unless it is public, goes with it and then differs.
+const selectGuards = `
+	WITH tables AS (SELECT oid, relname::text AS name, relrowsecurity, relforcerowsecurity, pg_get_userbyid(relowner) AS owner FROM pg_class
+			WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')),
+		views AS (SELECT oid, relname::text AS name FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm')),
+		roles AS (SELECT oid, rolname::text AS name FROM pg_roles WHERE rolname IN ('coffer_app', 'coffer_system', 'coffer_reader')),
+		functions AS (SELECT p.*, format('%s(%s)', p.proname, pg_get_function_identity_arguments(p.oid)) AS name FROM pg_proc p
+			WHERE p.pronamespace = 'public'::regnamespace
+				AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'))
+	SELECT 'trigger' AS kind, format('%s on %s', g.tgname, t.name) AS name,
+		CASE WHEN g.tgenabled IN ('O', 'A') THEN 'on: ' ELSE 'off: ' END || pg_get_triggerdef(g.oid) AS definition
+	FROM pg_trigger g JOIN tables t ON t.oid = g.tgrelid WHERE NOT g.tgisinternal
+	UNION ALL
+	SELECT 'trigger', 'function ' || f.name,
+		concat_ws(' ', l.lanname, f.prorettype::regtype, f.provolatile, CASE WHEN f.prosecdef THEN 'security definer' END, CASE WHEN f.proisstrict THEN 'strict' END,
+			array_to_string(f.proconfig, ' '), 'sha256 ' || encode(sha256(convert_to(coalesce(pg_get_function_sqlbody(f.oid), f.prosrc), 'UTF8')), 'hex'))
+	FROM functions f JOIN pg_language l ON l.oid = f.prolang
+	UNION ALL
+	SELECT 'trigger', 'view ' || v.name, regexp_replace(regexp_replace(pg_get_viewdef(v.oid), '\s+', ' ', 'g'), '\m(?!public\.)\w+\.', '', 'g') FROM views v
+	UNION ALL
+	SELECT 'trigger', format('rule %s on %s', r.rulename, c.name), pg_get_ruledef(r.oid)
+	FROM pg_rewrite r JOIN (TABLE views UNION ALL SELECT oid, name FROM tables) c ON c.oid = r.ev_class WHERE r.rulename <> '_RETURN'
+	UNION ALL
+	SELECT 'constraint', format('%s on %s', o.conname, t.name), regexp_replace(pg_get_constraintdef(o.oid), '\s+', ' ', 'g')
+	FROM pg_constraint o JOIN tables t ON t.oid = o.conrelid WHERE o.contype IN ('c', 'f', 'p', 'u', 'x')
+	UNION ALL
+	SELECT 'constraint', format('index %s on %s', c.relname, t.name), CASE WHEN i.indisvalid THEN '' ELSE 'invalid: ' END || pg_get_indexdef(i.indexrelid)
+	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN tables t ON t.oid = i.indrelid
+	WHERE i.indisunique AND NOT EXISTS (SELECT FROM pg_constraint o WHERE o.conindid = i.indexrelid AND o.contype IN ('p', 'u', 'x'))
+	UNION ALL
+	SELECT 'constraint', 'not null on ' || t.name, string_agg(a.attname, ' ' ORDER BY a.attname)
+	FROM pg_attribute a JOIN tables t ON t.oid = a.attrelid WHERE a.attnum > 0 AND a.attnotnull AND NOT a.attisdropped GROUP BY t.name
+	UNION ALL
+	SELECT 'policy', 'row level security on ' || t.name,
+		CASE WHEN t.relrowsecurity THEN 'enabled' ELSE 'disabled' END || CASE WHEN t.relforcerowsecurity THEN ', forced' ELSE '' END
+	FROM tables t
+	UNION ALL
+	SELECT 'policy', format('%s on %s', p.policyname, p.tablename), concat_ws(' ', p.permissive, p.cmd, 'to', array_to_string(array_replace(p.roles, t.owner, 'its owner'), ', '),
+		'using ' || p.qual, 'with check ' || p.with_check)
+	FROM pg_policies p JOIN tables t ON t.name = p.tablename WHERE p.schemaname = 'public'
+	UNION ALL
+	SELECT 'right', format('%s on %s', r.name, c.name), string_agg(h.may, ', ' ORDER BY h.may)
+	FROM roles r CROSS JOIN (SELECT oid, name FROM tables UNION ALL TABLE views) c
+	CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'REFERENCES', 'DELETE', 'TRUNCATE', 'TRIGGER']) AS act
+	CROSS JOIN LATERAL (SELECT CASE
+		WHEN has_table_privilege(r.oid, c.oid, act) THEN act
+		WHEN act IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES') THEN (
+			SELECT format('%s (%s)', act, string_agg(a.attname, ', ' ORDER BY a.attname)) FROM pg_attribute a
+			WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND has_column_privilege(r.oid, c.oid, a.attnum, act) HAVING count(*) > 0) END AS may) h
+	WHERE h.may IS NOT NULL GROUP BY r.name, c.name
+	UNION ALL
+	SELECT 'right', format('%s on function %s', r.name, f.name), 'EXECUTE' FROM roles r CROSS JOIN functions f
+	WHERE f.prosecdef AND has_function_privilege(r.oid, f.oid, 'EXECUTE')
+	UNION ALL
+	SELECT 'right', 'member ' || r.name, 'of ' || coalesce((SELECT string_agg(g.rolname, ', ' ORDER BY g.rolname)
+		FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = r.oid), 'no role')
+	FROM roles r`
+
+// readGuards lists what the database has, in the order of the text.
+func readGuards(ctx context.Context, tx pg.Tx) (all []guard, err error) {
+	var path string
+	if err := tx.QueryRow(ctx, `SELECT current_setting('search_path')`).Scan(&path); err != nil {
+		return nil, err
+	}
+	set := func(to string) error {
+		_, err := tx.Exec(ctx, `SELECT set_config('search_path', $1, true)`, to)
+		return err
+	}
+	if err := set("pg_catalog"); err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, selectGuards)
+	if err != nil {
+		return nil, err
+	}
+	if all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[guard]); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b guard) int { return cmp.Compare(a.key(), b.key()) })
+	return all, set(path)
+}
+
+// writeGuards is schemaText of a list.
+func writeGuards(all []guard) string {
+	var b strings.Builder
+	for _, g := range all {
+		fmt.Fprintf(&b, "%s\t%s\t%s\n", g.Kind, g.Name, g.Definition)
+	}
+	return b.String()
+}
+
+// knownGuards reads schemaText.
+func knownGuards() (all []guard) {
+	for line := range strings.Lines(schemaText) {
+		word := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
+		if len(word) != 3 {
+			panic("verify: schema.txt has a line that is not three words: " + line)
+		}
+		all = append(all, guard{word[0], word[1], word[2]})
+	}
+	return all
+}
+
+// A schema is what a database has, compared with what this program knows.
+type schema struct {
+	has map[string]guard
+	// Steps that were made by a newer program, as during a rolling upgrade. What they have
+	// changed cannot be told from what somebody else has.
+	ahead []int64
+}
+
+func readSchema(ctx context.Context, tx pg.Tx) (s schema, err error) {
+	all, err := readGuards(ctx, tx)
+	if err != nil {
+		return s, fmt.Errorf("read the schema: %w", err)
+	}
+	s.has = map[string]guard{}
+	for _, g := range all {
+		s.has[g.key()] = g
+	}
+	err = tx.QueryRow(ctx, `SELECT coalesce(array_agg(DISTINCT version_id ORDER BY version_id), '{}') FROM goose_db_version
+		WHERE is_applied AND version_id > 0 AND version_id <> ALL ($1)`, migrations.Versions()).Scan(&s.ahead)
+	if err != nil {
+		return s, fmt.Errorf("read the schema's version: %w", err)
+	}
+	return s, nil
+}
+
+// differs finds what is not as the migrations made it. On a newer schema it looks only
+// whether the triggers that this program knows are there and fire.
+func (s schema) differs(kind string) (found []Breach) {
+	ours := map[string]bool{} // tables, functions by name: whatever carries guards
+	known := map[string]bool{}
+	for _, want := range knownGuards() {
+		known[want.key()] = true
+		ours[subject(want)] = true
+		if want.Kind != kind {
+			continue
+		}
+		has, there := s.has[want.key()]
+		fires := !strings.HasPrefix(has.Definition, off+": ")
+		switch {
+		case len(s.ahead) > 0 && (kind != ofTrigger || !isTrigger(want) || there && fires):
+		case !there:
+			found = append(found, Breach{Subject: want.key(), Detail: "is missing"})
+		case !fires:
+			found = append(found, Breach{Subject: want.key(), Detail: "is switched off"})
+		case !has.same(want):
+			found = append(found, Breach{Subject: want.key(), Detail: fmt.Sprintf("is %q, and the migrations made %q", has.Definition, want.Definition)})
+		}
+	}
+	if len(s.ahead) > 0 || kind == ofConstraint { // one constraint more only refuses more
+		return found
+	}
+	for _, has := range s.has {
+		if has.Kind == kind && !known[has.key()] && ours[subject(has)] {
+			found = append(found, Breach{Subject: has.key(), Detail: fmt.Sprintf("is %q, and no migration made it", has.Definition)})
+		}
+	}
+	slices.SortFunc(found, func(a, b Breach) int { return cmp.Compare(a.Subject, b.Subject) })
+	return found
+}
+
+func isTrigger(g guard) bool {
+	return strings.HasPrefix(g.Definition, "on: ") || strings.HasPrefix(g.Definition, off+": ")
+}
+
+// subject is what a guard stands on: its table, or the name of its function. What stands on
+// a table or overloads a function of the operator's own is no concern of ours.
+func subject(g guard) string {
+	name := g.Name
+	if _, on, ok := strings.Cut(name, " on "); ok {
+		name = on
+	}
+	name, _, _ = strings.Cut(name, "(")
+	return name
+}
