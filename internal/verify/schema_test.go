@@ -42,12 +42,12 @@ func TestTheCheckerKnowsTheDrawnSchema(t *testing.T) {
 	has, knows := lines(text), lines(schemaText)
 	for _, line := range slices.Sorted(maps.Keys(has)) {
 		if !knows[line] {
-			t.Errorf("a migration made this, and the checker does not know it. Add the line to internal/verify/schema.txt, or run make generate:\n%s", line)
+			t.Errorf("a migration made this, and the checker does not know it. Add the line to internal/verify/schema.txt, or write the file anew with COFFER_UPDATE=1 go test ./internal/verify -run Drawn (make generate does):\n%s", line)
 		}
 	}
 	for _, line := range slices.Sorted(maps.Keys(knows)) {
 		if !has[line] {
-			t.Errorf("no migration makes this any more, and the checker wants it. Was it to go? Then take the line out of internal/verify/schema.txt, or run make generate:\n%s", line)
+			t.Errorf("no migration makes this any more, and the checker wants it. Was it to go? Then take the line out of internal/verify/schema.txt, or write the file anew with COFFER_UPDATE=1 go test ./internal/verify -run Drawn (make generate does):\n%s", line)
 		}
 	}
 	if triggers := strings.Count(schemaText, "\ton: "); triggers < 110 {
