@@ -128,6 +128,7 @@ var tamperings = []struct {
 	}},
 	{"I-02-constraints", "a column that may be empty", []string{`ALTER TABLE withdrawals ALTER COLUMN to_address DROP NOT NULL`}},
 	{"I-02-rights", "a role within a role", []string{`GRANT coffer_system TO coffer_app`}},
+	{"I-02-rights", "a role that another may take", []string{`ALTER ROLE coffer_app NOINHERIT`, `GRANT coffer_system TO coffer_app`}},
 	{"I-02-rights", "a right to change a payment", []string{`GRANT UPDATE (to_address) ON withdrawals TO coffer_app`}},
 	{"I-02-rights", "a right to everybody", []string{`GRANT UPDATE ON coins TO PUBLIC`}},
 	{"I-02-rights", "a right to call", []string{`GRANT EXECUTE ON FUNCTION ledger_move_balances() TO coffer_app`}},

@@ -54,7 +54,7 @@ func build(t *testing.T) string {
 
 // may is what each role has of the signer.
 var may = map[app.Role]remote.May{
-	app.RoleAPI: remote.MayIssue, app.RoleWorkers: remote.MayIssue, app.RoleScan: remote.MayRead, app.RoleDispatch: remote.MayPay,
+	app.RoleAPI: remote.MayIssue, app.RoleWorkers: remote.MayIssue, app.RoleScan: remote.MayIssue, app.RoleDispatch: remote.MayPay,
 }
 
 func newTown(t *testing.T) *town {
