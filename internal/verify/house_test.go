@@ -478,7 +478,7 @@ func (h *house) tampered(sql ...string) (Report, error) {
 			return Report{}, fmt.Errorf("%.80s: %w", s, err)
 		}
 	}
-	if _, err := tx.Exec(h.t.Context(), `SET LOCAL ROLE coffer_reader`); err != nil {
+	if _, err := tx.Exec(h.t.Context(), `SET LOCAL session_replication_role = origin; SET LOCAL ROLE coffer_reader`); err != nil {
 		return Report{}, err
 	}
 	return examine(h.t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)

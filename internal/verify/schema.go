@@ -44,11 +44,13 @@ func bare(definition string) string {
 	return strings.NewReplacer(" ", "", "\n", "", "\t", "", "(", "", ")", "").Replace(definition)
 }
 
-// off is the first word of the definition of a trigger that does not fire.
+// off is the first word of the definition of what is there and does not act.
 const off = "off"
 
 // selectGuards lists every guard with the search path set to pg_catalog, so that each name
-// has its schema. What belongs to an extension is the operator's. From 16 on PostgreSQL
+// has its schema. What belongs to an extension is the operator's. Foreign keys are kept by
+// triggers of PostgreSQL's own, which their owner can switch off as well; a setting of the
+// login role can do so for all triggers of a session. From 16 on PostgreSQL
 // names no table before the columns of a view that reads one table, so none is compared
 // there; the schema of a table, unless it is public, goes with it and then differs.
 const selectGuards = `
@@ -73,7 +75,11 @@ const selectGuards = `
 	SELECT 'trigger', format('rule %s on %s', r.rulename, c.name), pg_get_ruledef(r.oid)
 	FROM pg_rewrite r JOIN (TABLE views UNION ALL SELECT oid, name FROM tables) c ON c.oid = r.ev_class WHERE r.rulename <> '_RETURN'
 	UNION ALL
-	SELECT 'constraint', format('%s on %s', o.conname, t.name), regexp_replace(pg_get_constraintdef(o.oid), '\s+', ' ', 'g')
+	SELECT 'trigger', 'setting session_replication_role', current_setting('session_replication_role')
+	UNION ALL
+	SELECT 'constraint', format('%s on %s', o.conname, t.name),
+		CASE WHEN EXISTS (SELECT FROM pg_trigger g WHERE g.tgconstraint = o.oid AND g.tgenabled NOT IN ('O', 'A')) THEN 'off: ' ELSE '' END
+			|| regexp_replace(pg_get_constraintdef(o.oid), '\s+', ' ', 'g')
 	FROM pg_constraint o JOIN tables t ON t.oid = o.conrelid WHERE o.contype IN ('c', 'f', 'p', 'u', 'x')
 	UNION ALL
 	SELECT 'constraint', format('index %s on %s', c.relname, t.name), CASE WHEN i.indisvalid THEN '' ELSE 'invalid: ' END || pg_get_indexdef(i.indexrelid)

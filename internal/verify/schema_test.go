@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
@@ -86,6 +87,21 @@ func TestOnANewerSchemaTheTriggersStillFireAndThePersonIsTold(t *testing.T) {
 	var log bytes.Buffer
 	if r, err := Watch(t.Context(), h.db, nil, slog.New(slog.NewTextHandler(&log, nil))); err != nil || !r.OK() || !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "99999") {
 		t.Errorf("got %+v, %v and\n%s\nwant a warning alone", r.Breaches, err, log.String())
+	}
+}
+
+// ALTER ROLE coffer SET session_replication_role switches off every trigger of the service's
+// sessions, and none in the catalog.
+func TestASessionWithoutTriggersIsABreach(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	tx := pgtest.Begin(t, h.db)
+	if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica; SET LOCAL ROLE coffer_reader`); err != nil {
+		t.Fatal(err)
+	}
+	r, err := examine(t.Context(), pg.Tx{Tx: tx, Now: time.Now()}, checks)
+	if err != nil || len(r.Breaches) != 1 || r.Breaches[0].Check != "I-02-triggers" {
+		t.Errorf("got %+v, %v, want one breach of I-02-triggers", r.Breaches, err)
 	}
 }
 

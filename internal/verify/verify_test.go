@@ -126,6 +126,7 @@ var tamperings = []struct {
 	{"I-02-constraints", "a floor at another height", []string{
 		`ALTER TABLE ledger_balances DROP CONSTRAINT ledger_balances_not_overdrawn`, `ALTER TABLE ledger_balances ADD CONSTRAINT ledger_balances_not_overdrawn CHECK (balance > -1000000)`,
 	}},
+	{"I-02-constraints", "a foreign key that is not looked at", []string{`ALTER TABLE deposits DISABLE TRIGGER ALL`}},
 	{"I-02-constraints", "a column that may be empty", []string{`ALTER TABLE withdrawals ALTER COLUMN to_address DROP NOT NULL`}},
 	{"I-02-rights", "a role within a role", []string{`GRANT coffer_system TO coffer_app`}},
 	{"I-02-rights", "a role that another may take", []string{`ALTER ROLE coffer_app NOINHERIT`, `GRANT coffer_system TO coffer_app`}},
