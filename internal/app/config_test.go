@@ -345,9 +345,9 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.json")
 	policy := func(solana, fee, bitcoin, satoshi string) Config {
 		write(t, path, `{"chains": {
-			"ETHEREUM": {"signerId": "1", "feeMax": "1000000000000000000", "gasMax": "1", "unlimited": true},
-			"SOLANA": {"signerId": "`+solana+`", "feeMax": "`+fee+`", "gasMax": "1", "unlimited": true},
-			"BITCOIN": {"signerId": "`+bitcoin+`", "feeMax": "`+satoshi+`", "mergeRateMax": "3000", "gasMax": "1", "unlimited": true}}}`)
+			"ETHEREUM": {"signerId": "1", "feeMax": "1000000000000000000", "gasMax": "1"},
+			"SOLANA": {"signerId": "`+solana+`", "feeMax": "`+fee+`", "gasMax": "1"},
+			"BITCOIN": {"signerId": "`+bitcoin+`", "feeMax": "`+satoshi+`", "mergeRateMax": "3000", "gasMax": "1"}}}`)
 		c := three()
 		c.Signer.Policy = path
 		return c
@@ -373,6 +373,26 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 	} {
 		if err := policy(c.solana, c.fee, c.bitcoin, c.satoshi).policyFits(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
+// The signer knows a main network by its id where the program has it in its list; the
+// configuration says what any other network is.
+func TestAPolicyWithoutLimitsIsRefusedOnAMainNetwork(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "policy.json")
+	for _, c := range []struct {
+		network chain.Network
+		id      string
+		refused bool
+	}{{chain.Mainnet, "1", true}, {chain.Mainnet, "31337", true}, {chain.Local, "1", true}, {chain.Local, "31337", false}, {chain.Testnet, "11155111", false}} {
+		for _, unlimited := range []string{`"unlimited": true`, `"assets": {"": {"unlimited": true}}`} {
+			write(t, path, `{"chains": {"ETHEREUM": {"signerId": "`+c.id+`", "feeMax": "1", "gasMax": "1", `+unlimited+`}}}`)
+			conf := Config{Network: c.network, Signer: Signer{Policy: path}}
+			if err := conf.policyFits(); (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "unlimited") {
+				t.Errorf("%s with signerId %s and %s: got %v, want it refused: %v", c.network, c.id, unlimited, err, c.refused)
+			}
 		}
 	}
 }
