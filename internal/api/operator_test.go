@@ -313,6 +313,7 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 		{"allowlist with a name", `{"approvalAllowlist":[{"email":"Ann <a@example.com>"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
 		{"allowlist with what folds to two", `{"approvalAllowlist":[{"email":"a@example＠.com"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
 		{"allowlist with an invisible", `{"approvalAllowlist":[{"email":"a​@example.com"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
+		{"allowlist with full-width letters", `{"approvalAllowlist":[{"email":"ａ@example.com"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
 		{"allowlist with an empty customer", `{"approvalAllowlist":[{"email":"a@example.com","customerId":""}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
 		{"allowlist with a stranger's member", `{"approvalAllowlist":[{"email":"a@example.com","note":"x"}]}`, 400, "UNKNOWN_FIELD", "approvalAllowlist[0].note"},
 		{"allowlist with active as text", `{"approvalAllowlist":[{"email":"a@example.com","active":"true"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist[0].active"},

@@ -114,7 +114,7 @@ type Settings struct {
 // the e-mail that this service knows of them, for that customer or for every one who
 // has it. Whether that e-mail is old enough to be trusted is for the caller to know.
 func (s Settings) Skips(customerID, email string) bool {
-	if email == "" {
+	if email == "" || !customer.PlainEmail(email) {
 		return false
 	}
 	email = customer.FoldEmail(email)
@@ -341,15 +341,16 @@ func readAllowlist(text json.RawMessage, into *Settings) error {
 		return refuse(name, "approvalAllowlist has at most %d entries.", approvalAllowlistMax)
 	}
 	for i, a := range list {
-		folded := customer.FoldEmail(a.Email)
-		// Folding may bring to light what the text as it came did not show.
-		if customer.CheckEmail(a.Email) != nil || customer.CheckEmail(folded) != nil || customer.FoldEmail(folded) != folded {
+		if customer.CheckEmail(a.Email) != nil {
 			return refuse(name, "Entry %d of approvalAllowlist has no e-mail address.", i+1)
+		}
+		if !customer.PlainEmail(a.Email) {
+			return refuse(name, "Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as a full-width letter: write the address in plain letters.", i+1)
 		}
 		if a.CustomerID != "" && customer.CheckID(a.CustomerID) != nil {
 			return refuse(name, "Entry %d of approvalAllowlist has a customerId that no customer can have.", i+1)
 		}
-		list[i].Email = folded
+		list[i].Email = customer.FoldEmail(a.Email)
 	}
 	slices.SortFunc(list, compareAllowed)
 	for i := range list[:max(0, len(list)-1)] {
