@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/jackc/pgx/v5"
 )
 
 // Role is what a person is to the organization. A person may have several.
@@ -67,7 +67,6 @@ func (p Person) May(a Action) bool {
 
 // Actor is the person in the audit log.
 func (p Person) Actor() audit.Actor { return audit.User(p.ID) }
-
 
 // Add makes a person, in a transaction of the system. Errors: INVALID_REQUEST
 // for an e-mail or roles that cannot be, INVALID_STATE when the organization
