@@ -38,6 +38,15 @@ func TestASoundConfigurationIsTaken(t *testing.T) {
 	if err := sound().Check(); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}
+	for _, o := range []Ops{
+		{Listen: "localhost:8082"}, {Listen: "[::1]:8082"}, {Listen: "10.0.0.5:8082"}, {Listen: "[fd00::5]:8082"}, {Listen: "0.0.0.0:8082", Public: true},
+	} {
+		c := sound()
+		c.Ops = o
+		if err := c.Check(); err != nil {
+			t.Errorf("%+v: got %v, want no error", o, err)
+		}
+	}
 	for _, o := range []Operator{
 		{Listen: "127.0.0.1:8081"},
 		{Listen: "[::1]:8081", Allow: []string{"::1", "127.0.0.1"}},
@@ -133,6 +142,16 @@ var mistakes = []mistake{
 
 // alone are mistakes that each need a section for themselves.
 var alone = []mistake{
+	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "0.0.0.0:8082" }},
+	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = ":8082" }},
+	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "[::]:8082" }},
+	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "203.0.113.5:8082" }},
+	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "ops.example.com:8082" }},
+	{"api.max_connections", "more than 0", func(c *Config) { c.API.MaxConnections = -1 }},
+	{"api.max_connections_per_address", "more than 0", func(c *Config) { c.API.MaxConnectionsPerAddress = -1 }},
+	{"operator.trusted_proxies", "everybody", func(c *Config) {
+		c.Operator = Operator{Listen: "127.0.0.1:8081", TrustedProxies: []string{"0.0.0.0/0"}}
+	}},
 	{"operator.listen", "127.0.0.1:8081", func(c *Config) { c.Operator.Listen = "8081" }},
 	{"operator.listen", "remove them", func(c *Config) { c.Operator.Allow = []string{"10.0.0.0/8"} }},
 	{"operator.allow", "beyond this machine", func(c *Config) {
