@@ -91,6 +91,7 @@ var places = []place{
 	{"internal/seal", foundations, 0},
 	{"internal/group", foundations, 0},
 	{"internal/trace", foundations, 0},
+	{"internal/inbound", foundations, 0},
 	{"internal/outside", foundations, mayHTTP},
 	{"internal/chain/endpoint", foundations, mayHTTP},
 	{"internal/chain/endpoint/liar", foundations, testOnly | mayHTTP},

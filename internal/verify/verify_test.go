@@ -133,6 +133,7 @@ var tamperings = []struct {
 	{"I-02-rights", "a right to change a payment", []string{`GRANT UPDATE (to_address) ON withdrawals TO coffer_app`}},
 	{"I-02-rights", "a right to everybody", []string{`GRANT UPDATE ON coins TO PUBLIC`}},
 	{"I-02-rights", "a right to call", []string{`GRANT EXECUTE ON FUNCTION ledger_move_balances() TO coffer_app`}},
+	{"I-02-triggers", "a guard that looks where its caller says", []string{`ALTER FUNCTION finality_proofs_on_fork() RESET search_path`}},
 	{"I-02-rights", "a right too many", []string{`GRANT UPDATE ON ledger_balances TO coffer_system`}},
 	{"I-02-rights", "a right on a column", []string{`GRANT UPDATE (amount) ON ledger_transfers TO coffer_app`}},
 	{"I-02-rights", "a right to empty", []string{`GRANT TRUNCATE ON audit_log TO coffer_system`}},

@@ -642,14 +642,14 @@ func TestSignerNeverPrintsItsSecrets(t *testing.T) {
 
 func TestPolicyTellsAllThatIsWrong(t *testing.T) {
 	t.Parallel()
-	good := `{"chains":{"ETHEREUM":{"signerId":"1","feeMax":"1","gasMax":"0","assets":{
+	good := `{"chains":{"ETHEREUM":{"signerId": "31337","feeMax":"1","gasMax":"0","assets":{
 		"":{"paymentMax":"1","organizationMax":"2","overallMax":"3"},
 		"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359":{"paymentMax":"0","organizationMax":"0","overallMax":"0","unlimited":true}}}}}`
 	p, err := local.ParsePolicy([]byte(good))
 	if err != nil || p.Chains[chain.Ethereum].Assets[""].OverallMax != money.Units(3) {
 		t.Fatalf("got %+v, %v", p, err)
 	}
-	bad := strings.NewReplacer(`"signerId":"1"`, `"signerId":"0x1"`, `"feeMax":"1"`, `"feeMax":"0"`, `"paymentMax":"1"`, `"paymentMax":"0"`, "0xfB69", "0xfb69").Replace(good)
+	bad := strings.NewReplacer(`"signerId": "31337"`, `"signerId":"0x1"`, `"feeMax":"1"`, `"feeMax":"0"`, `"paymentMax":"1"`, `"paymentMax":"0"`, "0xfB69", "0xfb69").Replace(good)
 	_, err = local.ParsePolicy([]byte(bad))
 	for _, part := range []string{"signerId", "feeMax", "paymentMax", "0xfb69"} {
 		if err == nil || !strings.Contains(err.Error(), part) {

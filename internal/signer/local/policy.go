@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
@@ -66,7 +68,7 @@ type ChainPolicy struct {
 	// Assets are the limits of payments by contract, "" for the native coin.
 	Assets map[chain.Address]Limit `json:"assets"`
 	// Unlimited lets payments of every asset that Assets does not name pass without
-	// a limit, and any number of fees. It is for local chains.
+	// a limit, and any number of fees. It is for local chains and test networks.
 	Unlimited bool `json:"unlimited,omitempty"`
 }
 
@@ -91,7 +93,8 @@ type Limit struct {
 	PaymentMax      money.Amount `json:"paymentMax"`      // one payment
 	OrganizationMax money.Amount `json:"organizationMax"` // all of an organization in 24 hours
 	OverallMax      money.Amount `json:"overallMax"`      // all of the installation in 24 hours
-	// Unlimited says that this asset has no limit; the three above must then be absent.
+	// Unlimited says that this asset has no limit; the three above must then be absent. It
+	// is for local chains and test networks.
 	Unlimited bool `json:"unlimited,omitempty"`
 }
 
@@ -132,6 +135,9 @@ func (p Policy) Check() error {
 		if err := family.network(c.SignerID); err != nil {
 			complain("chains.%s.signerId: got %q, %w", name, c.SignerID, err)
 		}
+		if at := c.unlimited(); at != "" && mainNetwork(c.SignerID) {
+			complain("chains.%s.%s: is for local chains and test networks, and signerId %s is a main network; set limits", name, at, c.SignerID)
+		}
 		if c.FeeMax.IsZero() {
 			complain("chains.%s.feeMax: set the most that a transaction may cost, in native units", name)
 		}
@@ -151,6 +157,38 @@ func (p Policy) Check() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Unlimited names what in the policy has no limit; "" where everything has one.
+func (p Policy) Unlimited() string {
+	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
+		if at := p.Chains[name].unlimited(); at != "" {
+			return fmt.Sprintf("chains.%s.%s", name, at)
+		}
+	}
+	return ""
+}
+
+func (c ChainPolicy) unlimited() string {
+	if c.Unlimited {
+		return "unlimited"
+	}
+	for _, contract := range slices.Sorted(maps.Keys(c.Assets)) {
+		if c.Assets[contract].Unlimited {
+			return fmt.Sprintf("assets.%q.unlimited", contract)
+		}
+	}
+	return ""
+}
+
+// mainNetwork tells whether a signerId is that of a main network which this program
+// knows. Of any other network the configuration knows more: see Unlimited.
+func mainNetwork(signerID string) bool {
+	known, ok := networks.ByGenesis(signerID)
+	if id, err := strconv.ParseUint(signerID, 10, 64); err == nil {
+		known, ok = networks.ByChainID(id)
+	}
+	return ok && known.Network == chain.Mainnet
 }
 
 // limit is the limit of an asset; nil means none.

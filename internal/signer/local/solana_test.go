@@ -16,7 +16,7 @@ import (
 const (
 	solUSDC   chain.Address = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 	solPayee  chain.Address = "26VTSsebGu1WS51mQmKspTCCyKJoVFKMjhJP5cPUM9v2"
-	genesis                 = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
+	genesis                 = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
 	lamports                = 1_000_000_000
 	blockA                  = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"
 	blockB                  = "4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM"

@@ -40,7 +40,7 @@ const (
 	usdc = 1
 	sol  = 2
 
-	genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d" // of the main network: any will do
+	genesis = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG" // of a test network: any will do
 	longAgo = 200                                            // blocks after which nothing can name the one before
 )
 
