@@ -116,6 +116,7 @@ func (o *outside) on(d pgtest.Database, orgID string) *inside {
 	log := slog.New(slog.DiscardHandler)
 	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: o.clock}
 	s.pay = &withdrawal.Service{DB: s.db, Chains: s.chains, Wallets: s.book, Prices: prices}
+	s.pay.Voids = &dispatch.Voider{DB: s.db, Signer: o.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: s.pay}, Log: log}
 	desk := deposit.New(s.db, s.book, prices, risk.Policy{}, log)
 	zero := uint64(0)
 	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)

@@ -354,6 +354,9 @@ func (d *Desk) admitIntent(ctx context.Context, from wallet.Wallet, c candidate)
 		// It passes with time and says nothing about this payment.
 		d.alarm(ctx, o.ID, "the signer lets a wallet spend nothing more on fees today", "order", o.ID, "wallet", from.ID, "why", refusal.Message)
 		return nil, d.wait(ctx, o, WantSigner, money.Zero, refusal.Error())
+	case errors.As(err, &refusal) && refusal.Code == signer.RefusedClock:
+		d.alarm(ctx, o.ID, "the signer's clock has to be confirmed at its host before it pays what is limited by time", "order", o.ID, "why", refusal.Message)
+		return nil, d.wait(ctx, o, WantSigner, money.Zero, refusal.Error())
 	case errors.As(err, &refusal):
 		return nil, d.refuse(ctx, o, refusal)
 	case err != nil:
@@ -819,8 +822,9 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 	default:
 		d.log.Error("the signer refuses an order as contradictory", "order", o.ID, "code", r.Code, "why", r.Message)
 	}
-	if r.Code == signer.RefusedKey {
-		// The database would have the other payment if it were as young as the journal.
+	if r.Code == signer.RefusedKey || r.Code == signer.RefusedVoid {
+		// The database would have the other payment, or would know that people took this one
+		// back, if it were as young as the journal and nobody had changed it.
 		if err := d.freezeAll(ctx, r.Message); err != nil {
 			return err
 		}
