@@ -96,9 +96,9 @@ func Voiding(v *dispatch.Voider) ResolutionsOption {
 }
 
 var (
-	_ dispatch.Listener = (*Resolutions)(nil)
+	_ dispatch.Listener     = (*Resolutions)(nil)
 	_ dispatch.VoidListener = (*Resolutions)(nil)
-	_ dispatch.Restorer = (*Resolutions)(nil)
+	_ dispatch.Restorer     = (*Resolutions)(nil)
 )
 
 // NewResolutions makes the feature.
@@ -459,6 +459,9 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 		crash.Committing("F02")
 		return nil
 	})
+	if pg.Violates(err, "deposit_resolutions_void_first") {
+		return webhook.Deposit{}, errMoved // another decision was refused meanwhile, and is to be voided
+	}
 	if err != nil {
 		return webhook.Deposit{}, r.raced(ctx, depositID, res.by, res.decision, &shown, err)
 	}

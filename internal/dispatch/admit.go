@@ -822,9 +822,8 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 	default:
 		d.log.Error("the signer refuses an order as contradictory", "order", o.ID, "code", r.Code, "why", r.Message)
 	}
-	if r.Code == signer.RefusedKey || r.Code == signer.RefusedVoid {
-		// The database would have the other payment, or would know that people took this one
-		// back, if it were as young as the journal and nobody had changed it.
+	if r.Code == signer.RefusedKey {
+		// The database would have the other payment if it were as young as the journal.
 		if err := d.freezeAll(ctx, r.Message); err != nil {
 			return err
 		}

@@ -53,8 +53,8 @@ type Service struct {
 
 // The service hears of its payments from dispatch.
 var (
-	_ dispatch.Listener = (*Service)(nil)
-	_ dispatch.Repricer = (*Service)(nil)
+	_ dispatch.Listener     = (*Service)(nil)
+	_ dispatch.Repricer     = (*Service)(nil)
 	_ dispatch.VoidListener = (*Service)(nil)
 )
 

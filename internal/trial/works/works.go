@@ -113,6 +113,7 @@ func (w *Works) Steps(amid func(name string)) []Step {
 		{"credits", "deposit", func(ctx context.Context) error { _, err := w.Deposits.Credit(ctx); return err }},
 		{"sweeps", "sweep", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
 		until("dispatch", "dispatch", w.Out.Round),
+		{"voids", "voids", func(ctx context.Context) error { return w.Pay.Voids.Pass(ctx) }},
 		{"sequencer", "sequencer", func(ctx context.Context) error { _, err := w.Sequencer.Step(ctx); return err }},
 	}
 }
