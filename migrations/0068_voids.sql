@@ -85,7 +85,7 @@ CREATE FUNCTION deposit_resolutions_void_first() RETURNS trigger LANGUAGE plpgsq
 BEGIN
     IF (NEW.decided_by_kind, NEW.decided_by) IS DISTINCT FROM ('OPERATOR', 'restore') AND EXISTS (
         SELECT FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
-        WHERE r.deposit_id = NEW.deposit_id AND r.resolution_id <> NEW.resolution_id AND o.status IN ('QUEUED', 'REFUSED', 'WITHDRAWN')
+        WHERE r.deposit_id = NEW.deposit_id AND r.resolution_id <> NEW.resolution_id AND r.status = 'FAILED' AND o.status IN ('REFUSED', 'WITHDRAWN')
             AND NOT EXISTS (SELECT FROM dispatch_voids v WHERE v.order_id = o.order_id AND v.journal_seq IS NOT NULL)) THEN
         RAISE EXCEPTION 'deposit % was to be sent away once, and the signer has not journaled that this is void', NEW.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposit_resolutions_void_first';

@@ -1,4 +1,4 @@
-package cli_test
+package cli
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/signer/keys"
-	"github.com/cofferpay/coffer/internal/signer/local"
+	signerlocal "github.com/cofferpay/coffer/internal/signer/local"
 )
 
 // A signer that was stopped for three days has its clock confirmed at its host, and by
@@ -29,15 +29,15 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := local.ParsePolicy([]byte(policy))
+	read, err := signerlocal.ParsePolicy([]byte(policy))
 	if err != nil {
 		t.Fatal(err)
 	}
-	then := local.Config{Journal: sign.Journal, Policy: read, Clock: func() time.Time { return time.Now().Add(-72 * time.Hour) }}
+	then := signerlocal.Config{Journal: sign.Journal, Policy: read, Clock: func() time.Time { return time.Now().Add(-72 * time.Hour) }}
 	if err := os.Remove(sign.Journal); err != nil {
 		t.Fatal(err)
 	}
-	if err := local.Create(then, seed); err != nil {
+	if err := signerlocal.Create(then, seed); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "signer.toml")
@@ -52,7 +52,7 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 			t.Errorf("%s: got %d, %s%s, want %q", args, code, out, text, want)
 		}
 	}
-	running, err := local.Open(then, seed)
+	running, err := signerlocal.Open(then, seed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -502,9 +502,10 @@ func (s *Service) end(ctx context.Context, tx pg.Tx, org string, r row, e ending
 	return w, remember(ctx, tx, org, d, "withdrawal."+e.verb(), detail)
 }
 
-// takeBack ends the order of a withdrawal that was sent back to people. The row is locked before the order here and in Approve, the
-// other way round than in dispatch: no circle, because dispatch lets go of an
-// order it refused and takes it up again only when it is placed again.
+// takeBack ends the order of a withdrawal that was sent back to people. The row is locked
+// before the order here and in Approve, the other way round than in dispatch: no circle,
+// because dispatch lets go of an order it refused and takes it up again only when it is
+// placed again.
 func takeBack(ctx context.Context, tx pg.Tx, withdrawalID string) error {
 	if _, err := dispatch.Withdraw(ctx, tx, withdrawalID); err != nil {
 		return err

@@ -41,7 +41,7 @@ type clock struct {
 	wall    func() time.Time
 	elapsed func() time.Duration // since base
 	base    time.Time
-	path    string    // of the file with seen; "" with a clock of tests, which is believed
+	path    string    // of the file with seen; "" where the clock is believed: in tests and rescues
 	kept    time.Time // what is in it
 }
 
@@ -53,7 +53,7 @@ func openClock(conf Config, head signer.Head, confirmed uint64, last time.Time) 
 		return conf.now().Round(0).UTC()
 	}, base: last}
 	wall := c.wall()
-	if conf.Clock != nil && conf.Elapsed == nil {
+	if conf.Rescue || conf.Clock != nil && conf.Elapsed == nil {
 		if wall.After(c.base) {
 			c.base = wall
 		}

@@ -19,15 +19,15 @@ type index struct {
 	adopted time.Time // zero for a journal that continues none
 	// clockSeq is the last entry in which a person confirmed the time, or 0.
 	clockSeq uint64
-	wallets map[signer.WalletRef]issued
-	owners  map[owned]signer.WalletRef
-	intents map[string]*intent
-	slots   map[slot]string  // the id of the one intent that it belongs to
-	places  map[place]string // what of a lease is in one slot for ever
-	changes map[numbered]numbers
-	keys    map[key]string // the id of the payment that has it
-	limits  limits
-	fees    fees
+	wallets  map[signer.WalletRef]issued
+	owners   map[owned]signer.WalletRef
+	intents  map[string]*intent
+	slots    map[slot]string  // the id of the one intent that it belongs to
+	places   map[place]string // what of a lease is in one slot for ever
+	changes  map[numbered]numbers
+	keys     map[key]string // the id of the payment that has it
+	limits   limits
+	fees     fees
 
 	endorsed map[string]endorsed // by the id of the endorsement
 	revoked  map[string]revoked
