@@ -86,7 +86,11 @@ func TestAClockThatJumpsWhileTheSignerRunsFreesNoLimit(t *testing.T) {
 	}
 	h.set(50 * time.Minute) // less than what is believed
 	admits(t, s, "wd_3", 51, signer.PolicyLimit)
+	signertest.Issue(t, s, signertest.Deposit(org, "early"))
 	h.set(-50 * time.Minute)
+	signertest.Issue(t, s, signertest.Deposit(org, "late")) // not before the entry above it
+	shut(t, s)
+	s = h.open(t)
 	h.pass(24 * time.Hour)
 	admits(t, s, "wd_3", 100, "")
 }
