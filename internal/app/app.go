@@ -87,6 +87,8 @@ type App struct {
 	white    *whitelist.Book
 	screens  risk.Policy
 	grants   *signer.GrantKey // nil where nothing is decided or flagged
+	voids    *dispatch.Voider
+	tools    bool // a command beside the running service
 
 	metrics           *ops.Metrics
 	listener, private net.Listener
@@ -145,7 +147,7 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 		return a, err
 	}
 	deposits := a.deposits()
-	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"whitelist", a.white.Keep}, loop{"restored", func(ctx context.Context) error {
+	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"whitelist", a.white.Keep}, loop{"voids", a.voids.Run}, loop{"restored", func(ctx context.Context) error {
 		return a.withdraw.RunCollect(ctx, log)
 	}})
 	if !conf.Risk.Rescreen.Off {
@@ -183,6 +185,7 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 		return nil, fmt.Errorf("keys.attest: %w", err)
 	}
 	a := newApp(conf, log, func() error { return nil })
+	a.tools = true
 	if err := a.open(ctx, noSigner{}, attest); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -196,6 +199,9 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	return a, nil
 }
 
+// voidWait is how long a command waits for the running service to have a payment voided.
+const voidWait = 10 * time.Second
+
 // noSigner is the signer of a process that has none.
 type noSigner struct{ signer.Signer }
 
@@ -204,6 +210,10 @@ var ErrNoSigner = errors.New("this command has no signer: start the service, whi
 
 func (noSigner) Issue(context.Context, signer.WalletRef) (signer.Issued, error) {
 	return signer.Issued{}, ErrNoSigner
+}
+
+func (noSigner) Void(context.Context, signer.Void) (signer.Entry, error) {
+	return signer.Entry{}, errors.New("this command has no signer: the running service asks it")
 }
 
 func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {
@@ -245,7 +255,11 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		}
 	}
 	a.grants = grants
-	options := []deposit.ResolutionsOption{deposit.Granted(grants)}
+	a.voids = &dispatch.Voider{DB: a.db, Signer: sign, Grants: grants, Log: a.log}
+	if a.tools {
+		a.voids.Wait = voidWait
+	}
+	options := []deposit.ResolutionsOption{deposit.Granted(grants), deposit.Voiding(a.voids)}
 	if a.conf.Risk.SanctionedReject == "BLOCK" {
 		options = append(options, deposit.KeepSanctioned)
 	}
@@ -255,8 +269,9 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 	}, a.log)
 	a.withdraw = &withdrawal.Service{
 		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAge: a.conf.PriceAge(),
-		Risk: a.screens, Grants: grants, Whitelist: listed{a.white},
+		Risk: a.screens, Grants: grants, Whitelist: listed{a.white}, Voids: a.voids,
 	}
+	a.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: a.withdraw, signer.Return: a.flags}
 	return nil
 }
 

@@ -364,6 +364,9 @@ func (d *Desk) admitIntent(ctx context.Context, from wallet.Wallet, c candidate)
 		// It passes with time and says nothing about this payment.
 		d.alarm(ctx, o.ID, "the signer lets a wallet spend nothing more on fees today", "order", o.ID, "wallet", from.ID, "why", refusal.Message)
 		return nil, d.wait(ctx, o, WantSigner, money.Zero, refusal.Error())
+	case errors.As(err, &refusal) && refusal.Code == signer.RefusedClock:
+		d.alarm(ctx, o.ID, "the signer's clock has to be confirmed at its host before it pays what is limited by time", "order", o.ID, "why", refusal.Message)
+		return nil, d.wait(ctx, o, WantSigner, money.Zero, refusal.Error())
 	case errors.As(err, &refusal):
 		return nil, d.refuse(ctx, o, refusal)
 	case err != nil:

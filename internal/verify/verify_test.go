@@ -292,6 +292,9 @@ var tamperings = []struct {
 	{"I-16-payment", "another amount", []string{`UPDATE dispatch_orders SET amount = amount + 1 WHERE order_id = 'wd_queued'`}},
 	{"I-16-payment", "a payment without a withdrawal", []string{`DELETE FROM withdrawals WHERE withdrawal_id = 'wd_queued'`}},
 	{"I-16-payment", "a withdrawal without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'wd_queued'`}},
+	{"I-16-void", "an order that was taken back is in the queue", []string{
+		`INSERT INTO dispatch_voids (order_id, org_id, asked_at) SELECT order_id, org_id, now() FROM dispatch_orders WHERE order_id = 'wd_queued'`,
+	}},
 	{"I-16-payment", "paid and not completed", []string{`UPDATE withdrawals SET status = 'BROADCAST' WHERE withdrawal_id = 'wd_paid'`}},
 	{"I-16-payment", "failed and on its way", []string{`UPDATE dispatch_orders SET status = 'BROADCAST' WHERE order_id = 'wd_failed'`}},
 	{"I-16-payment", "paid without approval", []string{`UPDATE withdrawals SET status = 'AWAITING_APPROVAL', approval_reasons = '{REQUIRE_APPROVAL}' WHERE withdrawal_id = 'wd_out'`}},

@@ -53,6 +53,10 @@ type Config struct {
 	// Grants checks who let payments go; nil asks nobody, as tests of other things do.
 	Grants *signer.GrantKey
 	Clock  func() time.Time // nil means time.Now
+	// Elapsed is how much time has passed since some moment, by a clock that cannot be set.
+	// nil means the system's monotonic clock beside time.Now, and whatever a Clock of its own
+	// goes forward.
+	Elapsed func() time.Duration
 	// Rescue lets payments pass that name neither a customer nor an endorsement, coins be
 	// spent by several transactions, and wallets for change have any number: whoever brings
 	// money to safety from a seed of which nothing else is left has nothing else. A service
@@ -78,6 +82,7 @@ type Signer struct {
 	mu      sync.Mutex
 	index   *index
 	journal *journal
+	clock   *clock
 
 	anchors *anchors
 }
@@ -115,6 +120,7 @@ func Open(conf Config, seed keys.Seed) (*Signer, error) {
 		return nil, errors.Join(err, j.close())
 	}
 	s.journal = j
+	s.clock = openClock(conf, signer.Head{JournalID: j.head.JournalID, Seq: j.head.Seq}, s.index.clockSeq, j.at)
 	if s.anchors, err = openAnchors(conf.Journal, s.attest); err != nil {
 		return nil, errors.Join(err, j.close())
 	}
@@ -127,6 +133,9 @@ func (s *Signer) Close() error {
 	defer s.anchors.mu.Unlock()
 	if s.anchors.broken == nil {
 		s.anchors.broken = errors.New("the signer is closed")
+		s.mu.Lock()
+		s.seen(true)
+		s.mu.Unlock()
 	}
 	return errors.Join(s.anchors.file.Close(), s.journal.close())
 }
@@ -184,7 +193,8 @@ func (s *Signer) issue(w signer.WalletRef, key keys.WalletKey) (uint64, error) {
 
 // append gives a record its place in the journal and in the index. s.mu is held.
 func (s *Signer) append(r signer.Record) (uint64, error) {
-	return s.appendAt(s.journal.now(s.conf.now()), r)
+	now, _ := s.time()
+	return s.appendAt(now, r)
 }
 
 // appendAt is append with the time that was looked at for the rules.
@@ -232,6 +242,9 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if no := s.index.live(i.ID); no != nil {
+		return 0, no
+	}
 	if known := s.index.intents[i.ID]; known != nil {
 		if !same(known.Intent, i) {
 			return 0, refuse(signer.RefusedIntent, "intent %s was admitted with other words in entry %d", i.ID, known.seq)
@@ -271,7 +284,10 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 	} else if no != nil {
 		return 0, no
 	}
-	now := s.journal.now(s.conf.now())
+	now, ahead := s.time()
+	if ahead > 0 && s.timed(policy, i) {
+		return 0, s.unconfirmed(ahead)
+	}
 	if no := s.whitelisted(i, now); no != nil {
 		return 0, no
 	}
@@ -284,7 +300,7 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 			return 0, no
 		}
 	}
-	return s.append(signer.Record{Kind: signer.RecordAdmit, Admit: &i})
+	return s.appendAt(now, signer.Record{Kind: signer.RecordAdmit, Admit: &i})
 }
 
 // payer is who pays the fee of a transfer from a wallet that is no treasury: where the
@@ -565,6 +581,13 @@ func (s *Signer) check(all []*intent, r signer.SignRequest) error {
 	if !ok {
 		return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q any more", lead.Chain)
 	}
+	if r.Act == signer.Pay {
+		for _, i := range all {
+			if no := s.index.live(i.ID); no != nil {
+				return no
+			}
+		}
+	}
 	does, err := s.matches(all, r, policy)
 	if err != nil {
 		return err
@@ -592,7 +615,11 @@ func (s *Signer) check(all []*intent, r signer.SignRequest) error {
 		}
 	}
 	if more := lead.adds(fee); !more.IsZero() {
-		if no := s.index.fees.allow(policy, account{s.index.wallets[lead.Account()].address, lead.Chain}, more, s.journal.now(s.conf.now())); no != nil {
+		now, ahead := s.time()
+		if ahead > 0 && policy.feeDay() != nil {
+			return s.unconfirmed(ahead)
+		}
+		if no := s.index.fees.allow(policy, account{s.index.wallets[lead.Account()].address, lead.Chain}, more, now); no != nil {
 			return no
 		}
 	}
@@ -707,6 +734,9 @@ func (s *Signer) Head(ctx context.Context) (signer.Head, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.Head{}, err
 	}
+	s.mu.Lock()
+	s.seen(false)
+	s.mu.Unlock()
 	last, err := s.journal.place()
 	if err != nil {
 		return signer.Head{}, err

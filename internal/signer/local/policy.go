@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -299,6 +300,47 @@ var amountMax = money.MustParse("11579208923731619542357098500868790785326998466
 
 func assets(i signer.Intent) [2]asset {
 	return [2]asset{{i.Chain, i.Contract, i.From.OrgID}, {i.Chain, i.Contract, ""}}
+}
+
+// redate counts what is dated later than a confirmed time as made at that time, and nothing
+// as made earlier than it was: a wrong clock had dropped what is within the window again.
+func (x *index) redate(confirmed time.Time) {
+	earlier := func(at time.Time) time.Time {
+		if at.After(confirmed) {
+			return confirmed
+		}
+		return at
+	}
+	x.adopted = earlier(x.adopted)
+	for id, e := range x.endorsed {
+		e.at = earlier(e.at)
+		x.endorsed[id] = e
+	}
+	type taking struct {
+		seq  uint64
+		at   time.Time
+		take func()
+	}
+	var all []taking
+	x.limits, x.fees = limits{}, fees{}
+	for _, i := range x.intents {
+		i.at = earlier(i.at)
+		if confirmed.Sub(i.at) < window {
+			all = append(all, taking{i.seq, i.at, func() { x.limits.take(i.Intent, i.at) }})
+		}
+		of := account{x.wallets[i.Account()].address, i.Chain}
+		for n := range i.fees {
+			c := &i.fees[n]
+			c.at = earlier(c.at)
+			if confirmed.Sub(c.at) < window {
+				all = append(all, taking{c.seq, c.at, func() { x.fees.take(of, c.fees, c.at) }})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b taking) int { return cmp.Compare(a.seq, b.seq) })
+	for _, t := range all {
+		t.take()
+	}
 }
 
 // account is what fees are counted for.
