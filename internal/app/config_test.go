@@ -598,7 +598,7 @@ exports = {count = 0}
 	if got := (Limits{}).rates(chain.Local); got != (api.Limits{}) {
 		t.Errorf("local, nothing set: got %+v, want no limits", got)
 	}
-	if got, err := conf.API.proxies(); err != nil || len(got) != 2 || got[1].String() != "fd00::1/128" {
+	if got, err := proxies(conf.API.TrustedProxies); err != nil || len(got) != 2 || got[1].String() != "fd00::1/128" {
 		t.Errorf("proxies: got %v %v, want two", got, err)
 	}
 }

@@ -35,7 +35,10 @@ const unwritten = " Nothing was written and no money moved."
 // known, it is not plain, or it was changed less than coolingOff ago. Zero trusts every
 // plain e-mail. A clock that goes back trusts nothing earlier.
 func (c Customer) TrustedEmail(now time.Time, coolingOff time.Duration) string {
-	if c.Email == "" || !PlainEmail(c.Email) || coolingOff > 0 && c.EmailChangedAt != nil && now.Before(c.EmailChangedAt.Add(coolingOff)) {
+	if !PlainEmail(c.Email) {
+		return ""
+	}
+	if c.Email == "" || coolingOff > 0 && c.EmailChangedAt != nil && now.Before(c.EmailChangedAt.Add(coolingOff)) {
 		return ""
 	}
 	return FoldEmail(c.Email)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ type server struct {
 
 	mu   sync.Mutex
 	seen []string
+
+	reset bool // how the last connection of answers was closed
 }
 
 func start(t *testing.T, limits inbound.Limits) *server {
@@ -92,9 +95,13 @@ func (s *server) answers(want int, parts ...string) (statuses []int, closed bool
 			s.t.Fatal("the server neither answers nor closes")
 		}
 		if err != nil {
+			s.reset = errors.Is(err, syscall.ECONNRESET)
 			return statuses, true
 		}
 		body, err := io.ReadAll(r.Body)
+		if errors.Is(err, syscall.ECONNRESET) {
+			return append(statuses, r.StatusCode), true
+		}
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -160,7 +167,9 @@ func TestARequestWithTwoLengthsIsRefusedAndEndsItsConnection(t *testing.T) {
 				before = 1
 			}
 			statuses, closed := s.answers(before+1, parts...)
-			if len(statuses) != before+1 || !closed || before == 1 && statuses[0] != 200 || statuses[before] != 400 && statuses[before] != 501 {
+			// A server that closes with bytes unread may take its answers back with a reset.
+			reset := closed && len(statuses) <= before && s.reset
+			if !reset && (len(statuses) != before+1 || !closed || before == 1 && statuses[0] != 200 || statuses[before] != 400 && statuses[before] != 501) {
 				t.Errorf("%s, %s: got %v and closed %v, want 400 and the connection closed", name, how, statuses, closed)
 			}
 			s.mu.Lock()
@@ -290,6 +299,7 @@ func TestABodyThatDoesNotArriveIsNotWaitedFor(t *testing.T) {
 		}
 	}
 	// A byte now and then is not enough: this body would take hours.
+	s = start(t, inbound.Limits{BodyWait: 2 * time.Second, BodyRate: 64 << 10})
 	c := s.dial()
 	if _, err := io.WriteString(c, post("Content-Length: 1000000\r\n", "")); err != nil {
 		t.Fatal(err)
