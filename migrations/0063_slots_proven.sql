@@ -10,7 +10,7 @@
 -- The 32 bytes that a text in base58 stands for; NULL where it stands for none.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION base58_32(t text) RETURNS bytea LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp AS $$
+    SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     n numeric := 0;
     digit integer;
@@ -46,7 +46,7 @@ ALTER TABLE dispatch_slots VALIDATE CONSTRAINT dispatch_slots_proven;
 
 -- As before (0048), and a proof is written once.
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION dispatch_slots_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+CREATE OR REPLACE FUNCTION dispatch_slots_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF (NEW.wallet_id, NEW.chain, NEW.nonce, NEW.lease, NEW.org_id, NEW.order_id)
        IS DISTINCT FROM (OLD.wallet_id, OLD.chain, OLD.nonce, OLD.lease, OLD.org_id, OLD.order_id)
