@@ -60,8 +60,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		from := neighborhood(inner.RemoteAddr())
-		if !l.enter(from) {
+		at := address(inner.RemoteAddr())
+		from := neighborhood(at)
+		if !l.enter(at, from) {
 			_ = inner.Close()
 			continue
 		}
@@ -69,10 +70,10 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *listener) enter(from netip.Prefix) bool {
+func (l *listener) enter(at netip.Addr, from netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	counted := from.IsValid() && (l.limits.Proxy == nil || !l.limits.Proxy(from.Addr()))
+	counted := from.IsValid() && (l.limits.Proxy == nil || !l.limits.Proxy(at))
 	if l.limits.Connections > 0 && l.open >= l.limits.Connections || counted && l.limits.PerAddress > 0 && l.by[from] >= l.limits.PerAddress {
 		if now := time.Now(); now.Sub(l.told) > tellEvery {
 			l.told = now
@@ -102,17 +103,24 @@ func (l *listener) exit(from netip.Prefix) {
 // neighborhoodBits of an IPv6 address are one customer of a provider.
 const neighborhoodBits = 64
 
-func neighborhood(a net.Addr) netip.Prefix {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
+func neighborhood(at netip.Addr) netip.Prefix {
+	if !at.IsValid() {
 		return netip.Prefix{}
 	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	bits := ip.BitLen()
-	if ip.Is6() && !ip.IsLoopback() {
+	bits := at.BitLen()
+	if at.Is6() && !at.IsLoopback() {
 		bits = neighborhoodBits
 	}
-	return netip.PrefixFrom(ip, bits).Masked()
+	return netip.PrefixFrom(at, bits).Masked()
+}
+
+// address is who connects; the zero Addr where that is no address of IP.
+func address(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
 // conn is a connection whose requests are read along. net/http reads it from one
