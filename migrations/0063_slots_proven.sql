@@ -15,7 +15,6 @@ DECLARE
     n numeric := 0;
     digit integer;
     b bytea := decode(repeat('00', 32), 'hex');
-    leading integer := length(t) - length(ltrim(t, '1'));
 BEGIN
     IF length(t) NOT BETWEEN 32 AND 44 THEN
         RETURN NULL;
@@ -31,12 +30,7 @@ BEGIN
         b := set_byte(b, i, mod(n, 256)::integer);
         n := div(n, 256);
     END LOOP;
-    -- Each byte of zero in front is one '1', so that no two texts stand for the same bytes.
-    IF n > 0 OR leading > 32 OR substr(b, 1, leading) <> decode(repeat('00', leading), 'hex')
-        OR leading < 32 AND get_byte(b, leading) = 0 THEN
-        RETURN NULL;
-    END IF;
-    RETURN b;
+    RETURN CASE WHEN n = 0 THEN b END; -- else it is longer
 END $$;
 -- +goose StatementEnd
 

@@ -319,8 +319,8 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 func takeSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature) error {
 	at := signed.Slot
 	_, err := tx.Exec(ctx, `
-		INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at, orders)
-		VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8)`, o.WalletID, o.Chain, at.Nonce, at.Lease, o.OrgID, o.ID, signed.At, 1+len(signed.With))
+		INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, proof, org_id, order_id, gas_reserved, created_at, orders)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)`, o.WalletID, o.Chain, at.Nonce, at.Lease, signed.Proof, o.OrgID, o.ID, signed.At, 1+len(signed.With))
 	if pg.Violates(err, "dispatch_slots_pkey") || pg.Violates(err, "dispatch_slots_lease_once") || pg.Violates(err, "dispatch_slots_change_once") {
 		return fmt.Errorf("%v of its wallet belongs to another order, which this database made after it was restored: "+
 			"restore the backup once more and let nothing run on it before the import: %w", at, err)

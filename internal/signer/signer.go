@@ -143,6 +143,9 @@ type SignRequest struct {
 	Slot    Slot     `json:"slot"`
 	Act     Act      `json:"act"`
 	Payload []byte   `json:"payload"` // the complete unsigned transaction, as committed by the caller
+	// Proof shows that the chain mines one transaction of the slot at most, where that does
+	// not follow from the payload: see chain.Proofs. Bytes that were signed before need none.
+	Proof string `json:"proof,omitempty"`
 }
 
 // Part is the most that one of so many payments in a transaction pays of its fee: as much
@@ -277,6 +280,7 @@ type SignBody struct {
 	Payload  []byte       `json:"payload"`
 	Digest   string       `json:"digest"` // hex SHA-256 of the payload
 	Hash     chain.TxHash `json:"hash"`
+	Proof    string       `json:"proof,omitempty"` // of the slot; "" in entries of before decision 0070 too
 }
 
 // AdoptsBody says which journal this one continues.

@@ -193,6 +193,11 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		if err != nil {
 			return fmt.Errorf("what was signed for intent %s: %w", i.ID, err)
 		}
+		if r.Sign.Proof != "" { // a journal of before this rule has none
+			if err := does.proven(r.Sign.Proof); err != nil {
+				return fmt.Errorf("what was signed for intent %s: %w", i.ID, err)
+			}
+		}
 		if more := i.adds(does.costs); !more.IsZero() {
 			x.fees.take(account{payer, i.Chain}, more, at)
 		}

@@ -494,6 +494,8 @@ func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed,
 		return signer.Signed{}, refuse(signer.RefusedMalformed, "with: give at most %d intents, each in 1 to %d bytes of UTF-8 without NUL", withMax, wordBytesMax)
 	case len(r.Payload) == 0 || len(r.Payload) > payloadBytesMax:
 		return signer.Signed{}, refuse(signer.RefusedMalformed, "payload: give 1 to %d bytes", payloadBytesMax)
+	case r.Proof != "" && !word(r.Proof):
+		return signer.Signed{}, refuse(signer.RefusedMalformed, "proof: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
 	}
 	raw, hash, seq, err := s.sign(r)
 	if err != nil {
@@ -550,7 +552,7 @@ func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq 
 		return raw, hash, i.seqs[digest], nil
 	}
 	seq, err = s.append(signer.Record{Kind: signer.RecordSign, Sign: &signer.SignBody{
-		IntentID: i.ID, With: r.With, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest, Hash: hash,
+		IntentID: i.ID, With: r.With, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest, Hash: hash, Proof: r.Proof,
 	}})
 	return raw, hash, seq, err
 }
@@ -619,6 +621,9 @@ func (s *Signer) matches(all []*intent, r signer.SignRequest, policy ChainPolicy
 		return does, refuse(signer.RefusedPayload, "the payload of intent %s has %v, and its slot is %v", i.ID, does.slot, r.Slot)
 	case does.payer != "" && does.payer != payer:
 		return does, refuse(signer.RefusedPayload, "the fee of intent %s is paid by %s, and by %s in its payload", i.ID, payer, does.payer)
+	}
+	if err := does.proven(r.Proof); err != nil {
+		return does, refuse(signer.RefusedPayload, "more than one transaction in the slot of intent %s could be mined: %v", i.ID, err)
 	}
 	if err := s.spends(i, does.coins); err != nil {
 		return does, err

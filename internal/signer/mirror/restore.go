@@ -196,7 +196,7 @@ func gather(ctx context.Context, s signer.Signer, at, head signer.Head) (beyond,
 				b.admitted = append(b.admitted, r.Admit.ID)
 			case signer.RecordSign:
 				signed, err := s.Sign(ctx, signer.SignRequest{
-					IntentID: r.Sign.IntentID, With: r.Sign.With, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload,
+					IntentID: r.Sign.IntentID, With: r.Sign.With, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload, Proof: r.Sign.Proof,
 				})
 				if err != nil {
 					return b, fmt.Errorf("ask the signer for the bytes of entry %d: %w", e.Seq, err)
