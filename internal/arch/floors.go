@@ -100,6 +100,7 @@ var places = []place{
 	{"internal/localworld/evmtoken", foundations, 0},
 	{"internal/localworld/surfpool", foundations, mayHTTP | mayKeys},
 	{"internal/localworld/surfpool/surfpooltest", foundations, testOnly | mayKeys},
+	{"internal/localworld/banktest", foundations, testOnly},
 	{"internal/localworld/btcd", foundations, mayHTTP | mayKeys},
 	{"internal/localworld/btcd/btcdtest", foundations, testOnly | mayKeys},
 

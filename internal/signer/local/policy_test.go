@@ -51,9 +51,13 @@ func TestAJournalWithAKeyTwiceOpensAndPaysNoThird(t *testing.T) {
 // rewrite changes the words of a journal and computes its hashes anew.
 func (in *installation) rewrite(t *testing.T, old, replacement string) {
 	t.Helper()
-	var out []byte
+	in.write(t, rewritten(t, in.read(t), old, replacement))
+}
+
+func rewritten(t *testing.T, journal []byte, old, replacement string) (out []byte) {
+	t.Helper()
 	var prev signer.Head
-	for line := range strings.Lines(string(in.read(t))) {
+	for line := range strings.Lines(string(journal)) {
 		var e signer.Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
@@ -64,5 +68,5 @@ func (in *installation) rewrite(t *testing.T, old, replacement string) {
 		prev = e.Head()
 		out = append(append(out, marshal(t, e)...), '\n')
 	}
-	in.write(t, out)
+	return out
 }

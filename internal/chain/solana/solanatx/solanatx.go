@@ -264,6 +264,9 @@ func (t Tx) Proves(blockhash string) error {
 	if !own {
 		return fmt.Errorf("%s is no nonce account of %s", t.NonceAccount, t.Payer)
 	}
+	if blockhash == "" {
+		return fmt.Errorf("its value %s is not proven to be a nonce's: no block's hash that it follows from is given", t.NonceValue)
+	}
 	value, err := Durable(blockhash)
 	if err != nil {
 		return fmt.Errorf("its value %s is not proven to be a nonce's: %w", t.NonceValue, err)
