@@ -43,15 +43,19 @@ func (d *Desk) prove(ctx context.Context, from wallet.Wallet, acct *chain.Accoun
 		return err
 	}
 	free = d.sound(free)
+	asked := false
 	for i, l := range acct.Leases {
 		if !slices.Contains(free, l.Final) {
 			continue
 		}
-		p, err := d.proofOf(ctx, from, l.Final)
-		if err != nil {
-			return err
+		p, due := d.remembered(l.Final)
+		if due && !asked {
+			if p, err = d.proofOf(ctx, from, l.Final); err != nil {
+				return err
+			}
+			asked = p.of == "" // by providers that may be slow: one in vain is enough for a turn
 		}
-		if acct.Leases[i].Proof = p.of; p.of == "" {
+		if acct.Leases[i].Proof = p.of; p.why != "" {
 			at, _, _ := strings.Cut(l.Final, " ")
 			d.alarm(ctx, at, "a place of a wallet is not used, since the block that proves its value is not found", "wallet", from.ID, "place", at, "why", p.why)
 		}
@@ -70,21 +74,30 @@ func (d *Desk) proven(acct chain.Account, free []string) []chain.Lease {
 	return out
 }
 
-// unproven says why the first of leases has no proof.
+// unproven says why leases have no proof, by the first that was looked for.
 func (d *Desk) unproven(leases []string) string {
+	for _, l := range leases {
+		if p, _ := d.remembered(l); p.why != "" {
+			return p.why
+		}
+	}
+	return "it is not looked for yet"
+}
+
+// remembered is what is known of the proof of a lease, and whether it is to be looked for.
+func (d *Desk) remembered(lease string) (p proof, due bool) {
+	now := d.db.Clock()()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.proofs[leases[0]].why
+	p = d.proofs[lease]
+	return p, p.of == "" && !now.Before(p.again)
 }
 
 // proofOf looks for the proof of a lease: in memory, in the blocks that the last orders of
 // the place ended in, and at the providers. What is not found is looked for again later.
 func (d *Desk) proofOf(ctx context.Context, from wallet.Wallet, lease string) (proof, error) {
-	now := d.db.Clock()()
-	d.mu.Lock()
-	p, known := d.proofs[lease]
-	d.mu.Unlock()
-	if known && (p.of != "" || now.Before(p.again)) {
+	p, due := d.remembered(lease)
+	if !due {
 		return p, nil
 	}
 	var parents []string
@@ -98,7 +111,7 @@ func (d *Desk) proofOf(ctx context.Context, from wallet.Wallet, lease string) (p
 	of, err := d.chain.Proofs.Proof(ctx, from.Address, lease, parents...)
 	if err != nil {
 		rests := min(max(2*p.rests, d.conf.RetryAfter), d.conf.WatchEvery)
-		p = proof{why: err.Error(), again: now.Add(rests), rests: rests}
+		p = proof{why: err.Error(), again: d.db.Clock()().Add(rests), rests: rests}
 	} else {
 		p = proof{of: of}
 	}

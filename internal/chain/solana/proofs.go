@@ -50,6 +50,8 @@ func provenBy(hash, value string) bool {
 // the transactions that name it, the newest first. Of the blocks that a provider has
 // forgotten none may be the one.
 func (p *provider) before(ctx context.Context, at chain.Address, value string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout) // of all: one that is slow holds up nobody
+	defer cancel()
 	var all []struct {
 		Slot uint64 `json:"slot"`
 	}

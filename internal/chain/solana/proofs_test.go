@@ -101,7 +101,9 @@ func TestAProofIsFoundWhereSomebodyHasIt(t *testing.T) {
 		},
 		"the history is gone": func(p *proxy) { p.On("getSignaturesForAddress", func(e *exchange) { e.Say(`[]`) }) },
 		"there is no history": func(p *proxy) {
-			p.On("getSignaturesForAddress", func(e *exchange) { e.Refuse(`{"code":-32011,"message":"Transaction history is not available from this node"}`) })
+			p.On("getSignaturesForAddress", func(e *exchange) {
+				e.Refuse(`{"code":-32011,"message":"Transaction history is not available from this node"}`)
+			})
 		},
 		"another block": func(p *proxy) {
 			p.On("getSignaturesForAddress", func(e *exchange) {

@@ -33,12 +33,14 @@ var launcher string
 
 const lineBytesMax = 1 << 20
 
-// A Bank is one chain of blocks, which Next makes.
+// A Bank is one chain of blocks. Next makes one, and a new hash comes a few times a second by
+// itself.
 type Bank struct {
-	tb  testing.TB
-	mu  sync.Mutex
-	in  io.Writer
-	out *bufio.Scanner
+	tb     testing.TB
+	mu     sync.Mutex
+	in     io.Writer
+	out    *bufio.Scanner
+	blocks []string // the hashes that were the newest before and after what was sent
 }
 
 // An Account is what lies at an address.
@@ -137,8 +139,7 @@ func (b *Bank) do(what string, args map[string]any, result any) {
 	}
 }
 
-// Blockhash is the newest one. The value that a nonce account gets in the block that is
-// being filled follows from it.
+// Blockhash is the newest one.
 func (b *Bank) Blockhash() (hash string) {
 	b.tb.Helper()
 	b.do("blockhash", nil, &hash)
@@ -178,11 +179,27 @@ func (b *Bank) Lamports(at chain.Address) uint64 {
 func (b *Bank) Send(raw []byte) (ran bool, why string) {
 	b.tb.Helper()
 	var got struct {
-		Err string
-		Ran bool
+		Err    string
+		Ran    bool
+		Blocks []string
 	}
 	b.do("send", map[string]any{"raw": raw}, &got)
+	b.blocks = append(b.blocks, got.Blocks...)
 	return got.Ran, got.Err
+}
+
+// Proof is the block that was the newest when a nonce account got its value, by what was sent.
+func (b *Bank) Proof(value string) string {
+	b.tb.Helper()
+	for _, hash := range b.blocks {
+		if v, err := solanatx.Durable(hash); err != nil {
+			b.tb.Fatal(err)
+		} else if v == value {
+			return hash
+		}
+	}
+	b.tb.Fatalf("value %s follows from none of the blocks that were the newest when something was sent", value)
+	return ""
 }
 
 func (b *Bank) key(a chain.Address) string {

@@ -11,8 +11,9 @@ const does = {
     return a && { lamports: Number(a.lamports), data: Buffer.from(a.data).toString('base64') };
   },
   send: async (c, { raw }) => {
+    const before = await does.blockhash(c);
     const { result, meta } = await c.banksClient.tryProcessLegacyTransaction(bytes(raw));
-    return { err: result ?? '', ran: meta !== null };
+    return { err: result ?? '', ran: meta !== null, blocks: [before, await does.blockhash(c)] };
   },
 };
 (async () => {

@@ -18,8 +18,7 @@ func TestOfAllThatIsSignedForAPaymentABankRunsOne(t *testing.T) {
 	bank.Set(v.treasury.Address, has, solanatx.SystemProgram, nil)
 	place := v.place("place_0", 0)
 	v.admit(place)
-	block := bank.Blockhash()
-	made := v.signs(v.made(place, 0, solanatx.NonceCreation{Treasury: v.treasury.Address, Blockhash: block}))
+	made := v.signs(v.made(place, 0, solanatx.NonceCreation{Treasury: v.treasury.Address, Blockhash: bank.Blockhash()}))
 	if ran, why := bank.Send(made.Raw); !ran || why != "" {
 		t.Fatalf("the place: got it run %v, %q, want it made", ran, why)
 	}
@@ -39,11 +38,11 @@ func TestOfAllThatIsSignedForAPaymentABankRunsOne(t *testing.T) {
 	i := v.payment("wd_1", "")
 	v.admit(i)
 	r := v.request(i, 1, nonceA, nil)
-	recent := bank.Blockhash()
+	at := value()
+	block, recent := bank.Proof(at), bank.Blockhash()
 	for n := range uint64(5) {
 		v.refuses("in a recent block", v.in(r, place.To, recent, block, 1000+n), signer.RefusedPayload)
 	}
-	at := value()
 	var dearest money.Amount
 	var raws [][]byte
 	for n := range uint64(5) {
