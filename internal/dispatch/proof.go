@@ -43,18 +43,28 @@ func (d *Desk) prove(ctx context.Context, from wallet.Wallet, acct *chain.Accoun
 		return err
 	}
 	free = d.sound(free)
-	asked := false
+	// The providers may be slow, so one look in vain is enough for a turn. What has waited
+	// longest for one comes first.
+	slices.SortStableFunc(free, func(a, b string) int {
+		x, _ := d.remembered(a)
+		y, _ := d.remembered(b)
+		return x.again.Compare(y.again)
+	})
+	for _, lease := range free {
+		if _, due := d.remembered(lease); !due {
+			continue
+		}
+		if p, err := d.proofOf(ctx, from, lease); err != nil {
+			return err
+		} else if p.of == "" {
+			break
+		}
+	}
 	for i, l := range acct.Leases {
 		if !slices.Contains(free, l.Final) {
 			continue
 		}
-		p, due := d.remembered(l.Final)
-		if due && !asked {
-			if p, err = d.proofOf(ctx, from, l.Final); err != nil {
-				return err
-			}
-			asked = p.of == "" // by providers that may be slow: one in vain is enough for a turn
-		}
+		p, _ := d.remembered(l.Final)
 		if acct.Leases[i].Proof = p.of; p.why != "" {
 			at, _, _ := strings.Cut(l.Final, " ")
 			d.alarm(ctx, at, "a place of a wallet is not used, since the block that proves its value is not found", "wallet", from.ID, "place", at, "why", p.why)
