@@ -67,6 +67,16 @@ func TestRulesAndTestsNameEachOther(t *testing.T) {
 	check(t, func(h house) []string { return h.citations(string(rules)) })
 }
 
+// A promise whose test was renamed or removed is shown by nothing.
+func TestThePageOfPromisesNamesTestsThatExist(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(root + "/docs/SAFETY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, func(h house) []string { return h.promises(string(page)) })
+}
+
 func TestEveryDependencyHasAReason(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(root + "/docs/decisions/0002-dependencies.md")

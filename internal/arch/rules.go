@@ -17,6 +17,31 @@ var (
 	ruleCited = regexp.MustCompile(`\b[Rr]ules? ((?:[A-Z]{2,6}-[0-9]+(?:, | and |, and )?)+)`)
 )
 
+var testNamed = regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
+
+// promises finds the tests that docs/SAFETY.md names and the code does not have.
+func (h house) promises(page string) []string {
+	c := complaints{}
+	there := map[string]bool{}
+	for _, s := range h.sources {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && s.test {
+				there[f.Name.Name] = true
+			}
+		}
+	}
+	named := testNamed.FindAllStringSubmatch(page, -1)
+	for _, m := range named {
+		if !there[m[1]] {
+			c.add("docs/SAFETY.md: names %s, which is no test", m[1])
+		}
+	}
+	if len(named) == 0 {
+		c.add("docs/SAFETY.md: names no test")
+	}
+	return c.list()
+}
+
 // citations compares the rules of the interface with the code: every rule is
 // named by at least one test, and every rule that is named exists.
 func (h house) citations(rules string) []string {
