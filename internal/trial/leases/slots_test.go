@@ -321,6 +321,7 @@ func TestASlotThatWasChangedIsNotSignedIn(t *testing.T) {
 		}
 	}
 
+	constraint := w.text(`SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'dispatch_slots_proven'`)
 	w.must(exec(`ALTER TABLE dispatch_slots DROP CONSTRAINT dispatch_slots_proven`))
 	var payload []byte
 	w.must(owner.QueryRow(w.ctx, `SELECT payload FROM dispatch_attempts WHERE order_id = $1`, id).Scan(&payload))
@@ -362,6 +363,7 @@ func TestASlotThatWasChangedIsNotSignedIn(t *testing.T) {
 
 	// A slot of before has no proof. It is looked up, also by who died before it was kept.
 	put(honest, "")
+	w.must(exec(`ALTER TABLE dispatch_slots ADD CONSTRAINT dispatch_slots_proven ` + constraint))
 	w.must(exec(`ALTER TABLE dispatch_slots ENABLE TRIGGER USER`))
 	w.must(exec(`ALTER TABLE dispatch_attempts ENABLE TRIGGER USER`))
 	w.start()
