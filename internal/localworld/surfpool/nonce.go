@@ -3,6 +3,7 @@ package surfpool
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -16,8 +17,10 @@ import (
 // nonceValueByte is where the value of a nonce account begins.
 const (
 	nonceValueByte = 40
-	advanceNonce   = "6vx8P" // the instruction's data in base58
-	askEvery       = 5 * time.Millisecond
+	// Instructions of the system program.
+	advanceNonce    = 4
+	initializeNonce = 6
+	askEvery        = 5 * time.Millisecond
 )
 
 // AfterFailure does what a chain does and surfpool does not: when a transaction that was
@@ -97,7 +100,7 @@ func (n *Node) advance(ctx context.Context, at chain.Address, gone, block string
 	return n.SetAccount(ctx, at, account.Value.Lamports, account.Value.Owner, data)
 }
 
-// derive gives the nonce accounts that were advanced in a block the values that a chain
+// derive gives the nonce accounts that were made or advanced in a block the values that a chain
 // derives: from the hash of the block before. surfpool takes what the transaction carries in
 // place of that. Nothing is built on its own value, since that is in no block before this.
 func (n *Node) derive(ctx context.Context, slot uint64) error {
@@ -129,17 +132,30 @@ func (n *Node) derive(ctx context.Context, slot uint64) error {
 		if tx.Meta.Err != nil || len(m.Instructions) == 0 {
 			continue
 		}
-		first := m.Instructions[0]
-		if first.Data != advanceNonce || len(first.Accounts) == 0 || first.Program >= len(m.Keys) || m.Keys[first.Program] != solanatx.SystemProgram {
-			continue
-		}
 		its, err := solanatx.Durable(m.Recent)
 		if err != nil {
 			return err
 		}
-		if err := n.advance(ctx, m.Keys[first.Accounts[0]], its, block.Previous); err != nil {
-			return fmt.Errorf("nonce account %s: %w", m.Keys[first.Accounts[0]], err)
+		for _, i := range m.Instructions {
+			if len(i.Accounts) == 0 || i.Program >= len(m.Keys) || m.Keys[i.Program] != solanatx.SystemProgram || !givesNonce(i.Data) {
+				continue
+			}
+			at := m.Keys[i.Accounts[0]]
+			if err := n.advance(ctx, at, its, block.Previous); err != nil {
+				return fmt.Errorf("nonce account %s: %w", at, err)
+			}
 		}
 	}
 	return nil
+}
+
+// givesNonce tells whether an instruction of the system program, in base58, gives a nonce
+// account a value.
+func givesNonce(data string) bool {
+	b, err := base58.Decode(data)
+	if err != nil || len(b) < 4 {
+		return false
+	}
+	kind := binary.LittleEndian.Uint32(b)
+	return kind == advanceNonce || kind == initializeNonce
 }
