@@ -100,9 +100,16 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 			b.pause.Store(time.Now().Add(min(time.Duration(s)*time.Second, pauseMax)).UnixNano())
 		}
 	}
-	resp.Body = &body{resp.Body, b.max}
+	left := b.max
+	if own, ok := r.Context().Value(bytesMax{}).(int64); ok {
+		left = own
+	}
+	resp.Body = &body{resp.Body, left}
 	return resp, nil
 }
+
+// bytesMax is the key of the bound that a request has of its own.
+type bytesMax struct{}
 
 type body struct {
 	io.ReadCloser
@@ -148,25 +155,43 @@ func (e *Endpoint) Get(ctx context.Context, path string) (Answer, error) {
 	return e.ask(ctx, http.MethodGet, path, "", nil)
 }
 
+// Open sends a document of JSON to the URL and gives the answer to read, which may have so
+// many bytes, unpacked. The caller closes it.
+func (e *Endpoint) Open(ctx context.Context, document []byte, bytes int64) (status int, answer io.ReadCloser, err error) {
+	resp, err := e.send(context.WithValue(ctx, bytesMax{}, bytes), http.MethodPost, "", "application/json", document)
+	if err != nil {
+		return 0, nil, err
+	}
+	return resp.StatusCode, resp.Body, nil
+}
+
 func (e *Endpoint) ask(ctx context.Context, method, path, kind string, body []byte) (Answer, error) {
+	resp, err := e.send(ctx, method, path, kind, body)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return Answer{resp.StatusCode, text}, err
+}
+
+func (e *Endpoint) send(ctx context.Context, method, path, kind string, body []byte) (*http.Response, error) {
 	to := e.url
 	if path != "" {
 		to = strings.TrimRight(to, "/") + path
 	}
 	r, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
-		return Answer{}, errors.New("the endpoint cannot be asked")
+		return nil, errors.New("the endpoint cannot be asked")
 	}
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}
 	resp, err := e.client.Do(r)
 	if err != nil {
-		return Answer{}, plain(err)
+		return nil, plain(err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return Answer{resp.StatusCode, text}, err
+	return resp, nil
 }
 
 // A saidError is what went wrong with a request: short, and without the endpoint's URL.

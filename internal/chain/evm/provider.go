@@ -25,7 +25,9 @@ type provider struct {
 	stack   stack
 	timeout time.Duration
 	client  *rpc.Client
-	traces  atomic.Bool // it offers debug_traceBlockByHash
+	traces  atomic.Bool  // it offers debug_traceBlockByHash
+	noDiff  atomic.Bool  // its traces do not tell which accounts changed
+	slow    atomic.Int32 // how often the time that its traces may take was halved
 }
 
 func newProvider(cfg Config, i int) (*provider, error) {
