@@ -280,22 +280,19 @@ func TestWhatIsTracedLaterIsTakenOnceWhateverHappens(t *testing.T) {
 	w.wantDue(t, "the listener failed", 1, 0)
 	w.wantCame(t, "the listener failed")
 	w.ear.fail = nil
-	// Two processes do it at once: the rows are completed once.
-	var errs [2]error
-	done := make(chan struct{})
-	if _, err := pgtest.Owner(t, w.db).Exec(t.Context(), `UPDATE scan_untraced SET next_attempt_at = created_at`); err != nil {
+	// Another process completes the row while this one traces.
+	other := walker(w.db, w.c, w.ear, 0)
+	start := uint64(0)
+	late := &between{Chain: w.c, do: func() {
+		if err := w.later(t, other); err != nil {
+			t.Error(err)
+		}
+	}}
+	if err := w.later(t, scan.New(w.db, scan.Config{Chain: chain.Ethereum, Reader: late, Start: &start}, w.ear, discard)); err != nil {
 		t.Fatal(err)
 	}
-	for i := range errs {
-		go func() {
-			_, errs[i] = walker(w.db, w.c, w.ear, 0).Traces(t.Context())
-			done <- struct{}{}
-		}()
-	}
-	<-done
-	<-done
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatal(err)
+	if late.do != nil {
+		t.Error("got no trace of the first process")
 	}
 	w.wantCame(t, "two at once", "ours 100 INTERNAL")
 	w.wantDue(t, "two at once", 0, 1)
@@ -404,4 +401,18 @@ func TestTheTableKeepsWhatIsToBeTraced(t *testing.T) {
 	w.wantDue(t, "traced", 0, 1)
 	refused("due again", `UPDATE scan_untraced SET status = 'DUE', done_at = NULL`)
 	refused("done again", `UPDATE scan_untraced SET done_at = now()`)
+}
+
+// between lets something happen once while calls are traced.
+type between struct {
+	*sim.Chain
+	do func()
+}
+
+func (b *between) Moved(ctx context.Context, q chain.MovedQuestion) ([]chain.Transfer, error) {
+	if do := b.do; do != nil {
+		b.do = nil
+		do()
+	}
+	return b.Chain.Moved(ctx, q)
 }
