@@ -100,16 +100,21 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 			b.pause.Store(time.Now().Add(min(time.Duration(s)*time.Second, pauseMax)).UnixNano())
 		}
 	}
-	left := b.max
-	if own, ok := r.Context().Value(bytesMax{}).(int64); ok {
-		left = own
+	bytesMax := b.max
+	if n, ok := r.Context().Value(bytesMaxKey{}).(int64); ok {
+		bytesMax = n
 	}
-	resp.Body = &body{resp.Body, left}
+	resp.Body = &body{resp.Body, bytesMax}
 	return resp, nil
 }
 
-// bytesMax is the key of the bound that a request has of its own.
-type bytesMax struct{}
+type bytesMaxKey struct{}
+
+// WithBytesMax bounds the answers to requests with this context, in the place of the
+// bound that New was given.
+func WithBytesMax(ctx context.Context, n int64) context.Context {
+	return context.WithValue(ctx, bytesMaxKey{}, n)
+}
 
 type body struct {
 	io.ReadCloser
@@ -155,10 +160,10 @@ func (e *Endpoint) Get(ctx context.Context, path string) (Answer, error) {
 	return e.ask(ctx, http.MethodGet, path, "", nil)
 }
 
-// Open sends a document of JSON to the URL and gives the answer to read, which may have so
-// many bytes, unpacked. The caller closes it.
-func (e *Endpoint) Open(ctx context.Context, document []byte, bytes int64) (status int, answer io.ReadCloser, err error) {
-	resp, err := e.send(context.WithValue(ctx, bytesMax{}, bytes), http.MethodPost, "", "application/json", document)
+// Open is Post to the URL itself for an answer that the caller reads while it arrives,
+// and closes.
+func (e *Endpoint) Open(ctx context.Context, document []byte) (status int, answer io.ReadCloser, err error) {
+	resp, err := e.open(ctx, http.MethodPost, "", "application/json", document)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -166,7 +171,7 @@ func (e *Endpoint) Open(ctx context.Context, document []byte, bytes int64) (stat
 }
 
 func (e *Endpoint) ask(ctx context.Context, method, path, kind string, body []byte) (Answer, error) {
-	resp, err := e.send(ctx, method, path, kind, body)
+	resp, err := e.open(ctx, method, path, kind, body)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -175,7 +180,7 @@ func (e *Endpoint) ask(ctx context.Context, method, path, kind string, body []by
 	return Answer{resp.StatusCode, text}, err
 }
 
-func (e *Endpoint) send(ctx context.Context, method, path, kind string, body []byte) (*http.Response, error) {
+func (e *Endpoint) open(ctx context.Context, method, path, kind string, body []byte) (*http.Response, error) {
 	to := e.url
 	if path != "" {
 		to = strings.TrimRight(to, "/") + path

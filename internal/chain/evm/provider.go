@@ -25,9 +25,11 @@ type provider struct {
 	stack   stack
 	timeout time.Duration
 	client  *rpc.Client
-	traces  atomic.Bool  // it offers debug_traceBlockByHash
-	noDiff  atomic.Bool  // its traces do not tell which accounts changed
-	slow    atomic.Int32 // how often the time that its traces may take was halved
+	// answerBytesMax bounds every answer, blockBytesMax one about a whole block.
+	answerBytesMax, blockBytesMax int64
+	traces                        atomic.Bool  // it offers debug_traceBlockByHash
+	noDiff                        atomic.Bool  // its traces do not tell which accounts changed
+	slow                          atomic.Int32 // how often the time that its traces may take was halved
 }
 
 func newProvider(cfg Config, i int) (*provider, error) {
@@ -35,7 +37,10 @@ func newProvider(cfg Config, i int) (*provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &provider{Endpoint: e, name: e.String(), chainID: cfg.ChainID, trace: cfg.Trace, stack: stackOf(cfg.Name), timeout: cfg.Timeout}
+	p := &provider{
+		Endpoint: e, name: e.String(), chainID: cfg.ChainID, trace: cfg.Trace, stack: stackOf(cfg.Name), timeout: cfg.Timeout,
+		answerBytesMax: cfg.AnswerBytesMax, blockBytesMax: cfg.BlockBytesMax,
+	}
 	if p.client, err = rpc.DialOptions(context.Background(), cfg.all()[i], rpc.WithHTTPClient(e.HTTP())); err != nil {
 		return nil, e.Said("dial", err)
 	}

@@ -1,248 +1,271 @@
 package evm
 
 import (
-	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/big"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cofferpay/coffer/internal/chain/endpoint"
+	"github.com/cofferpay/coffer/internal/chain/several"
 )
+
+// Whoever sends transactions decides how long the answers about a whole block are: a gas
+// unit buys a byte of log data for eight, and an empty log of some 400 characters for 375.
+// Such an answer is read while it arrives, and only what is needed of it is kept. Where a
+// provider does not give it whole, its parts are asked for one by one.
 
 const (
-	streamBuffer = 32 << 10
-	wordBytesMax = 512 // of a string that is read and not passed over; also of a key
+	// streamBytesPerSecond is the rate that a provider has to keep up, beyond the time-out
+	// that every request has.
+	streamBytesPerSecond = 4 << 20
+	// pieceBytesMax bounds the answer to several parts asked for at once. Nodes refuse batches
+	// above 25 MB.
+	pieceBytesMax = 8 << 20
+	errorBytesMax = 64 << 10 // of an answer that is an error
 )
 
-// A stream reads a JSON document while it arrives. It holds what its caller asks for and
-// passes over the rest, however long a string or deep a nesting is.
-type stream struct{ r *bufio.Reader }
+var (
+	errAnswer  = errors.New("the answer cannot be used")
+	errCut     = errors.New("the answer ended before its end")
+	errTooSlow = fmt.Errorf("the answer came too slowly: %w", context.DeadlineExceeded)
+	errAbsent  = errors.New("the answer is null")
+)
 
-func newStream(r io.Reader) *stream { return &stream{bufio.NewReaderSize(r, streamBuffer)} }
+// A rpcError is the error that a provider answers with. It is an rpc.Error.
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
 
-// next is the first byte of the next value or sign, which stays unread.
-func (s *stream) next() (byte, error) {
-	for {
-		c, err := s.r.ReadByte()
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
+func (e *rpcError) Error() string  { return e.Message }
+func (e *rpcError) ErrorCode() int { return e.Code }
+
+const (
+	codeTooLarge  = -32003 // geth, of a batch
+	codeOversized = -32008 // jsonrpsee, which reth and others use
+)
+
+// tooLargeWords are how providers say that an answer is longer than they give.
+var tooLargeWords = []string{
+	"too large", "too big", "too long", "response size", "result size", "max response", "maximum response", "max limit of", "larger than",
+}
+
+// oversized tells whether a request failed because of the length of its answer, as far as
+// can be told: the provider says so, we do not read that much, or it broke off.
+func oversized(err error) bool {
+	if errors.Is(err, endpoint.ErrTooLong) || errors.Is(err, errCut) || errors.Is(err, errTooSlow) {
+		return true
+	}
+	var status rpc.HTTPError
+	if errors.As(err, &status) && status.StatusCode == http.StatusRequestEntityTooLarge {
+		return true
+	}
+	var said rpc.Error
+	if !errors.As(err, &said) && status.StatusCode == 0 {
+		return false
+	}
+	if said != nil && (said.ErrorCode() == codeTooLarge || said.ErrorCode() == codeOversized) {
+		return true
+	}
+	text := strings.ToLower(err.Error())
+	return slices.ContainsFunc(tooLargeWords, func(w string) bool { return strings.Contains(text, w) })
+}
+
+// A reader reads JSON while it arrives. It never holds more than one value that is asked
+// for whole.
+type reader struct {
+	*jsontext.Decoder
+	in *meter
+}
+
+// A meter bounds how much is read for one value, and tells of an answer that breaks off
+// from one that is wrong.
+type meter struct {
+	from     io.Reader
+	valueMax int64
+	left     int64 // of valueMax
+	read     int64
+	progress func(read int64) // nil: nobody is told
+}
+
+func newReader(from io.Reader, valueMax int64, progress func(int64)) *reader {
+	in := &meter{from: from, valueMax: valueMax, left: valueMax, progress: progress}
+	// Some nodes pass on what a contract calls the reason of its failure as it is.
+	return &reader{jsontext.NewDecoder(in, jsontext.AllowInvalidUTF8(true)), in}
+}
+
+// readerOf reads what is there already.
+func readerOf(raw []byte) *reader { return newReader(bytes.NewReader(raw), int64(len(raw))+1, nil) }
+
+func (m *meter) Read(p []byte) (int, error) {
+	if m.left <= 0 {
+		return 0, endpoint.ErrTooLong
+	}
+	n, err := m.from.Read(p[:min(int64(len(p)), m.left)])
+	m.left -= int64(n)
+	m.read += int64(n)
+	if n > 0 && m.progress != nil {
+		m.progress(m.read)
+	}
+	if err != nil && err != io.EOF && !errors.Is(err, endpoint.ErrTooLong) {
+		err = fmt.Errorf("%w: %w", errCut, err)
+	}
+	return n, err
+}
+
+// value is the next value whole. It holds until the next one is read.
+func (r *reader) value() (jsontext.Value, error) {
+	r.in.left = r.in.valueMax
+	v, err := r.ReadValue()
+	return v, broken(err)
+}
+
+func (r *reader) token() (jsontext.Token, error) {
+	r.in.left = r.in.valueMax
+	t, err := r.ReadToken()
+	return t, broken(err)
+}
+
+// kind is of the next value; 0 where there is none, and reading it says why.
+func (r *reader) kind() jsontext.Kind {
+	r.in.left = r.in.valueMax
+	return r.PeekKind()
+}
+
+// broken marks the end of an answer that comes too early.
+func broken(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF {
+		return fmt.Errorf("%w: %w", errCut, err)
+	}
+	return err
+}
+
+// begin reads the beginning of an object or a list.
+func (r *reader) begin(want jsontext.Kind) error {
+	t, err := r.token()
+	if err == nil && t.Kind() != want {
+		err = fmt.Errorf("got %s, want %s", t.Kind(), want)
+	}
+	return err
+}
+
+// object reads an object. read reads the value of each of its members.
+func (r *reader) object(read func(name string) error) error {
+	if err := r.begin('{'); err != nil {
+		return err
+	}
+	for r.kind() != '}' {
+		t, err := r.token()
 		if err != nil {
-			return 0, err
+			return err
 		}
-		switch c {
-		case ' ', '\t', '\n', '\r':
-		default:
-			return c, s.r.UnreadByte()
+		if err := read(t.String()); err != nil {
+			return err
 		}
 	}
+	_, err := r.token()
+	return err
 }
 
-// sign reads one of the bytes given.
-func (s *stream) sign(of string) (byte, error) {
-	c, err := s.next()
-	if err != nil {
-		return 0, err
-	}
-	if bytes.IndexByte([]byte(of), c) < 0 {
-		return 0, fmt.Errorf("got %q, want one of %q", c, of)
-	}
-	_, err = s.r.Discard(1)
-	return c, err
-}
-
-// object reads an object. value reads the value of each key.
-func (s *stream) object(value func(key string) error) error {
-	if _, err := s.sign("{"); err != nil {
-		return err
-	}
-	if c, err := s.next(); err != nil || c == '}' {
-		_, _ = s.r.Discard(1)
-		return err
-	}
-	for {
-		key, err := s.text()
+// members reads an object. big names those members that are read while they arrive; it is
+// given what came before them. The others are gathered to a document.
+func (r *reader) members(big map[string]func(before []byte) error) (document []byte, err error) {
+	document = append(document, '{')
+	err = r.object(func(name string) error {
+		if read := big[name]; read != nil {
+			return read(append(document, '}'))
+		}
+		v, err := r.value()
 		if err != nil {
 			return err
 		}
-		if _, err := s.sign(":"); err != nil {
+		if int64(len(document)+len(name)+len(v)) > r.in.valueMax {
+			return endpoint.ErrTooLong
+		}
+		if len(document) > 1 {
+			document = append(document, ',')
+		}
+		if document, err = jsontext.AppendQuote(document, name); err != nil {
 			return err
 		}
-		if err := value(key); err != nil {
-			return err
-		}
-		if c, err := s.sign(",}"); err != nil || c == '}' {
-			return err
-		}
-	}
+		document = append(append(document, ':'), v...)
+		return nil
+	})
+	return append(document, '}'), err
 }
 
-// array reads a list. item reads each of its items.
-func (s *stream) array(item func(i int) error) error {
-	if _, err := s.sign("["); err != nil {
+// items reads a list, one item after the other.
+func (r *reader) items(read func(i int) error) error {
+	if err := r.begin('['); err != nil {
 		return err
 	}
-	if c, err := s.next(); err != nil || c == ']' {
-		_, _ = s.r.Discard(1)
-		return err
-	}
-	for i := 0; ; i++ {
-		if err := item(i); err != nil {
+	for i := 0; r.kind() != ']'; i++ {
+		if err := read(i); err != nil {
 			return err
 		}
-		if c, err := s.sign(",]"); err != nil || c == ']' {
+	}
+	_, err := r.token()
+	return err
+}
+
+// skip passes over the next value and holds at most one string of it.
+func (r *reader) skip() error {
+	for depth := r.StackDepth(); ; {
+		if _, err := r.token(); err != nil {
 			return err
+		}
+		if r.StackDepth() <= depth {
+			return nil
 		}
 	}
 }
 
 // null reads a null, if there is one.
-func (s *stream) null() (bool, error) {
-	c, err := s.next()
-	if err != nil || c != 'n' {
-		return false, err
+func (r *reader) null() (bool, error) {
+	if r.kind() != 'n' {
+		return false, nil
 	}
-	return true, s.skip()
+	_, err := r.token()
+	return true, err
 }
 
-// text reads a short string.
-func (s *stream) text() (string, error) {
-	if _, err := s.sign(`"`); err != nil {
-		return "", err
+// text reads a string.
+func (r *reader) text() (string, error) {
+	t, err := r.token()
+	if err == nil && t.Kind() != '"' {
+		err = fmt.Errorf("got %s, want a string", t.Kind())
 	}
-	raw := []byte{'"'}
-	for escaped := false; ; {
-		c, err := s.r.ReadByte()
-		if err != nil {
-			return "", err
-		}
-		raw = append(raw, c)
-		if c == '"' && !escaped {
-			break
-		}
-		escaped = c == '\\' && !escaped
-		if len(raw) > wordBytesMax {
-			return "", errors.New("a word is too long")
-		}
-	}
-	var word string
-	err := json.Unmarshal(raw, &word)
-	return word, err
-}
-
-// begun reads a string of any length and gives its beginning; "" for null.
-func (s *stream) begun() (string, error) {
-	c, err := s.next()
 	if err != nil {
 		return "", err
 	}
-	if c != '"' {
-		return "", s.skip()
-	}
-	start, _ := s.r.Peek(wordBytesMax) // less than that where the document ends before
-	word := bytes.Clone(start[1:])
-	if i := bytes.IndexByte(word, '"'); i >= 0 {
-		word = word[:i]
-	}
-	return string(bytes.ToValidUTF8(word, nil)), s.skip()
+	return t.String(), nil
 }
 
-// skip passes over a value and holds nothing of it.
-func (s *stream) skip() error {
-	for depth := 0; ; {
-		c, err := s.next()
-		if err != nil {
-			return err
-		}
-		switch c {
-		case '"':
-			if _, err := s.r.Discard(1); err != nil {
-				return err
-			}
-			if err := s.skipText(); err != nil {
-				return err
-			}
-		case '{', '[':
-			depth++
-			_, _ = s.r.Discard(1)
-		case '}', ']':
-			depth--
-			_, _ = s.r.Discard(1)
-		case ',', ':':
-			_, _ = s.r.Discard(1)
-			if depth == 0 {
-				return errors.New("a value is missing")
-			}
-			continue
-		default:
-			if err := s.skipWord(); err != nil {
-				return err
-			}
-		}
-		if depth < 0 {
-			return errors.New("a value is missing")
-		}
-		if depth == 0 {
-			return nil
-		}
-	}
-}
-
-// skipText passes over the rest of a string.
-func (s *stream) skipText() error {
-	for slashes := 0; ; {
-		part, err := s.r.ReadSlice('"')
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return err
-		}
-		body := part
-		if err == nil {
-			body = part[:len(part)-1]
-		}
-		rest := bytes.TrimRight(body, `\`)
-		if len(rest) > 0 {
-			slashes = 0
-		}
-		slashes += len(body) - len(rest)
-		if err == nil {
-			if slashes%2 == 0 {
-				return nil
-			}
-			slashes = 0
-		}
-	}
-}
-
-// skipWord passes over a number, true, false or null.
-func (s *stream) skipWord() error {
-	for n := 0; ; n++ {
-		c, err := s.r.ReadByte()
-		if err == io.EOF && n > 0 {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		switch {
-		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '+', c == '-', c == '.':
-		case n == 0:
-			return fmt.Errorf("got %q, want a value", c)
-		default:
-			return s.r.UnreadByte()
-		}
-	}
+// complains reads what is said to be wrong, and tells whether anything is.
+func (r *reader) complains() (bool, error) {
+	v, err := r.value()
+	return err == nil && v.Kind() != 'n' && string(v) != `""`, err
 }
 
 // address reads an address; nil for null.
-func (s *stream) address() (*common.Address, error) {
-	if none, err := s.null(); none || err != nil {
+func (r *reader) address() (*common.Address, error) {
+	if none, err := r.null(); none || err != nil {
 		return nil, err
 	}
-	word, err := s.text()
+	word, err := r.text()
 	if err != nil {
 		return nil, err
 	}
@@ -251,27 +274,161 @@ func (s *stream) address() (*common.Address, error) {
 }
 
 // number reads a number in hexadecimal digits; nil for null.
-func (s *stream) number() (*big.Int, error) {
-	if none, err := s.null(); none || err != nil {
+func (r *reader) number() (*big.Int, error) {
+	if none, err := r.null(); none || err != nil {
 		return nil, err
 	}
-	word, err := s.text()
+	word, err := r.text()
 	if err != nil {
 		return nil, err
 	}
 	return hexutil.DecodeBig(word)
 }
 
-// integer reads a number in decimal digits.
-func (s *stream) integer() (json.Number, error) {
-	word, err := s.r.Peek(20)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
+// A bound is how long a streamed answer may be and how long it may take.
+type bound struct {
+	bytes  int64
+	within time.Duration
+	steady bool // it may take longer while it comes at streamBytesPerSecond
+}
+
+// whole bounds an answer about all of a block.
+func (p *provider) whole(bytes int64) bound { return bound{bytes, p.timeout, true} }
+
+// stream makes one request and has its result read while it arrives. A value in it that is
+// held whole may have as many bytes as every other answer. Error: errAbsent for null,
+// errAnswer with it for what has been answered and cannot be read.
+func (p *provider) stream(ctx context.Context, most bound, read func(*reader) error, method string, args ...any) error {
+	if err := p.greet(ctx); err != nil {
+		return err
 	}
-	n := 0
-	for n < len(word) && (word[n] == '-' || word[n] >= '0' && word[n] <= '9') {
-		n++
+	return p.streamOnce(ctx, most, read, method, args...)
+}
+
+// streamOnce is stream without a greeting.
+func (p *provider) streamOnce(ctx context.Context, most bound, read func(*reader) error, method string, args ...any) error {
+	return p.Said(method, p.read(ctx, most, read, method, args))
+}
+
+func (p *provider) read(ctx context.Context, most bound, read func(*reader) error, method string, args []any) error {
+	question, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": args})
+	if err != nil {
+		return err
 	}
-	number := json.Number(word[:n])
-	return number, s.skip()
+	ctx, cancel := context.WithCancelCause(endpoint.WithBytesMax(ctx, most.bytes))
+	defer cancel(nil)
+	began := time.Now()
+	late := time.AfterFunc(most.within, func() { cancel(errTooSlow) })
+	defer late.Stop()
+	status, answer, err := p.Open(ctx, question)
+	if err != nil {
+		return slow(ctx, err)
+	}
+	defer answer.Close()
+	if status < http.StatusOK || status >= http.StatusMultipleChoices {
+		text, _ := io.ReadAll(io.LimitReader(answer, errorBytesMax)) // what there is of it
+		return rpc.HTTPError{StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Body: []byte(several.Short(string(text)))}
+	}
+	r := newReader(answer, p.answerBytesMax, func(read int64) {
+		if most.steady {
+			late.Reset(time.Until(began.Add(most.within + time.Duration(read)*time.Second/streamBytesPerSecond)))
+		}
+	})
+	err = slow(ctx, r.answer(read))
+	var said *rpcError
+	if err != nil && !errors.As(err, &said) {
+		err = fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	return err
+}
+
+// slow says of an error that it came because the time was over.
+func slow(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errTooSlow) {
+		return fmt.Errorf("%w: %w", errTooSlow, err)
+	}
+	return err
+}
+
+// answer reads what a provider says to one request.
+func (r *reader) answer(read func(*reader) error) error {
+	said := false
+	rest, err := r.members(map[string]func([]byte) error{"result": func([]byte) error {
+		if none, err := r.null(); none || err != nil { // some give it with an error
+			return err
+		}
+		said = true
+		return read(r)
+	}})
+	if err != nil {
+		return err
+	}
+	var other struct {
+		Error *rpcError `json:"error"`
+	}
+	if err := json.Unmarshal(rest, &other); err != nil {
+		return err
+	}
+	switch {
+	case other.Error != nil:
+		return other.Error
+	case !said:
+		return errAbsent
+	}
+	return nil
+}
+
+// A piece is a part of a whole answer: the question that asks for it alone.
+type piece struct {
+	method string
+	args   []any
+}
+
+// pieces asks for the parts of an answer with these numbers, in their order: as many at
+// once as p gives, and what is too long for that by itself. take reads one of them, which
+// may have bytesMax, or as much as every other answer where that is more.
+func (p *provider) pieces(ctx context.Context, from, to int, bytesMax int64, of func(i int) piece, take func(i int, r *reader) error) error {
+	once := batchItemsMax
+	for i := from; i < to; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n := min(once, to-i)
+		if n == 1 {
+			q := of(i)
+			err := p.stream(ctx, p.whole(max(bytesMax, p.answerBytesMax)), func(r *reader) error { return take(i, r) }, q.method, q.args...)
+			if errors.Is(err, errAbsent) {
+				return p.Said(q.method, fmt.Errorf("number %d is missing", i))
+			}
+			if err != nil {
+				return err
+			}
+		} else {
+			raws := make([]json.RawMessage, n)
+			elems := make([]rpc.BatchElem, n)
+			for j := range elems {
+				q := of(i + j)
+				elems[j] = rpc.BatchElem{Method: q.method, Args: q.args, Result: &raws[j]}
+			}
+			err := p.batch(endpoint.WithBytesMax(ctx, min(pieceBytesMax, p.answerBytesMax)), elems)
+			if oversized(err) {
+				once = max(1, n/4)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			for j, raw := range raws {
+				if absent(raw) {
+					raw = json.RawMessage("null")
+				}
+				if err := take(i+j, readerOf(raw)); err != nil {
+					return err
+				}
+			}
+		}
+		i += n
+		once = min(batchItemsMax, 2*once)
+	}
+	return nil
 }

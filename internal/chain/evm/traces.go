@@ -3,10 +3,8 @@ package evm
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net/http"
 	"slices"
@@ -56,92 +54,7 @@ var (
 	errTouchedTooMany = fmt.Errorf("more accounts than a block can change: %w", endpoint.ErrTooLong)
 	errNoDiff         = errors.New("does not tell which accounts changed")
 	errBegun          = errors.New("the answer has begun")
-	errAnswer         = errors.New("answer cannot be used")
 )
-
-// A faultError is the error of a JSON-RPC answer.
-type faultError struct {
-	code int
-	text string
-}
-
-// Error is what the provider said.
-func (e *faultError) Error() string { return e.text }
-
-// ErrorCode is its code.
-func (e *faultError) ErrorCode() int { return e.code }
-
-// stream makes one request and has its result read while it arrives, bounded in bytes and
-// time. A result that is null is an error.
-func (p *provider) stream(ctx context.Context, bytesMax int64, within time.Duration, read func(*stream) error, method string, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	question, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": args})
-	if err != nil {
-		return p.Said(method, err)
-	}
-	status, answer, err := p.Open(ctx, question, bytesMax)
-	if err != nil {
-		return p.Said(method, err)
-	}
-	defer answer.Close()
-	if status < http.StatusOK || status >= http.StatusMultipleChoices {
-		body, _ := io.ReadAll(io.LimitReader(answer, several.SaidBytesMax))
-		return p.Said(method, rpc.HTTPError{StatusCode: status, Status: http.StatusText(status), Body: body})
-	}
-	err = newStream(answer).answer(read)
-	var said rpc.Error
-	if err != nil && !errors.As(err, &said) {
-		err = fmt.Errorf("%w: %w", errAnswer, err)
-	}
-	return p.Said(method, err)
-}
-
-// answer reads a JSON-RPC answer.
-func (s *stream) answer(read func(*stream) error) error {
-	var fault *faultError
-	got := false
-	err := s.object(func(key string) error {
-		switch key {
-		case "result":
-			none, err := s.null()
-			if none || err != nil {
-				return err
-			}
-			got = true
-			return read(s)
-		case "error":
-			if none, err := s.null(); none || err != nil {
-				return err
-			}
-			fault = &faultError{}
-			return s.object(func(key string) (err error) {
-				switch key {
-				case "message":
-					fault.text, err = s.begun()
-				case "code":
-					var n json.Number
-					if n, err = s.integer(); err == nil {
-						fault.code, err = strconv.Atoi(n.String())
-					}
-				default:
-					err = s.skip()
-				}
-				return err
-			})
-		}
-		return s.skip()
-	})
-	switch {
-	case err != nil:
-		return err
-	case fault != nil:
-		return fault
-	case !got:
-		return errors.New("there is no answer")
-	}
-	return nil
-}
 
 // offersTraces tries on the latest block. Only an answer that says so is a "no":
 // a provider that is busy today would otherwise not be asked until a restart. That the
@@ -155,7 +68,7 @@ func (p *provider) offersTraces(ctx context.Context) (bool, error) {
 	}
 	err := errNoDiff
 	for _, tracer := range []map[string]any{diffTracer, callTracer} {
-		if err = p.stream(ctx, diffBytes, p.timeout, func(*stream) error { return errBegun }, traceMethod, latest.Hash, tracer); !noTracer(err) {
+		if err = p.streamOnce(ctx, bound{bytes: diffBytes, within: p.timeout}, func(*reader) error { return errBegun }, traceMethod, latest.Hash, tracer); !noTracer(err) {
 			break
 		}
 	}
@@ -448,15 +361,15 @@ func (p *provider) touched(ctx context.Context, s *sealed) (*touches, error) {
 }
 
 // tracing runs a question with the best tracer that a provider has.
-func (p *provider) tracing(ask func(tracer map[string]any, read func(*stream, *traced) error) error) error {
+func (p *provider) tracing(ask func(tracer map[string]any, read func(*reader, *traced) error) error) error {
 	if !p.noDiff.Load() {
-		err := ask(diffTracer, (*stream).diff)
+		err := ask(diffTracer, (*reader).diff)
 		if !noTracer(err) {
 			return err
 		}
 		p.noDiff.Store(true)
 	}
-	return ask(callTracer, (*stream).calls)
+	return ask(callTracer, (*reader).calls)
 }
 
 // traced is what a tracer says about one transaction.
@@ -464,43 +377,43 @@ type traced struct {
 	tx      common.Hash // zero where it does not say
 	of      map[common.Address]*big.Int
 	root    *frame // of the call tracer
-	refused string // why it was not traced
+	refused bool   // it was not traced
 	keep    func(common.Address) bool
 	moved   []chain.Transfer
 	left    int
 }
 
 func (p *provider) touchedIn(ctx context.Context, t *touches) error {
-	return p.tracing(func(tracer map[string]any, read func(*stream, *traced) error) error {
+	return p.tracing(func(tracer map[string]any, read func(*reader, *traced) error) error {
 		*t = *newTouches(t.s)
-		return p.stream(ctx, diffBytes, p.patience(), func(st *stream) error { return t.read(st, read) }, traceMethod, t.s.hash, tracer)
+		return p.stream(ctx, bound{bytes: diffBytes, within: p.patience()}, func(r *reader) error { return t.read(r, read) }, traceMethod, t.s.hash, tracer)
 	})
 }
 
 // read reads what a tracer says about every transaction of a block. Polygon's nodes show one of
 // what synchronizes state or leave it out.
-func (t *touches) read(st *stream, read func(*stream, *traced) error) error {
+func (t *touches) read(r *reader, read func(*reader, *traced) error) error {
 	at, met := 0, make([]bool, len(t.known))
-	err := st.array(func(int) error {
+	err := r.items(func(int) error {
 		tr := traced{left: touchedMax}
-		err := st.object(func(key string) (err error) {
+		err := r.object(func(key string) (err error) {
 			switch key {
 			case "txHash":
 				var word string
-				if word, err = st.text(); err == nil {
+				if word, err = r.text(); err == nil {
 					err = tr.tx.UnmarshalText([]byte(word))
 				}
 			case "result":
 				var none bool
-				if none, err = st.null(); err == nil && !none {
-					err = read(st, &tr)
+				if none, err = r.null(); err == nil && !none {
+					err = read(r, &tr)
 				} else if none {
-					tr.refused = "no result"
+					tr.refused = true
 				}
 			case "error":
-				tr.refused, err = st.begun()
+				tr.refused, err = r.complains()
 			default:
-				err = st.skip()
+				err = r.skip()
 			}
 			return err
 		})
@@ -527,7 +440,7 @@ func (t *touches) read(st *stream, read func(*stream, *traced) error) error {
 			return fmt.Errorf("transaction %s is there twice", t.s.txs[i].hash)
 		}
 		met[i] = true
-		if tr.refused != "" || tr.of == nil {
+		if tr.refused || tr.of == nil {
 			return nil // it may be told when it is asked about alone
 		}
 		if err := t.s.fits(i, &tr); err != nil {
@@ -561,9 +474,9 @@ func (s *sealed) fits(i int, tr *traced) error {
 // touchedBy asks about one transaction.
 func (p *provider) touchedBy(ctx context.Context, s *sealed, i int) (of map[common.Address]*big.Int, err error) {
 	tr := traced{}
-	err = p.tracing(func(tracer map[string]any, read func(*stream, *traced) error) error {
+	err = p.tracing(func(tracer map[string]any, read func(*reader, *traced) error) error {
 		tr = traced{left: touchedMax}
-		return p.stream(ctx, diffBytes, p.patience(), func(st *stream) error { return read(st, &tr) }, traceOne, s.txs[i].hash, tracer)
+		return p.stream(ctx, bound{bytes: diffBytes, within: p.patience()}, func(r *reader) error { return read(r, &tr) }, traceOne, s.txs[i].hash, tracer)
 	})
 	p.took(err)
 	if err == nil {
@@ -575,9 +488,9 @@ func (p *provider) touchedBy(ctx context.Context, s *sealed, i int) (of map[comm
 }
 
 // diff reads the accounts that a transaction changed and keeps their balances alone.
-func (s *stream) diff(tr *traced) error {
+func (r *reader) diff(tr *traced) error {
 	before, after := map[common.Address]*big.Int{}, map[common.Address]*big.Int{}
-	err := s.object(func(key string) error {
+	err := r.object(func(key string) error {
 		into := before
 		switch key {
 		case "pre":
@@ -586,19 +499,19 @@ func (s *stream) diff(tr *traced) error {
 		default:
 			return errNoDiff
 		}
-		return s.object(func(key string) error {
+		return r.object(func(key string) error {
 			var a common.Address
 			if err := a.UnmarshalText([]byte(key)); err != nil {
 				return err
 			}
-			return s.object(func(key string) (err error) {
+			return r.object(func(key string) (err error) {
 				if key != "balance" {
-					return s.skip()
+					return r.skip()
 				}
 				if tr.left--; tr.left < 0 {
 					return errTouchedTooMany
 				}
-				into[a], err = s.number()
+				into[a], err = r.number()
 				return err
 			})
 		})
@@ -621,12 +534,12 @@ func (s *stream) diff(tr *traced) error {
 
 // calls reads the calls of a transaction and keeps what moved to those addresses that are
 // asked about, or the addresses alone where none are.
-func (s *stream) calls(tr *traced) error {
+func (r *reader) calls(tr *traced) error {
 	if tr.keep == nil {
 		tr.of = map[common.Address]*big.Int{}
 	}
 	var err error
-	tr.root, tr.moved, err = s.frame(tr, "", 0)
+	tr.root, tr.moved, err = r.frame(tr, "", 0)
 	for _, m := range tr.moved {
 		if tr.keep == nil {
 			tr.of[common.HexToAddress(string(m.To))] = nil
@@ -645,40 +558,33 @@ type frame struct {
 
 // frame reads a call with those below it. A call that ended in an error is left out with everything
 // below it: the chain has undone it.
-func (s *stream) frame(tr *traced, path string, depth int) (f *frame, below []chain.Transfer, err error) {
+func (r *reader) frame(tr *traced, path string, depth int) (f *frame, below []chain.Transfer, err error) {
 	if depth > callDepthMax {
 		return nil, nil, fmt.Errorf("%w: calls are %d deep", chain.ErrUndecodable, depth)
 	}
 	f = &frame{}
-	listed := false
-	err = s.object(func(key string) (err error) {
+	err = r.object(func(key string) (err error) {
 		switch key {
 		case "type":
-			f.Type, err = s.text()
+			f.Type, err = r.text()
 		case "from":
-			f.From, err = s.address()
+			f.From, err = r.address()
 		case "to":
-			f.To, err = s.address()
+			f.To, err = r.address()
 		case "value":
-			f.Value, err = s.number()
+			f.Value, err = r.number()
 		case "error":
-			var said string
-			said, err = s.begun()
-			f.Failed = said != ""
+			f.Failed, err = r.complains()
 		case "calls":
-			if none, err := s.null(); none || err != nil {
+			if none, err := r.null(); none || err != nil {
 				return err
 			}
-			if listed {
-				return errors.New("calls are listed twice")
-			}
-			listed = true
-			return s.array(func(i int) error {
+			return r.items(func(i int) error {
 				at := strconv.Itoa(i)
 				if path != "" {
 					at = path + "." + at
 				}
-				c, under, err := s.frame(tr, at, depth+1)
+				c, under, err := r.frame(tr, at, depth+1)
 				if err != nil || c.Failed {
 					return err
 				}
@@ -687,7 +593,7 @@ func (s *stream) frame(tr *traced, path string, depth int) (f *frame, below []ch
 				return err
 			})
 		default:
-			err = s.skip()
+			err = r.skip()
 		}
 		return err
 	})
@@ -762,9 +668,11 @@ func (a *adapter) moved(ctx context.Context, q chain.MovedQuestion) ([]chain.Tra
 			return nil, err
 		}
 		tr := traced{tx: s.txs[i].hash, keep: func(a common.Address) bool { return to[a] }, left: movedMax}
-		most := min(min(callBytes, a.AnswerBytesMax)<<min(q.Attempt, 32), callBytesMax)
-		within := min(p.timeout<<min(q.Attempt, 8), max(p.timeout, callTimeMax))
-		err := p.stream(ctx, most, within, func(st *stream) error { return st.calls(&tr) }, traceOne, tr.tx, callTracer)
+		most := bound{
+			bytes:  min(min(callBytes, a.AnswerBytesMax)<<min(q.Attempt, 32), callBytesMax),
+			within: min(p.timeout<<min(q.Attempt, 8), max(p.timeout, callTimeMax)),
+		}
+		err := p.stream(ctx, most, func(r *reader) error { return r.calls(&tr) }, traceOne, tr.tx, callTracer)
 		if err == nil {
 			err = s.fits(i, &tr)
 		}
