@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/params"
@@ -11,6 +12,10 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 )
+
+// attemptsMax is how often an attack is traced until it has to be known: each attempt may
+// read twice as much.
+const attemptsMax = 8
 
 // attackerAt is where the attack of a number lies.
 func attackerAt(n int) common.Address {
@@ -46,7 +51,20 @@ func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 				h.has(fmt.Sprint("beside ", i), eth, value)
 				h.has(fmt.Sprint("token ", i), usdc, 500)
 			}
-			h.settle()
+			// What is too long to trace at once is a row, and every attempt at it may read more.
+			if h.number(`SELECT count(*) FROM scan_untraced`) == 0 {
+				t.Error("got no transaction that is to be traced later, want one at least")
+			}
+			for range attemptsMax {
+				if h.number(`SELECT count(*) FROM scan_untraced WHERE status = 'DUE'`) == 0 {
+					break
+				}
+				h.later(time.Hour) // the longest pause between two attempts
+				h.pass(1)
+			}
+			if due := h.number(`SELECT count(*) FROM scan_untraced WHERE status = 'DUE'`); due != 0 {
+				t.Errorf("got %d transactions that are to be traced yet, want none", due)
+			}
 			for i, a := range all {
 				want := int64(value) - a.keeps
 				if got := h.number(`SELECT coalesce(sum(amount), 0)::bigint FROM deposits WHERE customer_id = $1 AND status = 'CREDITED'`, fmt.Sprint("inside ", i)); got != want {
