@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"time"
 
@@ -134,8 +135,9 @@ type Contents struct {
 	// carries, or that it proves them otherwise: nobody has to be asked for balances to
 	// believe them.
 	Weighed bool
-	// Traced says whether Internal movements were looked for. Without it a
-	// native balance may rise with nothing here to explain it.
+	// Traced says that Internal movements are looked for: they are among Transfers, or the
+	// Reader is a Tracer, which is asked for them. Without it a native balance may rise with
+	// nothing here to explain it.
 	Traced bool
 	// Providers is how many providers gave this same block; Verified how its
 	// contents were checked against its header, such as "receipts-root".
@@ -229,6 +231,63 @@ type Tokens interface {
 	// as it is finally, and "" when nothing speaks against it. As many providers as have to
 	// agree said so. Errors: ErrDisagreement among others; nobody knows then.
 	Unsound(ctx context.Context, token Address) (why string, err error)
+}
+
+// Tracer is what the Reader of a chain also tells where contracts move the native coin
+// inside transactions and the block does not say so. What it tells is the word of
+// providers: balances that enough of them agree on verify it.
+//
+// Whoever sends a transaction decides how long the trace of its calls is. So the question
+// that is asked about every block has an answer that the block's gas bounds, calls are
+// traced of single transactions, and no answer is held whole.
+type Tracer interface {
+	// Touched are the native balances that those transactions of a named block changed that
+	// can have moved coin inside, by the word of so many providers: what any of them says is
+	// there. Error: none of them could be asked.
+	Touched(ctx context.Context, at Block, by Opinions) (Touched, error)
+	// Moved are the Internal movements of one transaction. Every error says that they are not known
+	// now; another attempt, which may take more, can succeed.
+	Moved(ctx context.Context, q MovedQuestion) ([]Transfer, error)
+}
+
+// Opinions is how many providers are asked for what one can tell.
+type Opinions int
+
+// The numbers of opinions.
+const (
+	One    Opinions = iota // the first that answers
+	Enough                 // as many as have to agree on a final block, or all that answer
+	All                    // all that answer
+)
+
+// Touched is what providers say about native balances in a block.
+type Touched struct {
+	// Traced is false when no provider traces, or none is to be asked. The rest is empty then.
+	Traced   bool
+	Balances []TouchedBalance // in the order of the block's transactions
+	// Blind are transactions about which no provider could tell within the bounds on an
+	// answer's size and time.
+	Blind []TxHash
+}
+
+// TouchedBalance is a native balance that a transaction changed.
+type TouchedBalance struct {
+	Tx      TxHash
+	Address Address
+	Change  *big.Int // nil: the provider does not tell how much
+}
+
+// MovedQuestion asks for the Internal movements of one transaction.
+type MovedQuestion struct {
+	At Block
+	Tx TxHash
+	To []Address // movements to these alone are told
+	// By is how many providers have to say the same; those that do not trace do not count.
+	By Opinions
+	// Attempt counts the attempts, from 0: a later one accepts a longer answer, and waits longer for it.
+	Attempt int
+	// Fits says why an answer cannot be true; another provider is asked then. nil accepts all.
+	Fits func([]Transfer) error
 }
 
 // Called is what a contract answered at one provider, in that provider's latest block.

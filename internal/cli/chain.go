@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
@@ -11,10 +13,12 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/scan"
 )
 
 type chainCmd struct {
 	Breaks  chainBreaks  `cmd:"" help:"Show where the finality of a chain broke, what is open and what is missing."`
+	Traces  chainTraces  `cmd:"" help:"Show transactions of a chain whose calls are to be traced yet, and why."`
 	Repoint chainRepoint `cmd:"" help:"Go on along the chain that is final now. Without --yes it only says what it would do."`
 }
 
@@ -103,6 +107,40 @@ func amountOf(mints mint.Catalogue, mintID int, a money.Amount) string {
 		return fmt.Sprintf("%s units of mint %d", a, mintID)
 	}
 	return a.Decimal(m.Decimals) + " " + m.Symbol
+}
+
+type chainTraces struct {
+	installation
+	Chain chain.Name `arg:"" help:"Chain, such as ETHEREUM."`
+}
+
+func (c chainTraces) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var all []scan.Untraced
+	err = a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		all, err = scan.UntracedOf(ctx, tx, c.Chain)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, u := range all {
+		tx, of := string(u.Tx), strings.Join(u.Addresses, " ")
+		if tx == "" {
+			tx = "every transaction"
+		}
+		if u.Addresses == nil {
+			of = "addresses that nobody tells"
+		}
+		fmt.Fprintf(std.out, "block %d  %s  since %s, %d attempts, next at %s\n  to %s\n  %s\n", u.Height, tx,
+			u.Since.UTC().Format(time.DateTime), u.Attempts, u.Next.UTC().Format(time.DateTime), of, u.Why)
+	}
+	fmt.Fprintf(std.out, "%d to be traced\n", len(all))
+	return nil
 }
 
 type chainRepoint struct {

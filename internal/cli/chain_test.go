@@ -117,6 +117,9 @@ func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 		}
 		return n
 	}
+	if said := coffer("chain", "traces", "ETHEREUM"); !strings.Contains(said, "0 to be traced") {
+		t.Errorf("got %q, want nothing to be traced", said)
+	}
 	before := height()
 	if _, err := w.Info.Faucet(t.Context(), usdc, common.HexToAddress(given.Address), big.NewInt(250_000_000)); err != nil {
 		t.Fatal(err)

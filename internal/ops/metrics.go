@@ -310,6 +310,11 @@ var gauges = []gauge{
 	sql("coffer_scan_blocks_behind_head", "Blocks between the newest that was seen and the last final one that was taken in.", `
 		SELECT c.chain, greatest(0, (SELECT max(h.height) FROM scan_heads h WHERE h.chain = c.chain) - c.height)::float8
 		FROM scan_cursors c WHERE EXISTS (SELECT FROM scan_heads h WHERE h.chain = c.chain)`, "chain"),
+	sql("coffer_scan_untraced", "Transactions, or whole blocks, whose calls are to be traced yet.", `
+		SELECT p.chain, count(*)::float8 FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`, "chain"),
+	sql("coffer_scan_untraced_oldest_seconds", "Age of the oldest of them.", `
+		SELECT p.chain, extract(epoch FROM now() - min(u.created_at))::float8
+		FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`, "chain"),
 	sql("coffer_orders_open", "Payments, sweeps and top-ups that have not ended, by where they stand and what they wait for.", `
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), count(*)::float8 FROM `+openOrders,
 		"chain", "purpose", "status", "waiting_for"),

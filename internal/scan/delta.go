@@ -43,6 +43,12 @@ func flows(c chain.Contents, found []Found) map[chain.Holding]*flow {
 			all[h] = &flow{mint: f.Mint.ID, in: new(big.Int), out: new(big.Int)}
 		}
 	}
+	sum(c, all)
+	return all
+}
+
+// sum adds what a block says went into and out of holdings.
+func sum(c chain.Contents, all map[chain.Holding]*flow) {
 	for _, t := range c.Transfers {
 		if f := all[chain.Holding{Address: t.To, Contract: t.Contract}]; f != nil {
 			f.in.Add(f.in, t.Amount.Big())
@@ -56,7 +62,6 @@ func flows(c chain.Contents, found []Found) map[chain.Holding]*flow {
 			f.out.Add(f.out, fee.Amount.Big())
 		}
 	}
-	return all
 }
 
 // judge compares what a block says with how the balance changed over it.
@@ -91,8 +96,9 @@ func (w *Walker) unweighed(when string, height uint64, err error) error {
 
 // weigh compares balances before and after a final block with its movements and
 // marks what must not be credited. A provider that no longer has the state is
-// an error: the walk waits for one that has it.
-func (w *Walker) weigh(ctx context.Context, c chain.Contents, found []Found) ([]finding, error) {
+// an error: the walk waits for one that has it. have are balances that are known already. What
+// rose in an address that left explains is no finding before that is traced.
+func (w *Walker) weigh(ctx context.Context, c chain.Contents, found []Found, have balances, left []due) ([]finding, error) {
 	all := flows(c, found)
 	if len(all) == 0 {
 		return nil, nil
@@ -104,15 +110,18 @@ func (w *Walker) weigh(ctx context.Context, c chain.Contents, found []Found) ([]
 	slices.SortFunc(holdings, func(a, b chain.Holding) int {
 		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Contract, b.Contract))
 	})
-	before, mute, err := chain.Balances(ctx, w.conf.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, holdings)
+	unknown := slices.DeleteFunc(slices.Clone(holdings), func(h chain.Holding) bool { _, ok := have.after[h]; return ok })
+	before, mute, err := chain.Balances(ctx, w.conf.Reader, chain.Block{Height: c.Height - 1, Hash: c.Parent}, unknown)
 	if err != nil {
 		return nil, w.unweighed("before", c.Height, err)
 	}
-	after, muteAfter, err := chain.Balances(ctx, w.conf.Reader, c.Block, holdings)
+	after, muteAfter, err := chain.Balances(ctx, w.conf.Reader, c.Block, unknown)
 	if err != nil {
 		return nil, w.unweighed("after", c.Height, err)
 	}
 	maps.Copy(mute, muteAfter)
+	maps.Copy(before, have.before)
+	maps.Copy(after, have.after)
 	var findings []finding
 	for _, h := range holdings {
 		problem := judge(h, *all[h], before[h], after[h])
@@ -123,7 +132,7 @@ func (w *Walker) weigh(ctx context.Context, c chain.Contents, found []Found) ([]
 				detail: "the token gives no balance: " + why,
 			}
 		}
-		if problem == nil {
+		if problem == nil || !problem.doubtful && explains(left, h) {
 			continue
 		}
 		findings = append(findings, *problem)

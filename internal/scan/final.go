@@ -81,6 +81,9 @@ func (w *Walker) step(ctx context.Context, ahead *ahead) (moved bool, err error)
 	if len(b.found) > 0 {
 		crash.Point("D03")
 	}
+	for _, d := range b.due {
+		w.log.Warn("scan: to be traced later", "height", b.Height, "hash", b.Hash, "tx", string(d.tx), "error", d.why)
+	}
 	for _, f := range b.findings {
 		w.log.Warn("scan: finding", "kind", f.kind, "height", b.Height, "hash", b.Hash,
 			"address", string(f.holding.Address), "contract", string(f.holding.Contract), "detail", f.detail)
@@ -93,6 +96,7 @@ type weighed struct {
 	chain.Contents
 	found    []Found
 	findings []finding
+	due      []due          // what is to be traced of it yet
 	unsound  map[int]string // mints that are no money any more, and why
 	err      error          // then nothing of the rest holds; chain.ErrNotYet among others
 }
@@ -115,11 +119,15 @@ func (w *Walker) weighed(ctx context.Context, height uint64) (b weighed) {
 	if len(b.Transfers) > 0 {
 		crash.Point("D01") // a block without movements has nothing to lose
 	}
+	var have balances
+	if have, b.due, b.err = w.inside(ctx, &b.Contents); b.err != nil {
+		return b
+	}
 	if b.found, b.err = w.match(ctx, b.Contents); b.err != nil {
 		return b
 	}
 	if !b.Weighed {
-		b.findings, b.err = w.weigh(ctx, b.Contents, b.found)
+		b.findings, b.err = w.weigh(ctx, b.Contents, b.found, have, b.due)
 	}
 	if b.err == nil {
 		b.unsound, b.err = w.inspect(ctx, b.found)
@@ -202,6 +210,9 @@ func (w *Walker) advance(ctx context.Context, at chain.Block, b weighed, take Ta
 		}
 		proof := Proof{Chain: w.conf.Chain, Block: b.Block}
 		if proof.ID, err = prove(ctx, tx, w.conf.Chain, b.Contents); err != nil {
+			return err
+		}
+		if err := keepDue(ctx, tx, proof.ID, b.due); err != nil {
 			return err
 		}
 		for _, f := range b.findings {

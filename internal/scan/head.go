@@ -69,6 +69,7 @@ func (w *Walker) Head(ctx context.Context) (moved bool, err error) {
 	case c.Parent != top.Hash:
 		return w.fork(ctx, rows, final, latest)
 	}
+	w.glance(ctx, &c)
 	found, err := w.match(ctx, c)
 	if err != nil {
 		return false, err
@@ -135,6 +136,7 @@ func (w *Walker) jump(ctx context.Context, rows []chain.Block, final chain.Block
 		} else if err != nil {
 			return false, fmt.Errorf("read recent block %d: %w", base, err)
 		}
+		w.glance(ctx, &c)
 		if found, err = w.match(ctx, c); err != nil {
 			return false, err
 		}

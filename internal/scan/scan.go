@@ -20,6 +20,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -120,9 +121,11 @@ type Walker struct {
 	conf     Config
 	listener Listener
 	log      *slog.Logger
-	final    atomic.Uint64          // the final head as last heard
-	forked   atomic.Bool            // the head walk has just followed a fork
-	tokens   chain.Tokens           // nil where the chain has no such
+	final    atomic.Uint64 // the final head as last heard
+	forked   atomic.Bool   // the head walk has just followed a fork
+	tokens   chain.Tokens  // nil where the chain has no such
+	tracer   chain.Tracer  // nil where blocks themselves tell what moved
+	haste    haste
 	review   atomic.Int64           // when the catalogue is looked at next, in Unix seconds
 	told     atomic.Pointer[string] // of what parting this process has told
 }
@@ -137,6 +140,7 @@ func New(db *pg.DB, conf Config, listener Listener, log *slog.Logger) *Walker {
 	}
 	w := &Walker{db: db, conf: conf, listener: listener, log: log.With("chain", string(conf.Chain))}
 	w.tokens, _ = conf.Reader.(chain.Tokens)
+	w.tracer, _ = conf.Reader.(chain.Tracer)
 	return w
 }
 
@@ -167,6 +171,11 @@ func (w *Walker) walk(ctx context.Context) {
 	var rest time.Time // until then the head walk rests
 	ahead := &ahead{}
 	defer ahead.wait()
+	if w.tracer != nil {
+		var tracing sync.WaitGroup
+		tracing.Go(func() { w.traceDue(ctx) })
+		defer tracing.Wait()
+	}
 	for ctx.Err() == nil {
 		finalMoved, err := w.step(ctx, ahead)
 		final.about(ctx, err)

@@ -227,7 +227,9 @@ func expectations(ctx context.Context, tx pg.Tx, name chain.Name) (all []expecte
 			greatest(coalesce(f.credited - f.swept + f.gas + f.dust, 0) + coalesce(p.amount, 0), 0),
 			coalesce(y.gone, 0), coalesce(y.come, 0),
 			EXISTS (SELECT FROM scan_findings s
-				WHERE s.chain = $1 AND s.kind = 'UNATTRIBUTED' AND s.address = w.address AND s.contract = m.contract),
+				WHERE s.chain = $1 AND s.kind = 'UNATTRIBUTED' AND s.address = w.address AND s.contract = m.contract)
+				OR m.contract = '' AND EXISTS (SELECT FROM scan_untraced u JOIN finality_live l USING (proof_id)
+					WHERE l.chain = $1 AND u.status = 'DUE' AND (u.addresses IS NULL OR w.address = ANY (u.addresses))),
 			m.quarantined_at IS NOT NULL OR coalesce(f.short > 0 OR f.gas_short > 0, false)
 				OR w.wallet_id IN (SELECT a.wallet_id FROM asked a WHERE a.wallet_id IS NOT NULL)
 				OR EXISTS (SELECT FROM deposits d WHERE d.wallet_id = w.wallet_id AND d.mint_id = m.mint_id AND d.status = 'UNSUPPORTED')

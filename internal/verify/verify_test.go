@@ -29,6 +29,7 @@ var unaudited = map[string]string{
 	"coins.status":                  "its deposit or its order, by I-47-state and I-47-slot",
 	"deliveries.status":             "what was tried is a row of its own; no money and no right hangs on it",
 	"webhook_jobs.status":           "asked for by one row of the audit log, then counted by its deliveries",
+	"scan_untraced.status":          "done without its deposit it is a surplus on the chain, by I-06",
 	"deposit_resolutions.status":    "its deposit moves with it, and that is looked for",
 	"withdrawal_decisions.status":   "written once; I-40-decided",
 	"organization_settings":         "I-40-settings",
@@ -602,6 +603,13 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 
 	net.Mint(dep, "", money.Units(5))
 	want("native coin too many", 1, "")
+	h.exec(`INSERT INTO scan_untraced (proof_id, tx_hash, addresses, attempts, last_error, next_attempt_at, created_at)
+		SELECT max(proof_id), '0xd3', ARRAY['0xother'], 1, 'x', now(), now() FROM finality_proofs`)
+	want("another address is to be traced", 1, "")
+	h.exec(`UPDATE scan_untraced SET addresses = ARRAY[$1]`, string(dep))
+	want("native coin that is to be traced", 0, "")
+	h.exec(`UPDATE scan_untraced SET status = 'DONE', done_at = now()`)
+	want("traced, and not that", 1, "")
 	h.exec(`INSERT INTO scan_findings (chain, kind, height, hash, address, contract, detail, created_at) VALUES ('ETHEREUM', 'UNATTRIBUTED', 1, 'x', $1, '', 'x', now())`, string(dep))
 	want("native coin that a finding explains", 0, "")
 

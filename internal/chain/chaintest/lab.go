@@ -9,6 +9,8 @@
 package chaintest
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -121,7 +123,7 @@ func (b bench) final(t *testing.T, height uint64) chain.Contents {
 	if err != nil {
 		t.Fatalf("Final(%d): got %v, want the block", height, err)
 	}
-	return c
+	return b.inside(t, c)
 }
 
 func (b bench) recent(t *testing.T, height uint64) chain.Contents {
@@ -130,7 +132,50 @@ func (b bench) recent(t *testing.T, height uint64) chain.Contents {
 	if err != nil {
 		t.Fatalf("Recent(%d): got %v, want the block", height, err)
 	}
+	return b.inside(t, c)
+}
+
+func (b bench) inside(t *testing.T, c chain.Contents) chain.Contents {
+	t.Helper()
+	c, err := Inside(t.Context(), b.Chain().Reader, c)
+	if err != nil {
+		t.Fatalf("block %d: got %v, want what moved inside its transactions", c.Height, err)
+	}
 	return c
+}
+
+// Inside is a block with what moved inside its transactions, where its reader is asked for
+// that. As many providers are asked as have to agree.
+func Inside(ctx context.Context, r chain.Reader, c chain.Contents) (chain.Contents, error) {
+	tracer, ok := r.(chain.Tracer)
+	if !ok {
+		return c, nil
+	}
+	told, err := tracer.Touched(ctx, c.Block, chain.Enough)
+	if err != nil {
+		return c, err
+	}
+	if len(told.Blind) > 0 {
+		return c, fmt.Errorf("nothing is told about %v", told.Blind)
+	}
+	c.Traced = told.Traced
+	for i, b := range told.Balances {
+		if i > 0 && told.Balances[i-1].Tx == b.Tx {
+			continue
+		}
+		var to []chain.Address
+		for _, same := range told.Balances[i:] {
+			if same.Tx == b.Tx {
+				to = append(to, same.Address)
+			}
+		}
+		moved, err := tracer.Moved(ctx, chain.MovedQuestion{At: c.Block, Tx: b.Tx, To: to, By: chain.Enough})
+		if err != nil {
+			return c, err
+		}
+		c.Transfers = append(slices.Clip(c.Transfers), moved...)
+	}
+	return c, nil
 }
 
 // finals are the final blocks above a height, oldest first.

@@ -12,7 +12,7 @@ import (
 func TestStateThatNodesNoLongerKeepComesFromArchives(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 4)
-	at, err := s.chain.Reader.Final(t.Context(), s.height)
+	at, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestTracesThatNodesNoLongerGiveComeFromArchives(t *testing.T) {
 	cfg.Archives = []string{s.proxies[1].URL}
 	c := open(t, cfg)
 	s.proxies[0].On("debug_traceBlockByHash", func(e *exchange) { e.Refuse(`{"code":-32000,"message":"required historical state unavailable"}`) })
-	got, err := c.Reader.Final(t.Context(), s.height)
+	got, err := final(t, c, s.height)
 	if err != nil || !got.Traced || len(got.Transfers) != traced {
 		t.Errorf("got %+v, %v, want all transfers", got, err)
 	}

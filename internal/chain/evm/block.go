@@ -129,7 +129,7 @@ type body struct {
 
 // whole fetches the block in one answer and gives what it has beside transactions.
 func (b *body) whole(ctx context.Context, method string, which any) (header []byte, err error) {
-	err = b.p.stream(ctx, b.p.blockBytesMax, func(r *reader) (err error) {
+	err = b.p.stream(ctx, b.p.whole(b.p.blockBytesMax), func(r *reader) (err error) {
 		header, err = b.read(ctx, r)
 		return err
 	}, method, which, true)

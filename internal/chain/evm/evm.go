@@ -5,8 +5,8 @@
 // A provider is not believed where it can be checked: a block's hash is
 // recomputed from its header, its transactions and receipts from the roots in
 // it, senders from their signatures. Balances are what as many providers say as
-// have to agree. What stays one provider's word are traces, and the balances are
-// there to check those. An answer that is
+// have to agree, and so is what calls moved. Which accounts a block changed is a
+// provider's word, and whoever asks compares it with the balances. An answer that is
 // missing, short or wrong is an error and never an empty block.
 //
 // It holds no key and writes nothing down. It keeps a few verified blocks in
@@ -53,8 +53,8 @@ type Finality struct {
 
 const (
 	timeoutDefault        = 15 * time.Second
-	answerBytesMaxDefault = 64 << 20 // a trace of a full block has tens of megabytes
-	blockBytesMaxDefault  = 1 << 30  // the receipts of a block of 400 million gas that is full of logs have 430 MB
+	answerBytesMaxDefault = 64 << 20
+	blockBytesMaxDefault  = 1 << 30 // the receipts of a block of 400 million gas that is full of logs have 430 MB
 	blocksKept            = 16
 )
 
@@ -135,6 +135,7 @@ type adapter struct {
 
 var (
 	_ chain.Reader = (*adapter)(nil)
+	_ chain.Tracer = (*adapter)(nil)
 	_ chain.Sender = (*adapter)(nil)
 )
 

@@ -23,16 +23,7 @@ func (a *adapter) Final(ctx context.Context, height uint64) (chain.Contents, err
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("final block %d of %s: %w", height, a.Name, err)
 	}
-	return a.open(ctx, s, len(by))
-}
-
-// open reads all that moved in a block.
-func (a *adapter) open(ctx context.Context, s *sealed, providers int) (chain.Contents, error) {
-	internal, traced, err := a.internal(ctx, s)
-	if err != nil {
-		return chain.Contents{}, fmt.Errorf("internal movements in block %d of %s: %w", s.header.Number, a.Name, err)
-	}
-	return s.contents(internal, traced, providers)
+	return s.contents(len(a.offering()) > 0, len(by))
 }
 
 type headline struct {

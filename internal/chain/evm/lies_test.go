@@ -78,12 +78,12 @@ func TestProvidersThatContradictOneAnotherStopTheWalk(t *testing.T) {
 	for _, agree := range []int{1, 2} {
 		c := s.open(t, agree, nil)
 		s.proxies[1].On("eth_getBlockByNumber", otherHash(t))
-		got, err := c.Reader.Final(t.Context(), s.height)
+		got, err := final(t, c, s.height)
 		if !errors.Is(err, chain.ErrDisagreement) {
 			t.Errorf("agree %d: got %+v, %v, want ErrDisagreement", agree, got, err)
 		}
 		s.proxies[1].On("eth_getBlockByNumber", nil)
-		if _, err := c.Reader.Final(t.Context(), s.height); err != nil {
+		if _, err := final(t, c, s.height); err != nil {
 			t.Errorf("agree %d, truthful again: got %v, want the block", agree, err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestAMajorityOutvotesALiar(t *testing.T) {
 	s := stage(t, 3)
 	c := s.open(t, 2, nil)
 	s.proxies[0].On("eth_getBlockByNumber", otherHash(t))
-	got, err := c.Reader.Final(t.Context(), s.height)
+	got, err := final(t, c, s.height)
 	if err != nil || got.Providers != 2 || len(got.Transfers) != traced {
 		t.Errorf("got %+v, %v, want the block by two", got, err)
 	}
@@ -119,17 +119,17 @@ func TestWhatTooFewCallFinalIsNotYetFinal(t *testing.T) {
 	if h, err := c.Reader.Heads(t.Context()); err != nil || h.Final.Height != top {
 		t.Errorf("one behind: got %+v, %v, want final %d", h, err, top)
 	}
-	if _, err := c.Reader.Final(t.Context(), top); err != nil {
+	if _, err := final(t, c, top); err != nil {
 		t.Errorf("one behind: got %v, want the block", err)
 	}
 	s.proxies[0].On("eth_getBlockByNumber", behind)
 	if h, err := c.Reader.Heads(t.Context()); err != nil || h.Final.Height != top-1 {
 		t.Errorf("two behind: got %+v, %v, want final %d", h, err, top-1)
 	}
-	if got, err := c.Reader.Final(t.Context(), top); !errors.Is(err, chain.ErrNotYet) {
+	if got, err := final(t, c, top); !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("two behind: got %+v, %v, want ErrNotYet", got, err)
 	}
-	if _, err := c.Reader.Final(t.Context(), top-1); err != nil {
+	if _, err := final(t, c, top-1); err != nil {
 		t.Errorf("two behind, one block lower: got %v, want the block", err)
 	}
 }
@@ -197,17 +197,17 @@ func TestReceiptsThatAreWrongAreAnErrorAndNeverAnEmptyBlock(t *testing.T) {
 	alone := open(t, config(s.proxies[0].URL))
 	for name, lie := range receiptLies(t) {
 		s.proxies[0].On("eth_getBlockReceipts", lie)
-		if got, err := alone.Reader.Final(t.Context(), s.height); err == nil {
+		if got, err := final(t, alone, s.height); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)
 		} else if strings.Contains(err.Error(), "a-secret-key") {
 			t.Errorf("%s: got the endpoint's secret in %q", name, err)
 		}
-		if got, err := alone.Reader.Recent(t.Context(), s.height); err == nil {
+		if got, err := recent(t, alone, s.height); err == nil {
 			t.Errorf("%s, recent: got %+v, want an error", name, got)
 		}
 		// Another provider helps out, in an adapter that has nothing kept.
 		both := s.open(t, 2, nil)
-		if got, err := both.Reader.Final(t.Context(), s.height); err != nil || len(got.Transfers) != traced {
+		if got, err := final(t, both, s.height); err != nil || len(got.Transfers) != traced {
 			t.Errorf("%s, with an honest one: got %+v, %v, want all transfers", name, got, err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestReceiptsThatAreWrongAreAnErrorAndNeverAnEmptyBlock(t *testing.T) {
 func TestFieldsThatNoRootCoversAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 1)
-	want, err := s.chain.Reader.Final(t.Context(), s.height)
+	want, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestFieldsThatNoRootCoversAreNotBelieved(t *testing.T) {
 			}
 		})
 	})
-	got, err := s.open(t, 1, nil).Reader.Final(t.Context(), s.height)
+	got, err := final(t, s.open(t, 1, nil), s.height)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,55 +278,177 @@ func TestABlockThatDoesNotGiveItsHashIsRefused(t *testing.T) {
 		}, chain.ErrUndecodable},
 	} {
 		s.proxies[0].On("eth_getBlockByHash", func(e *exchange) { e.Edit(t, c.change) })
-		got, err := s.open(t, 1, nil).Reader.Final(t.Context(), s.height)
+		got, err := final(t, s.open(t, 1, nil), s.height)
 		if err == nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: got %+v, %v, want an error (%v)", name, got, err, c.want)
 		}
 	}
 	s.proxies[0].On("eth_getBlockByHash", func(e *exchange) { e.Say("null") })
-	if got, err := s.open(t, 1, nil).Reader.Final(t.Context(), s.height); err == nil {
+	if got, err := final(t, s.open(t, 1, nil), s.height); err == nil {
 		t.Errorf("no block: got %+v, want an error", got)
 	}
 }
 
-func TestATraceThatFailsIsAnErrorOnceTracesWereOffered(t *testing.T) {
+const (
+	wholeTrace = "debug_traceBlockByHash"
+	oneTrace   = "debug_traceTransaction"
+)
+
+// traces sets the rule of every trace that a provider gives.
+func traces(p *proxy, r rule) {
+	p.On(wholeTrace, r)
+	p.On(oneTrace, r)
+}
+
+func TestWhatNobodyTracesIsSaidAndNeverLeftOut(t *testing.T) {
 	t.Parallel()
-	s := stage(t, 2)
+	s := stage(t, 3)
 	alone := open(t, config(s.proxies[0].URL))
+	at, err := alone.Reader.Final(t.Context(), s.height)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One does not answer at all: nothing is known. The others answer, and not about this.
 	for name, lie := range map[string]rule{
-		"refused": func(e *exchange) { e.Refuse(`{"code":-32000,"message":"required historical state unavailable"}`) },
+		"refused": func(e *exchange) { e.Refuse(`{"code":-32005,"message":"daily limit exceeded"}`) },
 		"gone":    func(e *exchange) { e.Refuse(`{"code":-32601,"message":"the method does not exist"}`) },
-		"null":    func(e *exchange) { e.Say("null") },
-		"empty":   func(e *exchange) { e.Say("[]") },
-		"short":   func(e *exchange) { e.EditList(t, func(l []map[string]any) []map[string]any { return l[1:] }) },
-		"other order": func(e *exchange) {
-			e.EditList(t, func(l []map[string]any) []map[string]any { l[0], l[1] = l[1], l[0]; return l })
-		},
-		"one failed": func(e *exchange) {
-			e.EditList(t, func(l []map[string]any) []map[string]any {
-				delete(l[0], "result")
-				l[0]["error"] = "execution timeout"
-				return l
-			})
-		},
-		"contradicts the receipt": func(e *exchange) {
-			e.EditList(t, func(l []map[string]any) []map[string]any {
-				l[0]["result"].(map[string]any)["error"] = "execution reverted"
-				return l
-			})
-		},
-		"unknown call": func(e *exchange) { e.Say(strings.ReplaceAll(string(e.Result), `"type":"CALL"`, `"type":"EXTCALL"`)) },
-		"lost":         func(e *exchange) { e.Lose() },
+		"pruned":  func(e *exchange) { e.Refuse(`{"code":-32000,"message":"required historical state unavailable"}`) },
+		"lost":    func(e *exchange) { e.Lose() },
 	} {
-		s.proxies[0].On("debug_traceBlockByHash", lie)
-		if got, err := alone.Reader.Final(t.Context(), s.height); err == nil {
+		traces(s.proxies[0], lie)
+		if got, err := alone.Reader.(chain.Tracer).Touched(t.Context(), at.Block, chain.Enough); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)
 		}
-		s.proxies[0].On("debug_traceBlockByHash", nil)
+	}
+	for name, lie := range map[string]rule{
+		"null":      func(e *exchange) { e.Say("null") },
+		"timed out": func(e *exchange) { e.Refuse(`{"code":-32000,"message":"execution timeout"}`) },
+		"empty":     func(e *exchange) { e.Say("[]") },
+		"no trace":  func(e *exchange) { e.Say("7") },
+		"too long": func(e *exchange) {
+			e.Say(`{"pre":{},"post":{` + strings.Repeat(`"0x00000000000000000000000000000000000000aa":{"balance":"0x1"},`, 200_000) + `}}`)
+		},
+	} {
+		traces(s.proxies[0], lie)
+		got, err := alone.Reader.(chain.Tracer).Touched(t.Context(), at.Block, chain.Enough)
+		if err != nil || len(got.Blind) == 0 || !got.Traced {
+			t.Errorf("%s: got %+v, %v, want transactions that nothing is known about", name, got, err)
+		}
+		traces(s.proxies[0], nil)
 		both := s.open(t, 2, nil)
-		s.proxies[0].On("debug_traceBlockByHash", lie)
-		if got, err := both.Reader.Final(t.Context(), s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
-			t.Errorf("%s, with an honest one: got %+v, %v, want all transfers", name, got, err)
+		traces(s.proxies[0], lie)
+		if got, err := final(t, both, s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
+			t.Errorf("%s, with honest ones: got %+v, %v, want all transfers", name, got, err)
+		}
+	}
+}
+
+func TestWhereTheWholeBlockIsNotTracedItsTransactionsAre(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 1)
+	c := s.open(t, 1, nil)
+	for name, lie := range map[string]rule{
+		"gone":      func(e *exchange) { e.Refuse(`{"code":-32601,"message":"the method does not exist"}`) },
+		"null":      func(e *exchange) { e.Say("null") },
+		"empty":     func(e *exchange) { e.Say("[]") },
+		"timed out": func(e *exchange) { e.Refuse(`{"code":-32000,"message":"execution timeout"}`) },
+		"short":     func(e *exchange) { e.EditList(t, func(l []map[string]any) []map[string]any { return l[1:] }) },
+		"twice":     func(e *exchange) { e.EditList(t, func(l []map[string]any) []map[string]any { return append(l, l[0]) }) },
+		"another's": func(e *exchange) {
+			e.EditList(t, func(l []map[string]any) []map[string]any { l[0]["txHash"] = "0x" + strings.Repeat("ab", 32); return l })
+		},
+		"all failed": func(e *exchange) {
+			e.EditList(t, func(l []map[string]any) []map[string]any {
+				for i := range l {
+					delete(l[i], "result")
+					l[i]["error"] = "execution timeout"
+				}
+				return l
+			})
+		},
+		"too long": func(e *exchange) {
+			e.EditList(t, func(l []map[string]any) []map[string]any {
+				l[0]["result"] = strings.Repeat("x", 70<<20)
+				return l
+			})
+		},
+	} {
+		s.proxies[0].On(wholeTrace, lie)
+		if got, err := final(t, c, s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
+			t.Errorf("%s: got %+v, %v, want all transfers", name, got, err)
+		}
+	}
+}
+
+func TestWithoutATracerOfChangesTheCallsAreTraced(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 1)
+	unknown := func(e *exchange) {
+		if strings.Contains(string(e.Params[1]), "prestateTracer") {
+			e.Refuse(`{"code":-32000,"message":"tracer not found"}`)
+		}
+	}
+	ignored := func(e *exchange) {
+		if strings.Contains(string(e.Params[1]), "prestateTracer") {
+			e.Edit(t, func(m map[string]any) {
+				clear(m)
+				m["0x00000000000000000000000000000000000000aa"] = map[string]any{"balance": "0x1"}
+			})
+		}
+	}
+	for name, r := range map[string]rule{"unknown": unknown, "without the mode": ignored} {
+		traces(s.proxies[0], nil)
+		if name == "unknown" {
+			traces(s.proxies[0], r)
+		}
+		c := s.open(t, 1, nil)
+		s.proxies[0].On(oneTrace, r)
+		if name == "without the mode" {
+			s.proxies[0].On(wholeTrace, func(e *exchange) { e.Refuse(`{"code":-32000,"message":"not now"}`) })
+		}
+		if got, err := final(t, c, s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
+			t.Errorf("%s: got %+v, %v, want all transfers", name, got, err)
+		}
+	}
+}
+
+// A trace is one provider's word. Where several have to agree, they do on this too.
+func TestTracesOfCallsAreAgreedUponAndFit(t *testing.T) {
+	t.Parallel()
+	s := stage(t, 3)
+	c := s.open(t, 2, nil)
+	one := s.open(t, 1, nil)
+	honest, err := final(t, c, s.height)
+	if err != nil {
+		t.Fatal(err)
+	}
+	internal := honest.Transfers[len(honest.Transfers)-1]
+	question := chain.MovedQuestion{At: honest.Block, Tx: internal.Tx, To: []chain.Address{s.to}, By: chain.Enough}
+	for name, lie := range map[string]rule{
+		"invents": func(e *exchange) { e.Say(strings.ReplaceAll(string(e.Result), `"value":"0x3e8"`, `"value":"0xffff"`)) },
+		"hides":   func(e *exchange) { e.Edit(t, func(m map[string]any) { delete(m, "calls") }) },
+		"of another sender": func(e *exchange) {
+			e.Edit(t, func(m map[string]any) { m["from"] = "0x00000000000000000000000000000000000000aa" })
+		},
+		"contradicts the receipt": func(e *exchange) { e.Edit(t, func(m map[string]any) { m["error"] = "execution reverted" }) },
+		"unknown call":            func(e *exchange) { e.Say(strings.ReplaceAll(string(e.Result), `"type":"CALL"`, `"type":"EXTCALL"`)) },
+		"lost":                    func(e *exchange) { e.Lose() },
+	} {
+		s.proxies[0].On(oneTrace, lie)
+		got, err := c.Reader.(chain.Tracer).Moved(t.Context(), question)
+		if err != nil || len(got) != 1 || got[0] != internal {
+			t.Errorf("%s, two have to agree: got %+v, %v, want %+v", name, got, err, internal)
+		}
+		fits := question
+		fits.Fits = func(moved []chain.Transfer) error {
+			if len(moved) != 1 || moved[0].Amount != internal.Amount {
+				return errors.New("the balances say otherwise")
+			}
+			return nil
+		}
+		got, err = one.Reader.(chain.Tracer).Moved(t.Context(), fits)
+		if err != nil || len(got) != 1 || got[0] != internal {
+			t.Errorf("%s, one is enough and the balances are known: got %+v, %v, want %+v", name, got, err, internal)
 		}
 	}
 }
@@ -338,7 +460,7 @@ func TestWithoutTracesTheContentsSaySo(t *testing.T) {
 	s.proxies[0].On("debug_traceBlockByHash", func(e *exchange) { e.Refuse(`{"code":-32601,"message":"no such method"}`) })
 	auto := s.open(t, 1, nil)
 	for name, c := range map[string]chain.Chain{"off": off, "not offered": auto} {
-		got, err := c.Reader.Final(t.Context(), s.height)
+		got, err := final(t, c, s.height)
 		if err != nil || got.Traced || len(got.Transfers) != untraced {
 			t.Errorf("%s: got %+v, %v, want what needs no trace", name, got, err)
 		}
@@ -356,7 +478,7 @@ func TestWithoutTracesTheContentsSaySo(t *testing.T) {
 	}
 	s.proxies[0].On("debug_traceBlockByHash", nil)
 	on := s.open(t, 1, func(c *evm.Config) { c.Trace = evm.TraceOn })
-	if got, err := on.Reader.Final(t.Context(), s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
+	if got, err := final(t, on, s.height); err != nil || !got.Traced || len(got.Transfers) != traced {
 		t.Errorf("on: got %+v, %v, want all transfers", got, err)
 	}
 }
@@ -365,7 +487,7 @@ func TestBalancesComeFromAProviderThatHasTheBlock(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 2)
 	c := s.open(t, 1, nil)
-	at, err := s.chain.Reader.Final(t.Context(), s.height)
+	at, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +523,7 @@ func TestOneLiarCannotConfirmItsOwnTraces(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 3)
 	c := s.open(t, 2, nil)
-	at, err := s.chain.Reader.Final(t.Context(), s.height)
+	at, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,13 +548,13 @@ func TestATracerThatIsSilentAtTheStartIsWaitedFor(t *testing.T) {
 	s.proxies[0].On("debug_traceBlockByHash", func(e *exchange) { e.Refuse(`{"code":-32601,"message":"no such method"}`) })
 	s.proxies[1].On("*", func(e *exchange) { e.Lose() })
 	c := s.open(t, 1, nil)
-	if got, err := c.Reader.Final(t.Context(), s.height); err == nil {
+	if got, err := final(t, c, s.height); err == nil {
 		t.Errorf("while it is silent: got %+v, want an error", got)
 	}
 	s.proxies[1].On("*", nil)
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		got, err := c.Reader.Final(t.Context(), s.height)
+		got, err := final(t, c, s.height)
 		if err == nil {
 			if !got.Traced || len(got.Transfers) != traced {
 				t.Errorf("got %+v, want all transfers", got)
@@ -448,7 +570,7 @@ func TestATracerThatIsSilentAtTheStartIsWaitedFor(t *testing.T) {
 func TestATokenWithoutBalancesHidesNoOther(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 3)
-	at, err := s.chain.Reader.Final(t.Context(), s.height)
+	at, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -503,7 +625,7 @@ func TestAnAnswerIsBoundedInTimeAndSize(t *testing.T) {
 	s.proxies[0].On("eth_getBlockByHash", func(e *exchange) {
 		e.Edit(t, func(m map[string]any) { m["extra"] = strings.Repeat("x", 2<<20) })
 	})
-	if got, err := c.Reader.Final(t.Context(), s.height); err == nil || !strings.Contains(err.Error(), "longer than is allowed") {
+	if got, err := final(t, c, s.height); err == nil || !strings.Contains(err.Error(), "longer than is allowed") {
 		t.Errorf("too long: got %+v, %v, want an error about it", got, err)
 	}
 }
@@ -550,7 +672,7 @@ func TestASilentProviderIsMetWhenItAnswers(t *testing.T) {
 		t.Errorf("agree 2: got %v, want provider 2 to be named", err)
 	}
 	c := s.open(t, 1, nil)
-	if got, err := c.Reader.Final(t.Context(), s.height); err != nil || got.Providers != 1 {
+	if got, err := final(t, c, s.height); err != nil || got.Providers != 1 {
 		t.Errorf("agree 1: got %+v, %v, want the block by one", got, err)
 	}
 	// It comes back as what it should not be: it is not asked anything.
@@ -558,7 +680,7 @@ func TestASilentProviderIsMetWhenItAnswers(t *testing.T) {
 	s.proxies[1].On("eth_chainId", func(e *exchange) { e.Say(`"0x1"`) })
 	before := s.proxies[1].Asked("eth_getBlockByNumber")
 	until(t, "provider 2 is asked who it is", func() bool {
-		if _, err := c.Reader.Final(t.Context(), s.height); err != nil {
+		if _, err := final(t, c, s.height); err != nil {
 			t.Fatalf("with a stranger: got %v, want the block", err)
 		}
 		return s.proxies[1].Asked("eth_chainId") > 2
@@ -568,7 +690,7 @@ func TestASilentProviderIsMetWhenItAnswers(t *testing.T) {
 	}
 	s.proxies[1].On("eth_chainId", nil)
 	until(t, "both providers agree", func() bool {
-		got, err := c.Reader.Final(t.Context(), s.height)
+		got, err := final(t, c, s.height)
 		return err == nil && got.Providers == 2
 	})
 }
@@ -615,7 +737,7 @@ func TestABlockOfHundredsGivesItsRoots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.Reader.Recent(t.Context(), h.Latest.Height)
+	got, err := recent(t, c, h.Latest.Height)
 	if err != nil || len(got.Transfers) != payments {
 		t.Fatalf("got %d transfers, %v, want %d", len(got.Transfers), err, payments)
 	}

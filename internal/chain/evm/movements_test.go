@@ -43,11 +43,30 @@ func (l *lab) latest(t testing.TB) chain.Contents {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := l.chain.Reader.Recent(t.Context(), h.Latest.Height)
+	c, err := recent(t, l.chain, h.Latest.Height)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// final and recent are blocks with what moved inside their transactions.
+func final(t testing.TB, c chain.Chain, height uint64) (chain.Contents, error) {
+	t.Helper()
+	got, err := c.Reader.Final(t.Context(), height)
+	if err != nil {
+		return got, err
+	}
+	return chaintest.Inside(t.Context(), c.Reader, got)
+}
+
+func recent(t testing.TB, c chain.Chain, height uint64) (chain.Contents, error) {
+	t.Helper()
+	got, err := c.Reader.Recent(t.Context(), height)
+	if err != nil {
+		return got, err
+	}
+	return chaintest.Inside(t.Context(), c.Reader, got)
 }
 
 // to tells what arrived at an address, in the order of the block.

@@ -27,7 +27,9 @@ type provider struct {
 	client  *rpc.Client
 	// answerBytesMax bounds every answer, blockBytesMax one about a whole block.
 	answerBytesMax, blockBytesMax int64
-	traces                        atomic.Bool // it offers debug_traceBlockByHash
+	traces                        atomic.Bool  // it offers debug_traceBlockByHash
+	noDiff                        atomic.Bool  // its traces do not tell which accounts changed
+	slow                          atomic.Int32 // how often the time that its traces may take was halved
 }
 
 func newProvider(cfg Config, i int) (*provider, error) {

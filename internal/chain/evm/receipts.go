@@ -276,7 +276,7 @@ func (p *provider) receiptsOf(ctx context.Context, s *sealed, root *listRoot) ([
 		return nil
 	}
 	bytesMax := p.receiptsBytesMax(s)
-	err := p.stream(ctx, bytesMax, func(r *reader) error {
+	err := p.stream(ctx, p.whole(bytesMax), func(r *reader) error {
 		return r.items(func(i int) error { return add(i, r) })
 	}, "eth_getBlockReceipts", s.hash)
 	if oversized(err) && ctx.Err() == nil {

@@ -33,7 +33,7 @@ func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, er
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("block %d of %s: %w", height, a.Name, err)
 	}
-	return a.open(ctx, s, 1)
+	return s.contents(len(a.offering()) > 0, 1)
 }
 
 // sealedAt is the block that a provider has at a height; nil beyond its head.

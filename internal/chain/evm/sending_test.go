@@ -327,7 +327,7 @@ func TestManyMayAskAtOnce(t *testing.T) {
 	const askers = 16
 	for range askers {
 		go func() {
-			got, err := c.Reader.Final(t.Context(), s.height)
+			got, err := final(t, c, s.height)
 			if err == nil && len(got.Transfers) != traced {
 				err = errors.New("transfers are missing")
 			}

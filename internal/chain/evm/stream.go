@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/rpc"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -35,8 +38,9 @@ const (
 )
 
 var (
+	errAnswer  = errors.New("the answer cannot be used")
 	errCut     = errors.New("the answer ended before its end")
-	errTooSlow = errors.New("the answer came too slowly")
+	errTooSlow = fmt.Errorf("the answer came too slowly: %w", context.DeadlineExceeded)
 	errAbsent  = errors.New("the answer is null")
 )
 
@@ -99,7 +103,8 @@ type meter struct {
 
 func newReader(from io.Reader, valueMax int64, progress func(int64)) *reader {
 	in := &meter{from: from, valueMax: valueMax, left: valueMax, progress: progress}
-	return &reader{jsontext.NewDecoder(in), in}
+	// Some nodes pass on what a contract calls the reason of its failure as it is.
+	return &reader{jsontext.NewDecoder(in, jsontext.AllowInvalidUTF8(true)), in}
 }
 
 // readerOf reads what is there already.
@@ -157,44 +162,49 @@ func (r *reader) begin(want jsontext.Kind) error {
 	return err
 }
 
-// members reads an object. big names those members that are read while they arrive; it is
-// given what came before them. The others are gathered to a document.
-func (r *reader) members(big map[string]func(before []byte) error) (document []byte, err error) {
+// object reads an object. read reads the value of each of its members.
+func (r *reader) object(read func(name string) error) error {
 	if err := r.begin('{'); err != nil {
-		return nil, err
+		return err
 	}
-	document = append(document, '{')
 	for r.kind() != '}' {
 		t, err := r.token()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		name := t.String()
+		if err := read(t.String()); err != nil {
+			return err
+		}
+	}
+	_, err := r.token()
+	return err
+}
+
+// members reads an object. big names those members that are read while they arrive; it is
+// given what came before them. The others are gathered to a document.
+func (r *reader) members(big map[string]func(before []byte) error) (document []byte, err error) {
+	document = append(document, '{')
+	err = r.object(func(name string) error {
 		if read := big[name]; read != nil {
-			if err := read(append(document, '}')); err != nil {
-				return nil, err
-			}
-			continue
+			return read(append(document, '}'))
 		}
 		v, err := r.value()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if int64(len(document)+len(name)+len(v)) > r.in.valueMax {
-			return nil, endpoint.ErrTooLong
+			return endpoint.ErrTooLong
 		}
 		if len(document) > 1 {
 			document = append(document, ',')
 		}
 		if document, err = jsontext.AppendQuote(document, name); err != nil {
-			return nil, err
+			return err
 		}
 		document = append(append(document, ':'), v...)
-	}
-	if _, err := r.token(); err != nil {
-		return nil, err
-	}
-	return append(document, '}'), nil
+		return nil
+	})
+	return append(document, '}'), err
 }
 
 // items reads a list, one item after the other.
@@ -211,25 +221,104 @@ func (r *reader) items(read func(i int) error) error {
 	return err
 }
 
-// stream makes one request and has its result read while it arrives. The answer may have
-// so many bytes, and a value in it that is held whole as many as every other answer. Error:
-// errAbsent for null.
-func (p *provider) stream(ctx context.Context, bytesMax int64, read func(*reader) error, method string, args ...any) error {
+// skip passes over the next value and holds at most one string of it.
+func (r *reader) skip() error {
+	for depth := r.StackDepth(); ; {
+		if _, err := r.token(); err != nil {
+			return err
+		}
+		if r.StackDepth() <= depth {
+			return nil
+		}
+	}
+}
+
+// null reads a null, if there is one.
+func (r *reader) null() (bool, error) {
+	if r.kind() != 'n' {
+		return false, nil
+	}
+	_, err := r.token()
+	return true, err
+}
+
+// text reads a string.
+func (r *reader) text() (string, error) {
+	t, err := r.token()
+	if err == nil && t.Kind() != '"' {
+		err = fmt.Errorf("got %s, want a string", t.Kind())
+	}
+	if err != nil {
+		return "", err
+	}
+	return t.String(), nil
+}
+
+// complains reads what is said to be wrong, and tells whether anything is.
+func (r *reader) complains() (bool, error) {
+	v, err := r.value()
+	return err == nil && v.Kind() != 'n' && string(v) != `""`, err
+}
+
+// address reads an address; nil for null.
+func (r *reader) address() (*common.Address, error) {
+	if none, err := r.null(); none || err != nil {
+		return nil, err
+	}
+	word, err := r.text()
+	if err != nil {
+		return nil, err
+	}
+	var a common.Address
+	return &a, a.UnmarshalText([]byte(word))
+}
+
+// number reads a number in hexadecimal digits; nil for null.
+func (r *reader) number() (*big.Int, error) {
+	if none, err := r.null(); none || err != nil {
+		return nil, err
+	}
+	word, err := r.text()
+	if err != nil {
+		return nil, err
+	}
+	return hexutil.DecodeBig(word)
+}
+
+// A bound is how long a streamed answer may be and how long it may take.
+type bound struct {
+	bytes  int64
+	within time.Duration
+	steady bool // it may take longer while it comes at streamBytesPerSecond
+}
+
+// whole bounds an answer about all of a block.
+func (p *provider) whole(bytes int64) bound { return bound{bytes, p.timeout, true} }
+
+// stream makes one request and has its result read while it arrives. A value in it that is
+// held whole may have as many bytes as every other answer. Error: errAbsent for null,
+// errAnswer with it for what has been answered and cannot be read.
+func (p *provider) stream(ctx context.Context, most bound, read func(*reader) error, method string, args ...any) error {
 	if err := p.greet(ctx); err != nil {
 		return err
 	}
-	return p.Said(method, p.streamOnce(ctx, bytesMax, read, method, args))
+	return p.streamOnce(ctx, most, read, method, args...)
 }
 
-func (p *provider) streamOnce(ctx context.Context, bytesMax int64, read func(*reader) error, method string, args []any) error {
+// streamOnce is stream without a greeting.
+func (p *provider) streamOnce(ctx context.Context, most bound, read func(*reader) error, method string, args ...any) error {
+	return p.Said(method, p.read(ctx, most, read, method, args))
+}
+
+func (p *provider) read(ctx context.Context, most bound, read func(*reader) error, method string, args []any) error {
 	question, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": args})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(endpoint.WithBytesMax(ctx, bytesMax))
+	ctx, cancel := context.WithCancelCause(endpoint.WithBytesMax(ctx, most.bytes))
 	defer cancel(nil)
 	began := time.Now()
-	late := time.AfterFunc(p.timeout, func() { cancel(errTooSlow) })
+	late := time.AfterFunc(most.within, func() { cancel(errTooSlow) })
 	defer late.Stop()
 	status, answer, err := p.Open(ctx, question)
 	if err != nil {
@@ -241,9 +330,16 @@ func (p *provider) streamOnce(ctx context.Context, bytesMax int64, read func(*re
 		return rpc.HTTPError{StatusCode: status, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Body: []byte(several.Short(string(text)))}
 	}
 	r := newReader(answer, p.answerBytesMax, func(read int64) {
-		late.Reset(time.Until(began.Add(p.timeout + time.Duration(read)*time.Second/streamBytesPerSecond)))
+		if most.steady {
+			late.Reset(time.Until(began.Add(most.within + time.Duration(read)*time.Second/streamBytesPerSecond)))
+		}
 	})
-	return slow(ctx, r.answer(read))
+	err = slow(ctx, r.answer(read))
+	var said *rpcError
+	if err != nil && !errors.As(err, &said) {
+		err = fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	return err
 }
 
 // slow says of an error that it came because the time was over.
@@ -258,8 +354,7 @@ func slow(ctx context.Context, err error) error {
 func (r *reader) answer(read func(*reader) error) error {
 	said := false
 	rest, err := r.members(map[string]func([]byte) error{"result": func([]byte) error {
-		if r.kind() == 'n' { // some give it with an error
-			_, err := r.token()
+		if none, err := r.null(); none || err != nil { // some give it with an error
 			return err
 		}
 		said = true
@@ -301,7 +396,7 @@ func (p *provider) pieces(ctx context.Context, from, to int, bytesMax int64, of 
 		n := min(once, to-i)
 		if n == 1 {
 			q := of(i)
-			err := p.stream(ctx, max(bytesMax, p.answerBytesMax), func(r *reader) error { return take(i, r) }, q.method, q.args...)
+			err := p.stream(ctx, p.whole(max(bytesMax, p.answerBytesMax)), func(r *reader) error { return take(i, r) }, q.method, q.args...)
 			if errors.Is(err, errAbsent) {
 				return p.Said(q.method, fmt.Errorf("number %d is missing", i))
 			}

@@ -24,8 +24,8 @@ var (
 
 func txHash(h common.Hash) chain.TxHash { return chain.TxHash(h.Hex()) }
 
-// contents is all that moved in a block, with what was found in its traces.
-func (s *sealed) contents(internal [][]chain.Transfer, traced bool, providers int) (chain.Contents, error) {
+// contents is all that a block itself says has moved in it.
+func (s *sealed) contents(traced bool, providers int) (chain.Contents, error) {
 	c := chain.Contents{Block: s.block(), Traced: traced, Providers: providers, Verified: verified}
 	payers := map[common.Address]int{}
 	for i, tx := range s.txs {
@@ -58,9 +58,6 @@ func (s *sealed) contents(internal [][]chain.Transfer, traced bool, providers in
 			if !s.twice(l) {
 				c.Transfers = append(c.Transfers, l.transfer(hash, s.receipts[i].firstLog))
 			}
-		}
-		if traced {
-			c.Transfers = append(c.Transfers, internal[i]...)
 		}
 	}
 	return c, nil

@@ -84,10 +84,10 @@ func TestWhatIsNoAnswerIsAnErrorAndTheNextProviderIsAsked(t *testing.T) {
 		if got, err := alone.Reader.Heads(t.Context()); err == nil {
 			t.Errorf("%s, heads: got %+v, want an error", name, got)
 		}
-		if got, err := alone.Reader.Final(t.Context(), s.height); err == nil {
+		if got, err := final(t, alone, s.height); err == nil {
 			t.Errorf("%s, final: got %+v, want an error", name, got)
 		}
-		if got, err := alone.Reader.Recent(t.Context(), s.height); err == nil {
+		if got, err := recent(t, alone, s.height); err == nil {
 			t.Errorf("%s, recent: got %+v, want an error", name, got)
 		}
 		if got, err := alone.Sender.Account(t.Context(), s.to); err == nil {
@@ -99,7 +99,7 @@ func TestWhatIsNoAnswerIsAnErrorAndTheNextProviderIsAsked(t *testing.T) {
 		if got, said := alone.Sender.Send(t.Context(), []byte{2}); got != chain.Unknown || strings.Contains(said, "a-secret-key") || len(said) > 1000 {
 			t.Errorf("%s, send: got %v %q, want Unknown in few words", name, got, said)
 		}
-		got, err := both.Reader.Final(t.Context(), s.height)
+		got, err := final(t, both, s.height)
 		if err != nil || len(got.Transfers) != traced {
 			t.Errorf("%s, with another: got %+v, %v, want the block", name, got, err)
 			continue
@@ -128,7 +128,7 @@ func TestAProviderThatAsksForAPauseIsLeftAlone(t *testing.T) {
 		})
 	})
 	for range 5 {
-		if got, err := c.Reader.Recent(t.Context(), s.height); err != nil || len(got.Transfers) != traced {
+		if got, err := recent(t, c, s.height); err != nil || len(got.Transfers) != traced {
 			t.Fatalf("got %+v, %v, want the block of the other", got, err)
 		}
 	}
@@ -162,11 +162,11 @@ func TestFinalBeyondTheHeadIsALie(t *testing.T) {
 	if h, err := c.Reader.Heads(t.Context()); err != nil || h.Final != truth.Final {
 		t.Errorf("got %+v, %v, want what the other calls final", h, err)
 	}
-	if got, err := c.Reader.Final(t.Context(), next); err == nil {
+	if got, err := final(t, c, next); err == nil {
 		t.Errorf("got %+v, want an error: only a liar calls it final", got)
 	}
 	s.proxies[1].On("*", func(e *exchange) { e.Lose() })
-	if got, err := c.Reader.Final(t.Context(), next); err == nil {
+	if got, err := final(t, c, next); err == nil {
 		t.Errorf("the liar alone: got %+v, want an error", got)
 	}
 }
@@ -204,7 +204,7 @@ func TestAHeadThatGoesBackwardsIsReportedAsItIs(t *testing.T) {
 	if err != nil || h.Final.Height != back || h.Latest.Height != back {
 		t.Errorf("got %+v, %v, want both at %d: two have to agree", h, err, back)
 	}
-	if got, err := c.Reader.Final(t.Context(), truth.Final.Height); !errors.Is(err, chain.ErrNotYet) {
+	if got, err := final(t, c, truth.Final.Height); !errors.Is(err, chain.ErrNotYet) {
 		t.Errorf("got %+v, %v, want ErrNotYet", got, err)
 	}
 	// The one that went back is not asked first any more, for what is not final.
@@ -217,7 +217,7 @@ func TestAHeadThatGoesBackwardsIsReportedAsItIs(t *testing.T) {
 func TestReceiptsAndLogsOfAnotherBlockAreNotTaken(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 1)
-	want, err := s.chain.Reader.Final(t.Context(), s.height)
+	want, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestReceiptsAndLogsOfAnotherBlockAreNotTaken(t *testing.T) {
 		}
 	}
 	s.proxies[0].On("eth_getBlockReceipts", func(e *exchange) { e.Say(string(receipts)) })
-	if got, err := s.open(t, 1, nil).Reader.Final(t.Context(), s.height); err == nil {
+	if got, err := final(t, s.open(t, 1, nil), s.height); err == nil {
 		t.Errorf("receipts of block %d: got %+v, want an error", other, got)
 	}
 	// What a log says of where it stands is in no root, and nothing is taken from it.
@@ -246,7 +246,7 @@ func TestReceiptsAndLogsOfAnotherBlockAreNotTaken(t *testing.T) {
 			return l
 		})
 	})
-	got, err := s.open(t, 1, nil).Reader.Final(t.Context(), s.height)
+	got, err := final(t, s.open(t, 1, nil), s.height)
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -255,7 +255,7 @@ func TestReceiptsAndLogsOfAnotherBlockAreNotTaken(t *testing.T) {
 func TestBalancesOfAnotherBlockAreOutvoted(t *testing.T) {
 	t.Parallel()
 	s := stage(t, 3)
-	at, err := s.chain.Reader.Final(t.Context(), s.height)
+	at, err := final(t, s.chain, s.height)
 	if err != nil {
 		t.Fatal(err)
 	}

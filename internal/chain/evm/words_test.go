@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
@@ -56,28 +55,24 @@ func TestTracesGiveWhatMovedAndWhere(t *testing.T) {
 	call := func(kind, value, rest string) string {
 		return fmt.Sprintf(`{"type":%q,"from":%q,"to":%q,"value":%q%s}`, kind, a, b, value, rest)
 	}
-	calls := func(of ...string) string { return `,"calls":[` + strings.Join(of, ",") + `]` }
+	below := func(of ...string) string { return `,"calls":[` + strings.Join(of, ",") + `]` }
 	for name, c := range map[string]struct {
 		root string
 		want string
 	}{
 		"the transaction's own value": {call("CALL", "0x5", ""), ""},
-		"a call":                      {call("CALL", "0x5", calls(call("CALL", "0x1", ""))), "0=1"},
-		"deep":                        {call("CALL", "0x5", calls(call("STATICCALL", "0x0", ""), call("CALL", "0x0", calls(call("CALL", "0x2", calls(call("CALL", "0x3", ""))))))), "1.0=2 1.0.0=3"},
-		"undone with all below":       {call("CALL", "0x5", calls(call("CALL", "0x1", `,"error":"execution reverted"`+calls(call("CALL", "0x2", ""))), call("CALL", "0x3", ""))), "1=3"},
-		"delegated":                   {call("CALL", "0x5", calls(call("DELEGATECALL", "0x5", calls(call("CALL", "0x4", ""))))), "0.0=4"},
-		"old delegation":              {call("CALL", "0x5", calls(call("CALLCODE", "0x5", ""))), ""},
-		"created":                     {call("CALL", "0x5", calls(call("CREATE", "0x1", ""), call("CREATE2", "0x2", ""))), "0=1 1=2"},
-		"destroyed":                   {call("CALL", "0x5", calls(call("SELFDESTRUCT", "0x7", ""))), "0=7"},
-		"nothing":                     {call("CALL", "0x5", calls(call("CALL", "0x0", ""))), ""},
-		"without a value":             {call("CALL", "0x5", calls(`{"type":"CALL","from":"`+a+`","to":"`+b+`"}`)), ""},
-		"to itself":                   {call("CALL", "0x5", calls(`{"type":"CALL","from":"`+a+`","to":"`+a+`","value":"0x9"}`)), ""},
+		"a call":                      {call("CALL", "0x5", below(call("CALL", "0x1", ""))), "0=1"},
+		"deep":                        {call("CALL", "0x5", below(call("STATICCALL", "0x0", ""), call("CALL", "0x0", below(call("CALL", "0x2", below(call("CALL", "0x3", ""))))))), "1.0=2 1.0.0=3"},
+		"undone with all below":       {call("CALL", "0x5", below(call("CALL", "0x1", `,"error":"execution reverted"`+below(call("CALL", "0x2", ""))), call("CALL", "0x3", ""))), "1=3"},
+		"delegated":                   {call("CALL", "0x5", below(call("DELEGATECALL", "0x5", below(call("CALL", "0x4", ""))))), "0.0=4"},
+		"old delegation":              {call("CALL", "0x5", below(call("CALLCODE", "0x5", ""))), ""},
+		"created":                     {call("CALL", "0x5", below(call("CREATE", "0x1", ""), call("CREATE2", "0x2", ""))), "0=1 1=2"},
+		"destroyed":                   {call("CALL", "0x5", below(call("SELFDESTRUCT", "0x7", ""))), "0=7"},
+		"nothing":                     {call("CALL", "0x5", below(call("CALL", "0x0", ""))), ""},
+		"without a value":             {call("CALL", "0x5", below(`{"type":"CALL","from":"`+a+`","to":"`+b+`"}`)), ""},
+		"to itself":                   {call("CALL", "0x5", below(`{"type":"CALL","from":"`+a+`","to":"`+a+`","value":"0x9"}`)), ""},
 	} {
-		var root frame
-		if err := json.Unmarshal([]byte(c.root), &root); err != nil {
-			t.Fatal(err)
-		}
-		moved, err := root.moved(nil, "0x", "")
+		moved, err := calls(c.root)
 		var got []string
 		for _, tr := range moved {
 			got = append(got, tr.Position+"="+tr.Amount.String())
@@ -90,14 +85,17 @@ func TestTracesGiveWhatMovedAndWhere(t *testing.T) {
 		call("EXTCALL", "0x1", ""), call("", "0x1", ""), call("CALL", "0x1"+strings.Repeat("0", 64), ""),
 		`{"type":"CALL","from":"` + a + `","value":"0x9"}`,
 	} {
-		var root frame
-		if err := json.Unmarshal([]byte(call("CALL", "0x0", calls(bad))), &root); err != nil {
-			continue // refused even earlier
-		}
-		if moved, err := root.moved(nil, "0x", ""); err == nil {
+		if moved, err := calls(call("CALL", "0x0", below(bad))); err == nil {
 			t.Errorf("%s: got %v, want an error", bad, moved)
 		}
 	}
+}
+
+// calls are what a trace says has moved.
+func calls(trace string) ([]chain.Transfer, error) {
+	tr := traced{keep: func(common.Address) bool { return true }, left: movedMax}
+	err := readerOf([]byte(trace)).calls(&tr)
+	return tr.moved, err
 }
 
 func TestTheRootOfTheFirstTransactionOfEthereum(t *testing.T) {
@@ -153,11 +151,7 @@ func FuzzHeader(f *testing.F) {
 func FuzzTraces(f *testing.F) {
 	f.Add([]byte(`{"type":"CALL","calls":[{"type":"CALL","value":"0x1","from":"0x00000000000000000000000000000000000000aa","to":"0x00000000000000000000000000000000000000bb"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var root frame
-		if json.Unmarshal(b, &root) != nil {
-			return
-		}
-		moved, err := root.moved(nil, "0x", "")
+		moved, err := calls(string(b))
 		if err != nil {
 			return
 		}

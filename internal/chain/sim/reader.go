@@ -25,6 +25,12 @@ type Provider struct {
 	lose     bool
 	refusing string
 	discreet bool
+
+	traceless error
+	blind     map[chain.TxHash]bool
+	heavy     map[chain.TxHash]int
+	hidden    map[chain.Address]bool
+	invented  map[chain.TxHash][]chain.Transfer
 }
 
 func (p *Provider) set(f func()) {
@@ -100,6 +106,9 @@ func (p *Provider) final() uint64 {
 func (p *Provider) at(height uint64) chain.Contents {
 	found := p.c.blocks[height].Contents
 	found.Transfers = slices.Clone(found.Transfers)
+	if p.c.traces() {
+		found.Transfers = slices.DeleteFunc(found.Transfers, func(t chain.Transfer) bool { return t.Kind == chain.Internal })
+	}
 	found.Fees = slices.Clone(found.Fees)
 	if p.other[height] {
 		found.Hash = digest("lie", found.Hash, uint64(p.index))

@@ -1,0 +1,248 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/pg"
+)
+
+const (
+	dueAgainAfter  = 15 * time.Second // after the first attempt; every later pause is twice as long
+	dueAgainMax    = time.Hour
+	dueWithin      = 5 * time.Minute // of one attempt at a block
+	dueReasonBytes = 500
+)
+
+// keepDue writes down what is to be traced of a block, with the block.
+func keepDue(ctx context.Context, tx pg.Tx, proofID int64, all []due) error {
+	for _, d := range all {
+		_, err := tx.Exec(ctx, `
+			INSERT INTO scan_untraced (proof_id, tx_hash, addresses, attempts, last_error, next_attempt_at, created_at)
+			VALUES ($1, $2, $3, 1, $4, $5, $6)
+			ON CONFLICT (proof_id, tx_hash) DO NOTHING`,
+			proofID, d.tx, d.addresses(), d.reason(), tx.Now.Add(dueAgainAfter), tx.Now)
+		if err != nil {
+			return fmt.Errorf("note that transaction %q is to be traced: %w", d.tx, err)
+		}
+	}
+	return nil
+}
+
+// addresses are those of ours that it is known to have touched; nil where that is unknown.
+func (d due) addresses() []string {
+	if d.unknown {
+		return nil
+	}
+	all := make([]string, len(d.touched))
+	for i, a := range d.touched {
+		all[i] = string(a)
+	}
+	return all
+}
+
+func (d due) reason() string { return d.why[:min(len(d.why), dueReasonBytes)] }
+
+// dueBlock is a block of which something is to be traced now.
+type dueBlock struct {
+	Proof
+	attempts int      // the most of any of its transactions
+	txs      []string // those transactions; "" for all of the block
+}
+
+// Traces takes one step with what is to be traced yet: at most one block. moved is false when
+// nothing is due. What it finds is told to the listener with the proof of the block that it is
+// in, in the transaction that completes the rows.
+func (w *Walker) Traces(ctx context.Context) (moved bool, err error) {
+	if w.tracer == nil {
+		return false, nil
+	}
+	b, ok, err := w.due(ctx)
+	if err != nil || !ok {
+		return false, err
+	}
+	if err := w.retrace(ctx, b); err != nil {
+		if ctx.Err() != nil {
+			return false, err
+		}
+		return true, errors.Join(fmt.Errorf("trace block %d: %w", b.Height, err), w.postpone(ctx, b, err))
+	}
+	return true, nil
+}
+
+// due is the block that has waited longest. Of proofs that a break has ended nothing is
+// due: the block that took their place has rows of its own.
+func (w *Walker) due(ctx context.Context) (b dueBlock, ok bool, err error) {
+	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		err := tx.QueryRow(ctx, `
+			SELECT p.proof_id, p.height, p.hash, p.parent, p.block_time, max(u.attempts), array_agg(u.tx_hash)
+			FROM scan_untraced u JOIN finality_live p USING (proof_id)
+			WHERE p.chain = $1 AND u.status = 'DUE'
+			GROUP BY p.proof_id, p.height, p.hash, p.parent, p.block_time
+			HAVING min(u.next_attempt_at) <= $2
+			ORDER BY min(u.next_attempt_at), p.height LIMIT 1`, w.conf.Chain, tx.Now).
+			Scan(&b.ID, &b.Height, &b.Hash, &b.Parent, &b.Time, &b.attempts, &b.txs)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		ok = err == nil
+		return err
+	})
+	if err != nil {
+		return b, false, fmt.Errorf("look for what is to be traced: %w", err)
+	}
+	b.Chain = w.conf.Chain
+	return b, ok, nil
+}
+
+func (w *Walker) retrace(ctx context.Context, b dueBlock) error {
+	c, err := w.conf.Reader.Final(ctx, b.Height)
+	if err != nil {
+		return err
+	}
+	if c.Hash != b.Hash {
+		return fmt.Errorf("it was %s and is %s: %w", b.Hash, c.Hash, chain.ErrDisagreement)
+	}
+	moved, have, left, _, err := w.explain(ctx, c, b.attempts, dueWithin)
+	if err != nil {
+		return err
+	}
+	inside := c
+	inside.Transfers = moved
+	found, err := w.match(ctx, inside)
+	if err != nil {
+		return err
+	}
+	c.Transfers = append(slices.Clip(c.Transfers), moved...)
+	findings, err := w.weigh(ctx, c, found, have, left)
+	if err != nil {
+		return err
+	}
+	// The listener has heard of the others.
+	found = slices.DeleteFunc(found, func(f Found) bool {
+		return !slices.Contains(b.txs, "") && !slices.Contains(b.txs, string(f.Tx))
+	})
+	var take Taking
+	if len(found) > 0 {
+		take = w.listener.Observe(ctx, w.conf.Chain, b.Block, found)
+	}
+	err = w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		live, err := w.still(ctx, tx, b)
+		if err != nil || !live {
+			return err
+		}
+		again, err := complete(ctx, tx, b, left)
+		if err != nil || again {
+			return err
+		}
+		if len(found) > 0 {
+			if err := take(ctx, tx, b.Proof); err != nil {
+				return err
+			}
+		}
+		for _, f := range findings {
+			if err := note(ctx, tx, w.conf.Chain, b.Block, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && len(found) > 0 {
+		w.log.Info("scan: traced later", "height", b.Height, "found", len(found), "left", len(left))
+	}
+	return err
+}
+
+// still locks the chain's cursor, as both walks do, and tells whether the proof counts.
+func (w *Walker) still(ctx context.Context, tx pg.Tx, b dueBlock) (live bool, err error) {
+	if _, err := tx.Exec(ctx, `SELECT FROM scan_cursors WHERE chain = $1 FOR NO KEY UPDATE`, w.conf.Chain); err != nil {
+		return false, err
+	}
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM finality_live WHERE proof_id = $1)`, b.ID).Scan(&live)
+	return live, err
+}
+
+// complete ends the rows of a block that are answered and puts off those that are not. again
+// says that another process has done something of it meanwhile.
+func complete(ctx context.Context, tx pg.Tx, b dueBlock, left []due) (again bool, err error) {
+	var most int
+	err = tx.QueryRow(ctx, `SELECT coalesce(max(attempts), -1) FROM scan_untraced WHERE proof_id = $1 AND status = 'DUE'`, b.ID).Scan(&most)
+	if err != nil || most != b.attempts {
+		return true, err
+	}
+	open := make([]string, len(left))
+	for i, d := range left {
+		open[i] = string(d.tx)
+	}
+	if _, err := tx.Exec(ctx, `
+		UPDATE scan_untraced SET status = 'DONE', done_at = $3
+		WHERE proof_id = $1 AND status = 'DUE' AND tx_hash <> ALL ($2) AND '' <> ALL ($2)`, b.ID, open, tx.Now); err != nil {
+		return false, fmt.Errorf("complete what was traced of block %d: %w", b.Height, err)
+	}
+	for _, d := range left {
+		if _, err := tx.Exec(ctx, `
+			UPDATE scan_untraced SET attempts = $3, last_error = $4, next_attempt_at = $5, addresses = coalesce($6, addresses)
+			WHERE proof_id = $1 AND tx_hash = $2 AND status = 'DUE'`,
+			b.ID, d.tx, b.attempts+1, d.reason(), tx.Now.Add(pauseAfter(b.attempts)), d.addresses()); err != nil {
+			return false, fmt.Errorf("put off transaction %q of block %d: %w", d.tx, b.Height, err)
+		}
+	}
+	return false, keepDue(ctx, tx, b.ID, left)
+}
+
+// postpone puts off a block about which nothing could be asked.
+func (w *Walker) postpone(ctx context.Context, b dueBlock, why error) error {
+	return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE scan_untraced SET attempts = attempts + 1, last_error = $3, next_attempt_at = $4
+			WHERE proof_id = $1 AND status = 'DUE' AND attempts <= $2`,
+			b.ID, b.attempts, due{why: why.Error()}.reason(), tx.Now.Add(pauseAfter(b.attempts)))
+		return err
+	})
+}
+
+// pauseAfter is how long an attempt is put off after so many.
+func pauseAfter(attempts int) time.Duration {
+	return min(dueAgainAfter<<min(attempts, 10), dueAgainMax)
+}
+
+// traceDue works on what is to be traced until ctx ends.
+func (w *Walker) traceDue(ctx context.Context) {
+	said := &complaint{log: w.log, what: "scan: transactions are to be traced"}
+	for ctx.Err() == nil {
+		moved, err := w.Traces(ctx)
+		said.about(ctx, err)
+		if !moved || err != nil {
+			pause(ctx, w.conf.Poll)
+		}
+	}
+}
+
+// Untraced is what is to be traced of a block.
+type Untraced struct {
+	Height    uint64
+	Tx        chain.TxHash // "" for every transaction of the block
+	Addresses []string     // of ours; nil where nobody tells which
+	Attempts  int
+	Why       string
+	Since     time.Time
+	Next      time.Time
+}
+
+// UntracedOf is what is to be traced of a chain, oldest first.
+func UntracedOf(ctx context.Context, tx pg.Tx, ch chain.Name) ([]Untraced, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT p.height, u.tx_hash, u.addresses, u.attempts, u.last_error, u.created_at, u.next_attempt_at
+		FROM scan_untraced u JOIN finality_live p USING (proof_id)
+		WHERE p.chain = $1 AND u.status = 'DUE' ORDER BY p.height, u.tx_hash`, ch)
+	if err != nil {
+		return nil, fmt.Errorf("read what is to be traced of %s: %w", ch, err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Untraced])
+}
