@@ -126,6 +126,12 @@ func (r *Resolutions) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, w
 	return record(ctx, tx, []audit.Entry{e})
 }
 
+// Withdrawn puts the deposit back into the queue: a person ended the transfer before
+// anything of it was signed, and another decision can be made.
+func (r *Resolutions) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
+	return r.Refused(ctx, tx, o, &signer.Refusal{Code: "WITHDRAWN", Message: "ended by " + by.ID + " before it had a slot; nothing was signed"})
+}
+
 // Restored implements dispatch.Restorer. A resolution that the database knows goes on.
 // One that only the journal knows is that of the flagged deposit whose money it sends: of
 // two that are alike in wallet, mint, amount and sender it is the same to everybody which.

@@ -85,6 +85,20 @@ func (h *heard) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *sign
 	return errors.Join(err, h.say("refused %s %s", o.ID, r.Code))
 }
 
+func (h *heard) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
+	_, err := tx.Exec(ctx, `UPDATE withdrawals SET status = 'REJECTED' WHERE withdrawal_id = $1 AND status = 'PROCESSING'`, o.ID)
+	if err == nil {
+		err = ledgertest.Post(ctx, tx, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: o.ID},
+			Legs: []ledger.Leg{{
+				Debit:  ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: ledger.Withdrawing, Subject: o.CustomerID},
+				Credit: ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID}, Amount: o.Amount,
+			}},
+		})
+	}
+	return errors.Join(err, h.say("withdrawn %s by %s", o.ID, by.ID))
+}
+
 // clock is the desk's time, moved by the test.
 type clock struct {
 	mu sync.Mutex

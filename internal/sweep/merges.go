@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
@@ -145,6 +146,11 @@ func (Merges) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.
 
 // Refused closes the merge: the next plan sees whether there is one to be made.
 func (Merges) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+	return endMerge(ctx, tx, o.ID, "REFUSED")
+}
+
+// Withdrawn closes the merge.
+func (Merges) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endMerge(ctx, tx, o.ID, "REFUSED")
 }
 

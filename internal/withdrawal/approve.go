@@ -118,6 +118,13 @@ func invalidState(act string, now Status) *fault.Fault {
 		Beside("currentStatus", string(now))
 }
 
+// underWay is what a person hears who would end a withdrawal that does not wait any more.
+func underWay(act string) *fault.Fault {
+	return fault.New(fault.Conflict, fault.InvalidState,
+		"Only a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and waits before anything of it is signed, can be %s. This one is on its way. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.", act).
+		Beside("currentStatus", string(Processing))
+}
+
 // Approve is a person's approval of a held withdrawal, for the same amount to the same
 // address. With the last that it needs it is ordered, and a fee that comes out of the
 // amount is decided. What may have changed for the worse is asked again; when that
@@ -156,6 +163,9 @@ func (s *Service) ApproveSeen(ctx context.Context, org, withdrawalID string, act
 	f.owner, f.amount, f.destination = r.owner, r.asked(), r.to
 	// What was deducted once stays: the order has its amount for ever.
 	f.deducts, f.feeMax = r.deducts && r.deducted == nil, r.feeMax
+	if r.owner.product == "" {
+		f.kept = r.deducted
+	}
 	if _, err := s.outside(ctx, org, &f, f.deducts); err != nil {
 		return none, err
 	}
@@ -345,7 +355,8 @@ func (s *Service) doubt(ctx context.Context, tx pg.Tx, org string, r row, f fact
 	}, "withdrawal.approval_refused", map[string]any{"reasons": found, "amount": r.amount, "toAddress": r.to})
 }
 
-// Remove ends a held withdrawal: the amount is the customer's to spend again.
+// Remove ends a withdrawal that is held, or that waits without a slot: the amount is the
+// customer's to spend again.
 // The reason is shown as rejectedReason and may be empty. Errors: faults
 // NOT_FOUND, INVALID_STATE, INVALID_REQUEST.
 func (s *Service) Remove(ctx context.Context, org, withdrawalID string, actor audit.Actor, reason string) (webhook.Withdrawal, error) {
@@ -368,7 +379,8 @@ func (s *Service) Remove(ctx context.Context, org, withdrawalID string, actor au
 	return removed, nil
 }
 
-// Cancel takes a held withdrawal back: the amount is the customer's to spend again.
+// Cancel takes a withdrawal back that is held, or that waits without a slot: the amount is
+// the customer's to spend again.
 // Errors: faults NOT_FOUND, INVALID_STATE, also for one that is cancelled already.
 func (s *Service) Cancel(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
 	var none, cancelled webhook.Withdrawal
@@ -385,17 +397,36 @@ func (s *Service) Cancel(ctx context.Context, org, withdrawalID string, actor au
 	return cancelled, nil
 }
 
-// giveUp ends a held withdrawal and gives its hold back, once.
+// giveUp ends a withdrawal that is held, or whose order waits without a slot, and gives
+// its hold back, once.
 func (s *Service) giveUp(ctx context.Context, tx pg.Tx, org, withdrawalID, act string, to Status, set string, args ...any) (webhook.Withdrawal, error) {
 	var none webhook.Withdrawal
 	r, err := find(ctx, tx, org, withdrawalID)
 	if err != nil {
 		return none, err
 	}
-	if r.status != AwaitingApproval {
+	switch r.status {
+	case AwaitingApproval:
+	case Processing:
+		// An order that is in the queue is dispatch's, and so is the order of the locks. Of
+		// ending it and giving it a slot the one that comes first wins.
+		waits, err := dispatch.LockWaiting(ctx, tx, r.id)
+		if err != nil {
+			return none, err
+		}
+		if !waits {
+			if r, err = find(ctx, tx, org, withdrawalID); err != nil {
+				return none, err
+			}
+			if r.status == Processing {
+				return none, underWay(act)
+			}
+			return none, invalidState(act, r.status)
+		}
+	default:
 		return none, invalidState(act, r.status)
 	}
-	err = become(ctx, tx, org, r.id, AwaitingApproval, to, set, args...)
+	err = become(ctx, tx, org, r.id, r.status, to, set, args...)
 	if errors.Is(err, errLost) {
 		return none, s.late(ctx, tx, org, r.id, act)
 	}
@@ -405,6 +436,13 @@ func (s *Service) giveUp(ctx context.Context, tx pg.Tx, org, withdrawalID, act s
 	if err := takeBack(ctx, tx, r.id); err != nil {
 		return none, err
 	}
+	return released(ctx, tx, org, r, to)
+}
+
+// released gives back the hold of a withdrawal that has ended without a slot, and tells it.
+// Its order has ended, too. r is the row as it was.
+func released(ctx context.Context, tx pg.Tx, org string, r row, to Status) (webhook.Withdrawal, error) {
+	var none webhook.Withdrawal
 	if err := ledger.Post(ctx, tx, release(org, r)); err != nil {
 		return none, fmt.Errorf("release the hold of %s: %w", r.id, err)
 	}
@@ -412,11 +450,11 @@ func (s *Service) giveUp(ctx context.Context, tx pg.Tx, org, withdrawalID, act s
 	if err != nil {
 		return none, err
 	}
-	return w, tell(ctx, tx, org, move(AwaitingApproval, to), w)
+	return w, tell(ctx, tx, org, move(r.status, to), w)
 }
 
-// takeBack ends the order of a withdrawal that the signer's policy sent back;
-// most have none. The row is locked before the order here and in Approve, the
+// takeBack ends the order of a withdrawal; one that was never let go has none. Where the
+// signer's policy sent it back the row is locked before the order here and in Approve, the
 // other way round than in dispatch: no circle, because dispatch lets go of an
 // order it refused and takes it up again only when it is placed again.
 func takeBack(ctx context.Context, tx pg.Tx, withdrawalID string) error {

@@ -53,10 +53,11 @@ func leased(text string) (coins []chain.Coin, change chain.Address, err error) {
 	return coins, chain.Address(words[len(words)-1]), nil
 }
 
-type pool struct{}
+// pool spends so many coins at once, and any number with 0.
+type pool struct{ inputs int }
 
 // Choose implements chain.Pool: coins in their order until they suffice.
-func (pool) Choose(must, from []chain.Coin, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
+func (p pool) Choose(must, from []chain.Coin, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
 	need := price.Beside
 	for _, p := range ps {
 		var err error
@@ -65,9 +66,14 @@ func (pool) Choose(must, from []chain.Coin, change chain.Address, price chain.Fe
 		}
 	}
 	chosen, sum := slices.Clone(must), money.Zero
+	most := 0
 	for i, c := range slices.Concat(must, from) {
 		if i >= len(must) {
 			if !sum.Less(need) {
+				break
+			}
+			if p.inputs > 0 && i >= p.inputs {
+				most = p.inputs
 				break
 			}
 			chosen = append(chosen, c)
@@ -78,7 +84,7 @@ func (pool) Choose(must, from []chain.Coin, change chain.Address, price chain.Fe
 		}
 	}
 	if short, err := need.Sub(sum); err == nil && !short.IsZero() {
-		return "", price, &chain.ShortError{By: short}
+		return "", price, &chain.ShortError{By: short, Most: most}
 	}
 	return lease(chosen, change), price, nil
 }
@@ -114,7 +120,15 @@ type sender struct{ *Chain }
 func (sender) Fits(ps []chain.Payment) int { return max(1, len(ps)) }
 
 // Quote implements chain.Sender.
-func (s sender) Quote(ctx context.Context, _ ...chain.Payment) (chain.Fees, error) {
+func (s sender) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
+	s.mu.Lock()
+	for _, p := range ps {
+		if err := s.payable(p); err != nil {
+			s.mu.Unlock()
+			return chain.Fees{}, err
+		}
+	}
+	s.mu.Unlock()
 	return s.TransferFees(ctx)
 }
 
