@@ -554,6 +554,8 @@ type Merges interface {
 	Small(price Fees) (over, upto money.Amount)
 	// Bounds are how many coins become one, at least and at most.
 	Bounds() (least, most int)
+	// Reach is how many coins one payment spends at the most.
+	Reach() int
 	// Merge names the slot that spends coins and gives all of them back as one, and says what that
 	// costs. Its transaction is built as a cancel is. Error: *ShortError.
 	Merge(coins []Coin, change Address, price Fees) (lease string, fees Fees, err error)
@@ -562,8 +564,8 @@ type Merges interface {
 // ShortError says that the coins there are do not suffice.
 type ShortError struct {
 	By money.Amount
-	// Most is how many coins one transaction spends, where there are more to be spent; else 0.
-	Most int
+	// More says that there are more coins than one transaction spends.
+	More bool
 }
 
 // Error says how much is missing.

@@ -88,6 +88,11 @@ const (
 	WantSigner     Want = "SIGNER"     // the signer does not answer, or signs for no more fees of this wallet today
 )
 
+// Wants are all that a queued order may wait for. A person can end it whichever it is.
+var Wants = []Want{
+	WantNothing, WantFunds, WantGas, WantFreeze, WantSimulation, WantChain, WantSlot, WantSigner, WantCoins, WantMerge,
+}
+
 // PayeeRefused is the code of a refusal that is not the signer's: as things stand
 // the chain takes the payment for another payee and not for this one.
 const PayeeRefused = "PAYEE"

@@ -66,14 +66,14 @@ func (p pool) Choose(must, from []chain.Coin, change chain.Address, price chain.
 		}
 	}
 	chosen, sum := slices.Clone(must), money.Zero
-	most := 0
+	more := false
 	for i, c := range slices.Concat(must, from) {
 		if i >= len(must) {
 			if !sum.Less(need) {
 				break
 			}
 			if p.inputs > 0 && i >= p.inputs {
-				most = p.inputs
+				more = true
 				break
 			}
 			chosen = append(chosen, c)
@@ -84,7 +84,7 @@ func (p pool) Choose(must, from []chain.Coin, change chain.Address, price chain.
 		}
 	}
 	if short, err := need.Sub(sum); err == nil && !short.IsZero() {
-		return "", price, &chain.ShortError{By: short, Most: most}
+		return "", price, &chain.ShortError{By: short, More: more}
 	}
 	return lease(chosen, change), price, nil
 }
@@ -108,6 +108,8 @@ func (m merges) Small(price chain.Fees) (over, upto money.Amount) {
 }
 
 func (m merges) Bounds() (least, most int) { return m.conf.MergeFrom, 2 * m.conf.MergeFrom }
+
+func (m merges) Reach() int { return m.conf.Inputs }
 
 func (m merges) Merge(coins []chain.Coin, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
 	return lease(coins, change), price, nil

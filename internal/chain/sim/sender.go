@@ -78,11 +78,14 @@ func (c *Chain) minimum(to chain.Address) money.Amount {
 	return money.Units(1)
 }
 
-// payable refuses an amount that does not reach its payee, and what is more than its token
-// transfers at once, which it says without a cause, as tokens do.
+// payable refuses an amount that does not reach its payee, and what is more or less than its
+// token transfers at once, which it says without a cause, as tokens do.
 func (c *Chain) payable(p chain.Payment) error {
 	if most, limited := c.limits[p.Contract]; limited && most.Less(p.Amount) {
 		return &chain.RevertedError{Reason: "more than a transfer may be"}
+	}
+	if p.Amount.Less(c.floors[p.Contract]) {
+		return &chain.RevertedError{Reason: "less than a transfer may be"}
 	}
 	if c.conf.Least > 0 && p.Contract == "" && p.From != p.To && p.Amount.Less(c.minimum(p.To)) {
 		return &chain.RevertedError{Reason: "less than an account may hold", Cause: chain.CauseAmount}
@@ -95,6 +98,13 @@ func (c *Chain) Limit(contract chain.Address, most money.Amount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.limits[contract] = most
+}
+
+// Floor has a token refuse what is less, when it is quoted.
+func (c *Chain) Floor(contract chain.Address, least money.Amount) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.floors[contract] = least
 }
 
 // TransferFees implements chain.Sender.

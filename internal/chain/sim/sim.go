@@ -100,6 +100,7 @@ type Chain struct {
 	balanceLies map[chain.Holding]money.Amount
 	silent      map[chain.Address]bool
 	limits      map[chain.Address]money.Amount // the most that a token transfers at once
+	floors      map[chain.Address]money.Amount // and the least
 }
 
 // block is a block with the whole state after it: small chains can afford it,
@@ -160,7 +161,7 @@ func New(conf Config) *Chain {
 	c := &Chain{
 		conf: conf.withDefaults(), byHash: map[string]*block{}, swallowed: map[chain.TxHash]*tx{},
 		undecodable: map[uint64]bool{}, balanceLies: map[chain.Holding]money.Amount{},
-		silent: map[chain.Address]bool{}, owners: map[chain.Address]chain.Address{}, limits: map[chain.Address]money.Amount{},
+		silent: map[chain.Address]bool{}, owners: map[chain.Address]chain.Address{}, limits: map[chain.Address]money.Amount{}, floors: map[chain.Address]money.Amount{},
 	}
 	c.baseFee = c.conf.BaseFee
 	for i := range c.conf.Providers {

@@ -281,7 +281,7 @@ func (r *reckoning) short(all []candidate) error {
 	}
 	short := &chain.ShortError{By: money.Units(uint64(max(missing, 1)+unit-1) / unit)}
 	if len(all) > most {
-		short.Most = bitcointx.InputsMax
+		short.More = true
 		return fmt.Errorf("the %d largest of %d, as many as one transaction spends: %w", most, len(all), short)
 	}
 	return short
