@@ -604,7 +604,7 @@ type GateResult struct {
 	Liquid *string `json:"liquid,omitempty"`
 	// What the request allowed it to take.
 	MaxNetworkFee *string `json:"maxNetworkFee,omitempty"`
-	// The mint's smallest withdrawal.
+	// The smallest amount that may be asked for: the mint's, or what reaches the destination with the fee that comes out of it.
 	Minimum *string `json:"minimum,omitempty"`
 	// The most that the network would have taken.
 	NetworkFee *string `json:"networkFee,omitempty"`
