@@ -706,7 +706,10 @@ export interface GateResult {
   liquid?: string;
   /** What the request allowed it to take. */
   maxNetworkFee?: string;
-  /** The smallest amount that may be asked for: the mint's, or what reaches the destination with the fee that comes out of it. */
+  /**
+   * The smallest amount that may be asked for: the mint's, or what reaches the destination with the
+   * fee that comes out of it.
+   */
   minimum?: string;
   /** The most that the network would have taken. */
   networkFee?: string;
@@ -1777,11 +1780,12 @@ export class Coffer {
   }
 
   /**
-   * Take a withdrawal back. Ends a withdrawal that is AWAITING_APPROVAL, or PROCESSING and waits before anything of it is signed: it is CANCELLED, its amount
-   * may be spent again, and CUSTOMER_WITHDRAW_CANCELLED is sent, or ORGANIZATION_WITHDRAW_CANCELLED
-   * for one of your organization's own. Of a cancel, an approval and a removal that race one wins;
-   * the others are answered 409 with currentStatus. So is a repetition: currentStatus CANCELLED says
-   * that it is done.
+   * Take a withdrawal back. Ends a withdrawal that is AWAITING_APPROVAL, or PROCESSING and waits
+   * before anything of it is signed: it is CANCELLED, its amount may be spent again, and
+   * CUSTOMER_WITHDRAW_CANCELLED is sent, or ORGANIZATION_WITHDRAW_CANCELLED for one of your
+   * organization's own. Of a cancel, an approval and a removal that race one wins; the others are
+   * answered 409 with currentStatus. So is a repetition: currentStatus CANCELLED says that it is
+   * done.
    *
    * POST /withdrawals/{withdrawalId}/cancel. It is sent once.
    */
