@@ -23,7 +23,7 @@ import (
 func (w *world) paidFor() *deposit.Resolutions {
 	ch := w.c.Configured()
 	ch.OthersPay, ch.Keeps = true, money.Units(100)
-	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()))
+	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()), deposit.Voiding(w.voids))
 }
 
 // Rule DEP-39.
@@ -113,7 +113,7 @@ func TestOfACoinThatGoesBackAsMuchHasToReachItsSender(t *testing.T) {
 	least := smallest(91)
 	ch := w.c.Configured()
 	ch.OthersPay, ch.Minimums = true, &least
-	flags := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()))
+	flags := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()), deposit.Voiding(w.voids))
 	if _, err := flags.Reject(t.Context(), id, operator(), ""); !fault.Is(err, fault.InsufficientGas) {
 		t.Errorf("less than reaches it: got %v, want INSUFFICIENT_GAS", err)
 	}

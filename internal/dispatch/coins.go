@@ -39,6 +39,10 @@ type Option func(*Desk)
 // nothing is paid where accounts are coins.
 func Rests(i Issuer) Option { return func(d *Desk) { d.rests = i } }
 
+// Voiding says who has the signer void what people end without a slot. Without it, the one
+// that runs does.
+func Voiding(v *Voider) Option { return func(d *Desk) { d.voids = v } }
+
 // Why an order has no slot where accounts are coins.
 type (
 	choiceError struct{ why error }         // no coins that would do

@@ -87,17 +87,27 @@ func (h *heard) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *sign
 }
 
 func (h *heard) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
-	_, err := tx.Exec(ctx, `UPDATE withdrawals SET status = 'REJECTED' WHERE withdrawal_id = $1 AND status = 'PROCESSING'`, o.ID)
+	_, err := tx.Exec(ctx, `
+		UPDATE withdrawals SET ends_as = 'REJECTED', ends_by_kind = $2, ends_by = $3
+		WHERE withdrawal_id = $1 AND status = 'PROCESSING'`, o.ID, by.Kind, by.ID)
+	return errors.Join(err, h.say("withdrawn %s by %s", o.ID, by.ID))
+}
+
+func (h *heard) Voided(ctx context.Context, tx pg.Tx, org, id string) error {
+	var o dispatch.Order
+	err := tx.QueryRow(ctx, `
+		UPDATE withdrawals SET status = 'REJECTED' WHERE withdrawal_id = $1 AND status = 'PROCESSING'
+		RETURNING mint_id, customer_id, amount`, id).Scan(&o.MintID, &o.CustomerID, &o.Amount)
 	if err == nil {
 		err = ledgertest.Post(ctx, tx, ledger.Posting{
-			Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: o.ID},
+			Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
 			Legs: []ledger.Leg{{
-				Debit:  ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: ledger.Withdrawing, Subject: o.CustomerID},
-				Credit: ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID}, Amount: o.Amount,
+				Debit:  ledger.Account{OrgID: org, MintID: o.MintID, Kind: ledger.Withdrawing, Subject: o.CustomerID},
+				Credit: ledger.Account{OrgID: org, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID}, Amount: o.Amount,
 			}},
 		})
 	}
-	return errors.Join(err, h.say("withdrawn %s by %s", o.ID, by.ID))
+	return errors.Join(err, h.say("voided %s", id))
 }
 
 // clock is the desk's time, moved by the test.
@@ -199,7 +209,14 @@ func (b *bench) newDesk(conf dispatch.Config) { b.newDeskWith(b.signer, conf) }
 func (b *bench) newDeskWith(s signer.Signer, conf dispatch.Config) {
 	b.desk = dispatch.New(b.db, b.chain.Configured(), s, mirror.Record, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: b.feature, signer.Sweep: b.feature, signer.Gas: b.feature,
-	}, conf, slog.New(slog.DiscardHandler))
+	}, conf, slog.New(slog.DiscardHandler), dispatch.Voiding(b.voider(s)))
+}
+
+// voider has the signer void what was ended without a slot.
+func (b *bench) voider(s signer.Signer) *dispatch.Voider {
+	return &dispatch.Voider{
+		DB: b.db, Signer: s, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: b.feature}, Log: slog.New(slog.DiscardHandler),
+	}
 }
 
 func (b *bench) must(err error) {

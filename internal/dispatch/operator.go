@@ -143,7 +143,8 @@ func (d *Desk) Bump(ctx context.Context, orderID string, by audit.Actor) (chain.
 // that have the slot with it; until then either may still be mined. One that is in the
 // queue without a slot ends at once, whatever it waits for, and is WITHDRAWN then. It is
 // false for one that was refused, which its feature has, and for one that has ended.
-// Errors: as Bump.
+// Errors: as Bump, and fault UNAVAILABLE for a payment or return that has ended while the
+// signer does not answer, which has to void it.
 func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool, error) {
 	if withdrawn, err := d.withdraw(ctx, orderID, by); withdrawn || err != nil {
 		return withdrawn, err
@@ -190,12 +191,15 @@ func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool
 	return true, nil
 }
 
-// withdraw ends an order that is in the queue, with what its feature holds for it, in one
-// transaction. It is false for every other.
+// withdraw ends an order that is in the queue, and its feature writes down how it goes on, in
+// one transaction. It is false for every other. A payment or return is voided then, and what
+// was held for it is given back after that.
 func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (withdrawn bool, err error) {
+	granted := false
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		withdrawn = false
 		o, err := lockOrder(ctx, tx, orderID)
+		granted = o.Purpose == signer.Payment || o.Purpose == signer.Return
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return unknownOrder(orderID)
@@ -217,7 +221,17 @@ func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (wi
 	if err != nil && fault.Of(err) == nil {
 		err = fmt.Errorf("end order %s: %w", orderID, err)
 	}
-	return withdrawn && err == nil, err
+	if err != nil || !withdrawn || !granted || d.voids == nil {
+		return withdrawn && err == nil, err
+	}
+	if err := d.voids.Finish(ctx, orderID); err != nil {
+		if ctx.Err() != nil {
+			return true, err
+		}
+		return true, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"Order %s is taken back: nothing of it is signed, and nobody will be paid. The signer does not answer at the moment, and until it has written this down what was held for it is still held. It is given back as soon as that is done, without another call; coffer withdrawals show %s and coffer dispatch show %s show it.", orderID, orderID, orderID)
+	}
+	return true, nil
 }
 
 // Resolve ends a stuck order by what the balances before and after its final block

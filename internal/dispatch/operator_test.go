@@ -299,7 +299,7 @@ func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 			b.round()
 			b.wantStatus("wd_1", dispatch.Withdrawn)
 			b.received(to, 0)
-			if got, want := strings.Join(b.feature.said, "; "), "withdrawn wd_1 by op"; got != want {
+			if got, want := strings.Join(b.feature.said, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
 				t.Errorf("the feature heard %q, want %q", got, want)
 			}
 			if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {

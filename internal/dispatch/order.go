@@ -220,7 +220,9 @@ func LockWaiting(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 // Withdraw takes back an order that has no slot, in the caller's transaction.
 // It is false when the order is past that: then only its slot ends it. It is the only way
 // in which an order ends without a slot: whoever slots it at the same moment finds it
-// withdrawn, or this finds its slot.
+// withdrawn, or this finds its slot. A payment or return had a grant, so nothing that was
+// held for it may be given back before the signer has voided it: whoever commits calls
+// Voider.Finish, which tells its feature.
 func Withdraw(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		UPDATE dispatch_orders SET status = 'WITHDRAWN', waiting_for = NULL, short_by = NULL, ended_at = $2
@@ -228,7 +230,10 @@ func Withdraw(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("withdraw order %s: %w", orderID, err)
 	}
-	return tag.RowsAffected() == 1, nil
+	if tag.RowsAffected() != 1 {
+		return false, nil
+	}
+	return true, void(ctx, tx, orderID)
 }
 
 // Short is a queued order that lacks funds or gas on its wallet.

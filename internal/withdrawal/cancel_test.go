@@ -101,13 +101,17 @@ func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 				return err
 			}},
 			{"REJECTED", "CUSTOMER_WITHDRAW_REJECTED", "withdrawal.removed", audit.Operator("op"), func(id string) error {
-				return h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+				err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 					taken, err := dispatch.Withdraw(ctx, tx, id)
 					if err != nil || !taken {
 						return errors.Join(err, fault.New(fault.Conflict, fault.InvalidState, "it is not in the queue"))
 					}
 					return h.Withdrawn(ctx, tx, dispatch.Order{ID: id, OrgID: h.org}, audit.Operator("op"))
 				})
+				if err != nil {
+					return err
+				}
+				return h.Voids.Finish(t.Context(), id)
 			}},
 		} {
 			w := h.waiting(want)

@@ -206,6 +206,8 @@ func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *si
 		reason = ReasonNetworkFee
 	case signer.RefusedKey:
 		reason = ReasonDuplicateKey
+	case signer.RefusedVoid:
+		reason = ReasonRestored
 	}
 	w, err := s.moved(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `
 		requires_approval = true, approved_at = NULL, approval_round = approval_round + 1,
@@ -224,19 +226,7 @@ func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *si
 const endedByOperator = "The operator of this service ended it before anything of it was signed."
 
 // Withdrawn implements dispatch.Listener: a person ended the order, which had no slot. The
-// withdrawal is removed and its hold given back.
+// withdrawal is removed, and its hold given back, once the signer has voided it.
 func (*Service) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
-	r, err := find(ctx, tx, o.OrgID, o.ID)
-	if err != nil {
-		return err
-	}
-	if err := become(ctx, tx, o.OrgID, o.ID, Processing, Rejected, "rejected_reason = $5", endedByOperator); err != nil {
-		return err
-	}
-	w, err := released(ctx, tx, o.OrgID, r, Rejected)
-	if err != nil {
-		return err
-	}
-	return remember(ctx, tx, o.OrgID, Decided{withdrawalID: o.ID, Act: Removed, Status: Rejected, Note: endedByOperator, Actor: by},
-		"withdrawal.removed", map[string]any{"reason": endedByOperator, "amount": w.Amount})
+	return intend(ctx, tx, o.OrgID, o.ID, Processing, ending{as: Rejected, note: endedByOperator, by: by})
 }

@@ -64,14 +64,16 @@ func Wire(p Plan) *Works {
 	}
 	w := &Works{Chains: chain.Chains{p.Chain.Name: p.Chain}, Book: wallet.New(p.DB, p.Signer, p.Attest)}
 	w.Pay = &withdrawal.Service{DB: p.DB, Chains: w.Chains, Wallets: w.Book, Prices: p.Prices, Risk: p.Screens, Grants: p.Grants}
+	w.Pay.Voids = &dispatch.Voider{DB: p.DB, Signer: p.Signer, Grants: p.Grants, Log: p.Log}
 	w.Deposits = deposit.New(p.DB, w.Book, p.Prices, p.Screens, p.Log, deposit.Bound(p.Grants), deposit.Senders(w.Chains))
-	w.Flags = deposit.NewResolutions(p.DB, w.Chains, w.Book, p.Log, deposit.Granted(p.Grants))
+	w.Flags = deposit.NewResolutions(p.DB, w.Chains, w.Book, p.Log, deposit.Granted(p.Grants), deposit.Voiding(w.Pay.Voids))
+	w.Pay.Voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: w.Pay, signer.Return: w.Flags}
 	w.Walk = scan.New(p.DB, scan.Config{
 		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start, Concerned: []finality.Concerned{w.Deposits},
 	}, w.Deposits, p.Log)
 	w.Out = dispatch.New(p.DB, p.Chain, p.Signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: w.Pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Close: sweep.Closes{}, signer.Merge: sweep.Merges{}, signer.Return: w.Flags,
-	}, p.Dispatch, p.Log, dispatch.Rests(w.Book))
+	}, p.Dispatch, p.Log, dispatch.Rests(w.Book), dispatch.Voiding(w.Pay.Voids))
 	w.Sweeper = sweep.New(p.DB, p.Chain, w.Book, p.Prices, p.Sweep, p.Log)
 	w.Sequencer = &event.Sequencer{DB: p.DB, Environment: webhook.Test, Listener: delivery.Fan{}, Log: p.Log}
 	return w
@@ -111,6 +113,7 @@ func (w *Works) Steps(amid func(name string)) []Step {
 		{"credits", "deposit", func(ctx context.Context) error { _, err := w.Deposits.Credit(ctx); return err }},
 		{"sweeps", "sweep", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
 		until("dispatch", "dispatch", w.Out.Round),
+		{"voids", "voids", func(ctx context.Context) error { return w.Pay.Voids.Pass(ctx) }},
 		{"sequencer", "sequencer", func(ctx context.Context) error { _, err := w.Sequencer.Step(ctx); return err }},
 	}
 }
