@@ -299,7 +299,7 @@ var notes = map[string]note{
 	"priceAt":                   {text: "When that was the price, by its source."},
 	"priceAgeSeconds":           {text: "How old that was when it was asked."},
 	"priceSource":               {text: "Who said so."},
-	"minimum":                   {text: "The mint's smallest withdrawal."},
+	"minimum":                   {text: "The smallest amount that may be asked for: the mint's, or what reaches the destination with the fee that comes out of it."},
 	"GateResult.available":      {text: "What the customer could spend."},
 	"liquid":                    {text: "What your addresses could pay, as far as it was counted."},
 	"GateResult.networkFee":     {text: "The most that the network would have taken."},

@@ -709,7 +709,7 @@ func (a *App) Desk(name chain.Name) *dispatch.Desk {
 	return dispatch.New(a.db, ch, a.signer, mirror.Record, a.payers(), dispatch.Config{
 		Poll: time.Duration(paces.Dispatch), RetryAfter: 2 * time.Duration(paces.Dispatch),
 		ResendAfter: time.Duration(paces.Resend), BumpAfter: time.Duration(paces.Bump),
-	}, a.log, dispatch.Rests(a.book))
+	}, a.log, dispatch.Rests(a.book), dispatch.Voiding(a.voids))
 }
 
 // CostMax is the most that a transaction with so much gas may cost on a chain: any

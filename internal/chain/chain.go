@@ -500,9 +500,26 @@ type Outcome struct {
 	Fee       money.Amount // what it cost, in native units
 }
 
+// Cause is what a refusal of the chain is about, as far as the chain tells.
+type Cause string
+
+// The causes. What a payment is refused for decides what becomes of it: the first waits
+// until the token or the account may move again, the second until the providers show what
+// the books have, and the other two never pass by waiting.
+const (
+	CauseUnknown Cause = ""        // the chain does not tell
+	CauseAccount Cause = "ACCOUNT" // the token, or the paying account as a whole
+	CauseFunds   Cause = "FUNDS"   // the paying account shows less than the amount
+	CausePayee   Cause = "PAYEE"   // this payee receives nothing
+	CauseAmount  Cause = "AMOUNT"  // this payee cannot receive this amount, and could receive another
+)
+
 // RevertedError says that a simulation on the current state proves that a payment
 // would fail, for example because a token blacklists the receiver. Nothing was sent.
-type RevertedError struct{ Reason string }
+type RevertedError struct {
+	Reason string
+	Cause  Cause
+}
 
 // Error is the reason that the chain gave.
 func (e *RevertedError) Error() string { return "payment would revert: " + e.Reason }
@@ -600,13 +617,19 @@ type Merges interface {
 	Small(price Fees) (over, upto money.Amount)
 	// Bounds are how many coins become one, at least and at most.
 	Bounds() (least, most int)
+	// Reach is how many coins one payment spends at the most.
+	Reach() int
 	// Merge names the slot that spends coins and gives all of them back as one, and says what that
 	// costs. Its transaction is built as a cancel is. Error: *ShortError.
 	Merge(coins []Coin, change Address, price Fees) (lease string, fees Fees, err error)
 }
 
 // ShortError says that the coins there are do not suffice.
-type ShortError struct{ By money.Amount }
+type ShortError struct {
+	By money.Amount
+	// More says that there are more coins than one transaction spends.
+	More bool
+}
 
 // Error says how much is missing.
 func (e *ShortError) Error() string { return fmt.Sprintf("the coins that can be spent lack %v", e.By) }
@@ -669,6 +692,14 @@ const (
 	Local   Network = "LOCAL"
 )
 
+// Minimums is there where not every amount of the native coin can reach every address.
+type Minimums interface {
+	// Minimum is the smallest payment of the native coin that can reach an address as things
+	// stand. Quote refuses less, with CauseAmount. It may be asked again after an error and
+	// is safe for concurrent use.
+	Minimum(ctx context.Context, to Address) (money.Amount, error)
+}
+
 // Chain is a configured chain with its adapter.
 type Chain struct {
 	Name    Name
@@ -691,6 +722,8 @@ type Chain struct {
 	// Keeps is the least of the native coin that an account has unless it has nothing: the
 	// chain refuses what would leave less. Zero where it allows any.
 	Keeps money.Amount
+	// Minimums is there where an address may have to receive more than one unit, else nil.
+	Minimums Minimums
 	// Places is there where the chain leases places, else nil.
 	Places Places
 	// Proofs is there where a slot has to be proven to the signer, else nil.
@@ -730,6 +763,15 @@ func (c Chain) Stays(anyway money.Amount) money.Amount {
 		return money.Zero
 	}
 	return lack
+}
+
+// Minimum is the smallest payment of a token ("" for the native coin) that can reach an
+// address as things stand.
+func (c Chain) Minimum(ctx context.Context, contract, to Address) (money.Amount, error) {
+	if contract != "" || c.Minimums == nil {
+		return money.Units(1), nil
+	}
+	return c.Minimums.Minimum(ctx, to)
 }
 
 // Chains are the configured chains by name.

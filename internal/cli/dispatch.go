@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 // listMax is how many orders a list shows.
@@ -24,7 +25,7 @@ type dispatchCmd struct {
 	List    dispatchList    `cmd:"" default:"withargs" help:"Show every order that has not ended, and what it waits for (the default)."`
 	Show    dispatchShow    `cmd:"" help:"Show one order with every transaction in its slot."`
 	Bump    dispatchBump    `cmd:"" help:"Replace what is out by the same payment with a higher fee, in the same slot."`
-	Cancel  dispatchCancel  `cmd:"" help:"Fill the slot with a transaction that pays nobody. What is out may still be mined."`
+	Cancel  dispatchCancel  `cmd:"" help:"End an order: at once where it has no slot yet, else by a transaction that pays nobody. What is out may still be mined."`
 	Resolve dispatchResolve `cmd:"" help:"End a stuck order by what the balances of its block prove."`
 }
 
@@ -220,6 +221,15 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 		}
 		return cannotCancel(s)
 	}
+	if s.At == nil {
+		if s, err = c.read(ctx, a); err != nil {
+			return err
+		}
+	}
+	if s.Status == dispatch.Withdrawn {
+		fmt.Fprintf(std.out, "Order %s had no slot and has ended: nothing of it is signed, nothing is out, and nobody is paid. %s\n", c.ID, whatEnded(s))
+		return nil
+	}
 	out := "Nothing of it was signed, so nobody is paid"
 	for _, t := range s.Transactions {
 		if t.Hash != "" && t.Act != "CANCEL" {
@@ -233,11 +243,20 @@ func (c dispatchCancel) Run(ctx context.Context, std streams) error {
 	return nil
 }
 
+// whatEnded says what became of what an order was for that ended without a slot.
+func whatEnded(s dispatch.Shown) string {
+	switch s.Purpose {
+	case signer.Payment:
+		return "Its withdrawal is REJECTED and its amount may be spent again."
+	case signer.Return:
+		return "Its deposit is FLAGGED still and waits for another decision."
+	}
+	return "Its amount is where it was, and the service plans it again when it is worth it."
+}
+
 // cannotCancel says what became of the money of an order without an open slot.
 func cannotCancel(s dispatch.Shown) error {
 	switch s.Status {
-	case dispatch.Queued:
-		return fmt.Errorf("order %s has no slot to cancel: nothing is signed, nothing is out, and its amount stays held. It waits for %s", s.ID, s.WaitsFor())
 	case dispatch.Refused:
 		return fmt.Errorf("order %s has no slot to cancel: the signer refused it before it had one. Nothing is out. "+
 			"A withdrawal waits in AWAITING_APPROVAL: coffer withdrawals remove %s gives its amount back", s.ID, s.ID)

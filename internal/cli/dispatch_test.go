@@ -230,7 +230,10 @@ func TestAPersonSeesAndSteersWhatIsOnItsWayOut(t *testing.T) {
 	})
 	third := s.withdraw("third")
 	s.shows(third, `slot +none: nothing is signed`, `waits for +somebody to lift what stops it: frozen \(WALLET\)`)
-	if said := s.coffer(1, "dispatch", "cancel", third); !strings.Contains(said, "nothing is out, and its amount stays held") {
+	if said := s.coffer(0, "dispatch", "cancel", third); !strings.Contains(said, "nothing is out") || !strings.Contains(said, "REJECTED and its amount may be spent again") {
 		t.Errorf("got %q, want where the money is", said)
+	}
+	if said := s.coffer(1, "dispatch", "cancel", third); !strings.Contains(said, "WITHDRAWN") {
+		t.Errorf("again: got %q, want that it has ended", said)
 	}
 }

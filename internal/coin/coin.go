@@ -226,6 +226,25 @@ func Small(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID int,
 	return smallest(ctx, tx, ch, org, mintID, over, upto, limit, "")
 }
 
+// OfferBeyond locks the largest free coins of an organization after so many that a payment
+// reaches, of more than over and as many as limit: those that no payment spends until some
+// of them are one. It leaves out those that Offer leaves out.
+func OfferBeyond(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, over money.Amount, limit int) ([]chain.Coin, error) {
+	return beyond(ctx, tx, ch, org, mintID, reached, over, limit, " FOR UPDATE OF c SKIP LOCKED")
+}
+
+// Beyond is the same without a lock, for who only looks.
+func Beyond(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, over money.Amount, limit int) ([]chain.Coin, error) {
+	return beyond(ctx, tx, ch, org, mintID, reached, over, limit, "")
+}
+
+func beyond(ctx context.Context, tx pg.Tx, ch chain.Name, org string, mintID, reached int, over money.Amount, limit int, lock string) ([]chain.Coin, error) {
+	return coins(ctx, tx, `
+		SELECT c.outpoint, w.address, c.amount`+freeCoins+`
+			AND c.outpoint = ANY (ARRAY(SELECT c.outpoint`+freeCoins+` AND c.amount > $4 ORDER BY c.amount DESC, c.outpoint OFFSET $5 LIMIT $6))
+		ORDER BY c.amount DESC, c.outpoint`+lock, org, ch, mintID, over, reached, limit)
+}
+
 const freeCoins = ` FROM coins c JOIN wallets w USING (wallet_id) WHERE c.org_id = $1 AND c.chain = $2 AND c.mint_id = $3 AND c.status = 'FREE'
 	AND NOT EXISTS (SELECT FROM freezes f WHERE f.scope = 'WALLET' AND f.wallet_id = c.wallet_id AND f.lifted_at IS NULL)`
 

@@ -1,16 +1,21 @@
 package deposit_test
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 // paidFor decides about what is flagged where the treasury pays for it, and where no
@@ -98,6 +103,50 @@ func TestOfACoinThatGoesBackAsMuchStaysAsTheChainWants(t *testing.T) {
 	if d := w.the(t); d.Status != "FLAGGED" || len(d.ResolutionAttempts) != 1 {
 		t.Errorf("got %+v, want it in the queue with its attempt", d)
 	}
+}
+
+// Rule DEP-45.
+func TestOfACoinThatGoesBackAsMuchHasToReachItsSender(t *testing.T) {
+	t.Parallel()
+	w, o := thresholds(t)
+	id := w.flaggedCoin(t, o, 90)
+	least := smallest(91)
+	ch := w.c.Configured()
+	ch.OthersPay, ch.Minimums = true, &least
+	flags := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()), deposit.Voiding(w.voids))
+	if _, err := flags.Reject(t.Context(), id, operator(), ""); !fault.Is(err, fault.InsufficientGas) {
+		t.Errorf("less than reaches it: got %v, want INSUFFICIENT_GAS", err)
+	}
+	if d := w.the(t); d.Status != "FLAGGED" || len(d.ResolutionAttempts) != 1 {
+		t.Errorf("got %+v, want it in the queue with its attempt", d)
+	}
+	least = 90
+	d, err := flags.Reject(t.Context(), id, operator(), "")
+	if err != nil || *d.Resolution.Amount != "90" {
+		t.Fatalf("as much as reaches it: got %+v, %v, want it sent back", d.Resolution, err)
+	}
+	// The operator ends the transfer before it has a slot, and it can be decided anew.
+	var order string
+	w.read(t, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SELECT order_id FROM dispatch_orders WHERE purpose = 'RETURN'`).Scan(&order)
+	})
+	desk := dispatch.New(w.db, ch, nil, nil, map[signer.Purpose]dispatch.Listener{signer.Return: flags}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+	if ended, err := desk.Cancel(t.Context(), order, audit.Operator("op")); err != nil || !ended {
+		t.Fatalf("end: got %v, %v, want it ended", ended, err)
+	}
+	if d := w.the(t); d.Status != "FLAGGED" || len(d.ResolutionAttempts) != 2 {
+		t.Errorf("got %+v, want it in the queue with both attempts", d)
+	}
+	if _, err := flags.Reject(t.Context(), id, operator(), ""); err != nil {
+		t.Errorf("again: got %v, want it sent back", err)
+	}
+}
+
+// smallest is what every address has to receive at least.
+type smallest uint64
+
+func (s *smallest) Minimum(context.Context, chain.Address) (money.Amount, error) {
+	return money.Units(uint64(*s)), nil
 }
 
 // flaggedCoin is flagged of the native coin.

@@ -422,6 +422,17 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 		if res.sent, err = was.amount.Sub(res.kept); err != nil || res.sent.IsZero() {
 			return shown, r.poor(ctx, ch, depositID, res)
 		}
+		least, err := ch.Minimum(ctx, was.contract, res.to)
+		if err != nil {
+			r.log.Warn("deposit: nobody says what reaches an address", "deposit", depositID, "to", string(res.to), "error", err)
+			return shown, fault.New(fault.Unavailable, fault.CodeUnavailable,
+				"Nobody says at the moment how much has to be sent on %s to reach the address. Nothing was decided, and the deposit is still flagged; ask again in a while.", was.chain)
+		}
+		if res.sent.Less(least) {
+			return shown, r.tooSmall(ctx, depositID, res,
+				fmt.Sprintf("%v units would be sent, and %s lets no less than %v reach %s", res.sent, ch.Name, least, res.to),
+				fmt.Sprintf("Of this deposit %v units would be sent, and %s lets no less than %v reach %s.", res.sent, ch.Name, least, res.to))
+		}
 	}
 	err = r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if err := r.sound(ctx, tx, was); err != nil {
@@ -737,15 +748,21 @@ func (r *Resolutions) insert(ctx context.Context, tx pg.Tx, d row, res resolutio
 	return nil
 }
 
-// poor keeps an attempt that a deposit is too small for. It stays in the queue.
+// poor keeps an attempt that a deposit is too small for, because of what is not sent of it.
 func (r *Resolutions) poor(ctx context.Context, ch chain.Chain, depositID string, res resolution) error {
-	const reason = "INSUFFICIENT_GAS"
 	message := fmt.Sprintf("the deposit does not cover the network's fee of %s units", res.kept)
 	told := fmt.Sprintf("This deposit is smaller than the network's fee for sending it, %s units.", res.kept)
 	if ch.OthersPay {
 		message = fmt.Sprintf("something else is on the address, and with it %s units would have to stay", res.kept)
 		told = fmt.Sprintf("Something else is on the address of this deposit, and %s leaves no account with less than %v units: %v would have to stay, and the deposit is no more than that.", ch.Name, ch.Keeps, res.kept)
 	}
+	return r.tooSmall(ctx, depositID, res, message, told)
+}
+
+// tooSmall keeps an attempt that a deposit is too small for, with why for the record and
+// for whoever asked. It stays in the queue.
+func (r *Resolutions) tooSmall(ctx context.Context, depositID string, res resolution, message, told string) error {
+	const reason = "INSUFFICIENT_GAS"
 	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		d, again, err := r.lock(ctx, tx, depositID, res.decision)
 		if err != nil || again {

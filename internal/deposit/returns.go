@@ -127,6 +127,12 @@ func (r *Resolutions) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, w
 	return record(ctx, tx, []audit.Entry{e})
 }
 
+// Withdrawn puts the deposit back into the queue: a person ended the transfer before
+// anything of it was signed, and another decision can be made.
+func (r *Resolutions) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
+	return r.Refused(ctx, tx, o, &signer.Refusal{Code: "WITHDRAWN", Message: "ended by " + by.ID + " before it had a slot; nothing was signed"})
+}
+
 // voidRefused has the signer void what was decided about a flagged deposit before and did not
 // get a slot: its grant would let it be paid beside what is decided now.
 func (r *Resolutions) voidRefused(ctx context.Context, d row) error {

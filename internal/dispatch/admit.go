@@ -318,7 +318,7 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Acco
 		return false, d.unmerged(ctx, o, err)
 	}
 	if err != nil {
-		return false, d.unquoted(ctx, from, o, c.native, c.gas, err)
+		return false, d.unquoted(ctx, from, *c, err)
 	}
 	need, err := fees.Max()
 	if err == nil && o.dear(need) {
@@ -409,8 +409,12 @@ func (d *Desk) slotted(ctx context.Context, from wallet.Wallet, acct chain.Accou
 	return false, nil
 }
 
-// unquoted leaves or ends an order for which the chain offers no fees.
-func (d *Desk) unquoted(ctx context.Context, from wallet.Wallet, o Order, native int, gas wallet.Funds, why error) error {
+// unquoted leaves or ends an order for which the chain offers no fees. What is refused for
+// its payee or its amount goes back to people, whom no waiting would spare the decision.
+// What is refused for the token or the wallet as a whole waits: it ends by itself or by
+// what somebody else does.
+func (d *Desk) unquoted(ctx context.Context, from wallet.Wallet, c candidate, why error) error {
+	o, native, gas := c.Order, c.native, c.gas
 	var reverted *chain.RevertedError
 	wouldRevert := errors.As(why, &reverted)
 	// A node tries a transaction out only when the wallet could pay for it, and says
@@ -426,8 +430,19 @@ func (d *Desk) unquoted(ctx context.Context, from wallet.Wallet, o Order, native
 		return d.lacks(ctx, o, WantGas, native, money.Units(1), "the wallet has no gas yet: "+why.Error())
 	case !wouldRevert:
 		return d.wait(ctx, o, WantChain, money.Zero, why.Error())
-	case d.payeeRefuses(ctx, from, o):
+	case o.Purpose != signer.Payment && o.Purpose != signer.Return:
+		return d.wait(ctx, o, WantSimulation, money.Zero, reverted.Reason)
+	}
+	cause, err := d.cause(ctx, from, c, reverted)
+	switch {
+	case err != nil:
+		return d.wait(ctx, o, WantChain, money.Zero, err.Error())
+	case cause == chain.CausePayee:
 		return d.refuse(ctx, o, &signer.Refusal{Code: PayeeRefused, Message: reverted.Reason})
+	case cause == chain.CauseAmount:
+		return d.refuse(ctx, o, &signer.Refusal{Code: AmountRefused, Message: reverted.Reason})
+	case cause == chain.CauseFunds: // the books have it, so the provider is behind
+		return d.wait(ctx, o, WantChain, money.Zero, reverted.Reason)
 	}
 	return d.wait(ctx, o, WantSimulation, money.Zero, reverted.Reason)
 }
@@ -449,18 +464,32 @@ func (d *Desk) usualCost(ctx context.Context, o Order) (money.Amount, error) {
 	return cost, err
 }
 
-// payeeRefuses tells, of a payment that would revert as things stand, whether that
-// is because of its payee: the same from the wallet to itself would not. Then no
-// waiting helps and a person has to know. Else it is the token or the wallet, as
-// while a token is paused, and that ends by itself or by what somebody else does.
-func (d *Desk) payeeRefuses(ctx context.Context, from wallet.Wallet, o Order) bool {
-	if o.Purpose != signer.Payment && o.Purpose != signer.Return {
-		return false
+// cause is what the refusal of a payment is about. Where the chain does not tell it is found
+// by payments from the wallet to itself: when the same amount would pass, it is the payee;
+// when another would, one unit or all that the wallet has, it is the amount; and when none
+// would, it is the token or the wallet, as while a token is paused. An error leaves it open.
+func (d *Desk) cause(ctx context.Context, from wallet.Wallet, c candidate, refused *chain.RevertedError) (chain.Cause, error) {
+	if refused.Cause != chain.CauseUnknown {
+		return refused.Cause, nil
 	}
-	p := o.payment(from.Address)
-	p.To = from.Address
-	_, err := d.chain.Sender.Quote(ctx, p)
-	return err == nil
+	found := chain.CausePayee
+	for _, amount := range []money.Amount{c.Amount, money.Units(1), c.funds.Spendable()} {
+		if amount.IsZero() {
+			continue
+		}
+		p := c.payment(from.Address)
+		p.To, p.Amount = from.Address, amount
+		_, err := d.chain.Sender.Quote(ctx, p)
+		var reverted *chain.RevertedError
+		switch {
+		case err == nil:
+			return found, nil
+		case !errors.As(err, &reverted):
+			return "", fmt.Errorf("%s, and what that is about is unknown: %w", refused.Reason, err)
+		}
+		found = chain.CauseAmount
+	}
+	return chain.CauseAccount, nil
 }
 
 // barredError says that something was stopped while an order was on its way to a slot.
@@ -817,7 +846,7 @@ func bounded(s string) string {
 }
 
 // refuse ends an order before it has a slot, because the signer says no or the
-// payee cannot be paid.
+// payee cannot be paid, or not this amount.
 func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 	switch r.Code {
 	case signer.PolicyLimit, signer.CoolingOff:
@@ -828,6 +857,8 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 		d.log.Info("coins are not merged now", "order", o.ID, "why", r.Message)
 	case PlaceTaken:
 		d.log.Warn("a place cannot be made: something is there already, and its number is left out for good", "order", o.ID, "at", string(o.To))
+	case AmountRefused:
+		d.log.Warn("the chain would refuse a payment because of its amount", "order", o.ID, "payee", string(o.To), "amount", o.Amount.String(), "why", r.Message)
 	case PayeeRefused:
 		d.log.Warn("the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To), "why", r.Message)
 	default:

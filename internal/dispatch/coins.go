@@ -22,6 +22,11 @@ import (
 // desk is choosing.
 const WantCoins Want = "COINS"
 
+// WantMerge is what an order waits for whose wallet has the amount in more coins than one
+// transaction spends: that some of them become one. It has that done at once, at the rate of
+// payments; see docs/decisions/0073.
+const WantMerge Want = "MERGE"
+
 // Issuer gives out wallets. wallet.Book is one.
 type Issuer interface {
 	Address(ctx context.Context, ref signer.WalletRef) (wallet.Wallet, error)
@@ -33,6 +38,10 @@ type Option func(*Desk)
 // Rests says who gives out the wallets to which the rest of coins comes back. Without it
 // nothing is paid where accounts are coins.
 func Rests(i Issuer) Option { return func(d *Desk) { d.rests = i } }
+
+// Voiding says who has the signer void what people end without a slot. Without it, the one
+// that runs does.
+func Voiding(v *Voider) Option { return func(d *Desk) { d.voids = v } }
 
 // Why an order has no slot where accounts are coins.
 type (
@@ -159,6 +168,8 @@ func (d *Desk) uncoined(ctx context.Context, orders []Order, native int, why err
 		return nil, err
 	case len(orders) > 1 && (errors.As(why, &choice) || errors.As(why, &dear) || errors.As(why, &gas)):
 		return nil, errTogether
+	case errors.As(why, &short) && short.More && d.chain.Merges != nil:
+		return nil, d.wait(ctx, o, WantMerge, short.By, why.Error())
 	case errors.As(why, &short):
 		return nil, d.wait(ctx, o, WantCoins, short.By, why.Error())
 	case errors.As(why, &choice), errors.Is(why, errNoCoin), errors.Is(why, coin.ErrTaken), errors.Is(why, errRestTaken):

@@ -65,7 +65,8 @@ type Desk struct {
 	listeners map[signer.Purpose]Listener
 	conf      Config
 	log       *slog.Logger
-	rests     Issuer // nil: none
+	rests     Issuer  // nil: none
+	voids     *Voider // nil: another process has orders voided
 
 	mu      sync.Mutex
 	alarmed map[string]time.Time // order -> when its trouble was last told; may be lost

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -83,6 +84,30 @@ func (h *heard) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *sign
 		UPDATE withdrawals SET status = 'AWAITING_APPROVAL', requires_approval = true, approved_at = NULL, approval_reasons = '{POLICY_LIMIT}'
 		WHERE withdrawal_id = $1`, o.ID)
 	return errors.Join(err, h.say("refused %s %s", o.ID, r.Code))
+}
+
+func (h *heard) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE withdrawals SET ends_as = 'REJECTED', ends_by_kind = $2, ends_by = $3
+		WHERE withdrawal_id = $1 AND status = 'PROCESSING'`, o.ID, by.Kind, by.ID)
+	return errors.Join(err, h.say("withdrawn %s by %s", o.ID, by.ID))
+}
+
+func (h *heard) Voided(ctx context.Context, tx pg.Tx, org, id string) error {
+	var o dispatch.Order
+	err := tx.QueryRow(ctx, `
+		UPDATE withdrawals SET status = 'REJECTED' WHERE withdrawal_id = $1 AND status = 'PROCESSING'
+		RETURNING mint_id, customer_id, amount`, id).Scan(&o.MintID, &o.CustomerID, &o.Amount)
+	if err == nil {
+		err = ledgertest.Post(ctx, tx, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: id},
+			Legs: []ledger.Leg{{
+				Debit:  ledger.Account{OrgID: org, MintID: o.MintID, Kind: ledger.Withdrawing, Subject: o.CustomerID},
+				Credit: ledger.Account{OrgID: org, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID}, Amount: o.Amount,
+			}},
+		})
+	}
+	return errors.Join(err, h.say("voided %s", id))
 }
 
 // clock is the desk's time, moved by the test.
@@ -184,7 +209,14 @@ func (b *bench) newDesk(conf dispatch.Config) { b.newDeskWith(b.signer, conf) }
 func (b *bench) newDeskWith(s signer.Signer, conf dispatch.Config) {
 	b.desk = dispatch.New(b.db, b.chain.Configured(), s, mirror.Record, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: b.feature, signer.Sweep: b.feature, signer.Gas: b.feature,
-	}, conf, slog.New(slog.DiscardHandler))
+	}, conf, slog.New(slog.DiscardHandler), dispatch.Voiding(b.voider(s)))
+}
+
+// voider has the signer void what was ended without a slot.
+func (b *bench) voider(s signer.Signer) *dispatch.Voider {
+	return &dispatch.Voider{
+		DB: b.db, Signer: s, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: b.feature}, Log: slog.New(slog.DiscardHandler),
+	}
 }
 
 func (b *bench) must(err error) {
@@ -469,6 +501,72 @@ func TestAHopelessPaymentIsHeldBeforeItHasASlot(t *testing.T) {
 	b.mine(6)
 	b.round()
 	b.wantStatus("wd_1", dispatch.Paid)
+}
+
+// Rules WD-16, WD-17 and WD-41. What the chain refuses a payment for decides what becomes of
+// it, and only what concerns the token or the wallet as a whole is said of all payments.
+func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
+	t.Parallel()
+	const amount = 400
+	to := sim.Address("customer")
+	for _, c := range []struct {
+		name    string
+		mint    int
+		stop    func(b *bench)
+		want    string
+		code    string
+		blocked int
+	}{
+		{"this payee", usdc, func(b *bench) { b.chain.Refuse(b.token, to, "blacklisted") }, "REFUSED ", dispatch.PayeeRefused, 0},
+		{"this amount, and less would pass", usdc, func(b *bench) { b.chain.Limit(b.token, money.Units(amount-1)) }, "REFUSED ", dispatch.AmountRefused, 0},
+		{"this amount, and more would pass", usdc, func(b *bench) { b.chain.Floor(b.token, money.Units(amount+1)) }, "REFUSED ", dispatch.AmountRefused, 0},
+		{"an amount that no new account may hold", native, func(*bench) {}, "REFUSED ", dispatch.AmountRefused, 0},
+		{"everybody", usdc, func(b *bench) {
+			b.chain.Refuse(b.token, to, "paused")
+			b.chain.Refuse(b.token, b.treasury.Address, "paused")
+		}, "QUEUED SIMULATION", "", 1},
+		{
+			"a provider shows less than the books have", usdc, func(b *bench) {
+				b.chain.Do(sim.Address("issuer"), sim.Move{Kind: chain.Token, Contract: b.token, From: b.treasury.Address, To: sim.Address("thief"), Amount: money.Units(700)})
+			},
+			"QUEUED CHAIN", "", 0,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBenchOn(t, open(), sim.Config{Least: 1000})
+			b.give(b.treasury, coin, 1000)
+			if c.mint == native {
+				b.give(b.treasury, coin, 0)
+			}
+			c.stop(b)
+			b.chain.Mine(1)
+			o := b.order("wd_1", to, amount)
+			if c.mint == native {
+				o.MintID, o.Contract = native, ""
+				b.system(func(ctx context.Context, tx pg.Tx) error {
+					return wallet.Move(ctx, tx, wallet.Movement{WalletID: b.treasury.ID, OrgID: b.org, MintID: native, Part: wallet.Credited, Plus: money.Units(amount)})
+				})
+			}
+			b.place(o)
+			b.round()
+			s, waits := b.status("wd_1")
+			if got := string(s) + " " + waits; got != c.want {
+				t.Errorf("got %q (%s), want %q", got, b.word(`SELECT coalesce(last_error, '') FROM dispatch_orders`), c.want)
+			}
+			said := strings.Join(b.feature.said, "; ")
+			if want := "refused wd_1 " + c.code; c.code != "" && said != want {
+				t.Errorf("the feature heard %q, want %q", said, want)
+			}
+			b.system(func(ctx context.Context, tx pg.Tx) error {
+				blocked, err := dispatch.Blocked(ctx, tx, b.org, c.mint)
+				if len(blocked) != c.blocked {
+					t.Errorf("got %+v for blocked, want %d", blocked, c.blocked)
+				}
+				return err
+			})
+		})
+	}
 }
 
 // What a token refuses to everybody ends by itself, and is looked at less and less often.

@@ -17,9 +17,9 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// What a person may do about an order that has a slot. Each act is a transaction that
+// What a person may do about an order. With a slot each act is a transaction that
 // is committed to the slot, or an end that a proven block shows; the running service
-// signs and sends. A refusal is a fault that says what became of the money.
+// signs and sends. Without one it ends at once. A refusal is a fault that says what became of the money.
 
 // at reads an order with its slot, which others may have with it. Errors: faults
 // NOT_FOUND, INVALID_STATE.
@@ -140,10 +140,15 @@ func (d *Desk) Bump(ctx context.Context, orderID string, by audit.Actor) (chain.
 
 // Cancel fills an order's slot with a transfer of nothing to itself, priced to
 // replace what waits there. The order has failed only once that is final, and all
-// that have the slot with it; until then either may still be mined. It is false for an
-// order without a slot, which is taken back by its feature instead, and for one that
-// has ended. Errors: as Bump.
+// that have the slot with it; until then either may still be mined. One that is in the
+// queue without a slot ends at once, whatever it waits for, and is WITHDRAWN then. It is
+// false for one that was refused, which its feature has, and for one that has ended.
+// Errors: as Bump, and fault UNAVAILABLE for a payment or return that has ended while the
+// signer does not answer, which has to void it.
 func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool, error) {
+	if withdrawn, err := d.withdraw(ctx, orderID, by); withdrawn || err != nil {
+		return withdrawn, err
+	}
 	o, s, from, err := d.at(ctx, orderID)
 	if fault.Is(err, fault.InvalidState) {
 		return false, nil
@@ -182,6 +187,49 @@ func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool
 	}
 	if err != nil {
 		return false, s.refusal(o, err)
+	}
+	return true, nil
+}
+
+// withdraw ends an order that is in the queue, and its feature writes down how it goes on, in
+// one transaction. It is false for every other. A payment or return is voided then, and what
+// was held for it is given back after that.
+func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (withdrawn bool, err error) {
+	granted := false
+	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		withdrawn = false
+		o, err := lockOrder(ctx, tx, orderID)
+		granted = o.Purpose == signer.Payment || o.Purpose == signer.Return
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return unknownOrder(orderID)
+		case err != nil:
+			return err
+		case o.Chain != d.chain.Name:
+			return fmt.Errorf("order %s is on %s, and this is the desk of %s", orderID, o.Chain, d.chain.Name)
+		case o.Status != Queued:
+			return nil
+		}
+		if withdrawn, err = Withdraw(ctx, tx, o.ID); err != nil || !withdrawn {
+			return err
+		}
+		if err := d.listeners[o.Purpose].Withdrawn(ctx, tx, o, by); err != nil {
+			return err
+		}
+		return rememberBy(ctx, tx, by, o, "withdrawn", map[string]any{"waitedFor": o.WaitingFor})
+	})
+	if err != nil && fault.Of(err) == nil {
+		err = fmt.Errorf("end order %s: %w", orderID, err)
+	}
+	if err != nil || !withdrawn || !granted || d.voids == nil {
+		return withdrawn && err == nil, err
+	}
+	if err := d.voids.Finish(ctx, orderID); err != nil {
+		if ctx.Err() != nil {
+			return true, err
+		}
+		return true, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"Order %s is taken back: nothing of it is signed, and nobody will be paid. The signer does not answer at the moment, and until it has written this down what was held for it is still held. It is given back as soon as that is done, without another call; coffer withdrawals show %s and coffer dispatch show %s show it.", orderID, orderID, orderID)
 	}
 	return true, nil
 }

@@ -2,8 +2,10 @@ package dispatch_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -266,4 +268,78 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	}
 	err := b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.Show(ctx, tx, "wd_9"); return err })
 	b.refuses("an unknown order", err, fault.CodeNotFound)
+}
+
+// Rule WD-43. Whatever an order without a slot waits for, a person can end it: what it held
+// is given back once, nothing of it is ever paid, and the log says who did it.
+func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
+	t.Parallel()
+	for _, want := range dispatch.Wants {
+		t.Run("waits for "+string(want), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, open())
+			b.give(b.treasury, coin, 1000)
+			to := sim.Address("customer")
+			b.place(b.order("wd_1", to, 400))
+			b.system(func(ctx context.Context, tx pg.Tx) error {
+				_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = nullif($1, '')`, want)
+				return err
+			})
+			if strings.HasPrefix(b.show("wd_1").WaitsFor(), "nothing") {
+				t.Errorf("nobody is told that it waits for %q", want)
+			}
+			if ok, err := b.desk.Cancel(b.ctx, "wd_1", op); err != nil || !ok {
+				t.Fatalf("end: got %v %v, want true", ok, err)
+			}
+			if ok, err := b.desk.Cancel(b.ctx, "wd_1", op); ok {
+				t.Errorf("again: got %v %v, want nothing done", ok, err)
+			}
+			b.round()
+			b.mine(6)
+			b.round()
+			b.wantStatus("wd_1", dispatch.Withdrawn)
+			b.received(to, 0)
+			if got, want := strings.Join(b.feature.said, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
+				t.Errorf("the feature heard %q, want %q", got, want)
+			}
+			if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {
+				t.Errorf("got %d releases, want one", n)
+			}
+			b.audited("order.withdrawn", "OPERATOR", 1)
+		})
+	}
+}
+
+// One that has its slot first is not ended, and one that has ended first gets none.
+func TestEndingAnOrderAndItsSlotAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 100_000)
+	for i := range 16 {
+		id := fmt.Sprintf("wd_%d", i)
+		b.place(b.order(id, sim.Address(id), 100))
+		var wg sync.WaitGroup
+		var ended bool
+		wg.Go(func() {
+			if _, err := b.desk.Round(b.ctx); err != nil {
+				t.Errorf("round: %v", err)
+			}
+		})
+		wg.Go(func() {
+			var err error
+			if ended, err = b.desk.Cancel(b.ctx, id, op); err != nil && fault.Of(err) == nil {
+				t.Errorf("end: %v", err)
+			}
+		})
+		wg.Wait()
+		status, _ := b.status(id)
+		slotted := b.count(`SELECT count(*) FROM dispatch_slots WHERE order_id = $1`, id) == 1
+		if slotted == (status == dispatch.Withdrawn) || !slotted && !ended {
+			t.Fatalf("order %s is %s, slotted %v, ended %v", id, status, slotted, ended)
+		}
+		b.round()
+		b.mine(6)
+		b.round()
+		b.clock.move(20 * time.Second)
+	}
 }

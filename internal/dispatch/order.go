@@ -13,6 +13,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -81,15 +82,24 @@ const (
 	WantFunds      Want = "FUNDS"      // its wallet does not hold the amount yet
 	WantGas        Want = "GAS"        // its wallet cannot pay the fee yet
 	WantFreeze     Want = "FREEZE"     // something is frozen
-	WantSimulation Want = "SIMULATION" // the chain says that it would revert
+	WantSimulation Want = "SIMULATION" // the chain says that it would revert: of a payment, because of its token or the wallet as a whole
 	WantChain      Want = "CHAIN"      // the providers do not answer
 	WantSlot       Want = "SLOT"       // its wallet has no free place on the chain
 	WantSigner     Want = "SIGNER"     // the signer does not answer, or signs for no more fees of this wallet today
 )
 
+// Wants are all that a queued order may wait for. A person can end it whichever it is.
+var Wants = []Want{
+	WantNothing, WantFunds, WantGas, WantFreeze, WantSimulation, WantChain, WantSlot, WantSigner, WantCoins, WantMerge,
+}
+
 // PayeeRefused is the code of a refusal that is not the signer's: as things stand
 // the chain takes the payment for another payee and not for this one.
 const PayeeRefused = "PAYEE"
+
+// AmountRefused is the code of one more: as things stand the chain takes another amount to
+// this payee, and not this one.
+const AmountRefused = "AMOUNT"
 
 // FeeRefused is the code of another one: the chain asks for more than the order's FeeMax.
 const FeeRefused = "FEE_MAX"
@@ -108,7 +118,8 @@ type Block struct {
 // Blocked are the addresses of an organization ("" for all) whose units of a mint
 // (0 for all) the chain would not move, by the last that was tried: a sweep that
 // would revert, did, or was refused, or a payment that waits because the token
-// would not let it go to anybody.
+// would let no amount go to anybody. A payment that is refused for its payee or its
+// amount is never among them: it goes back to people, see unquoted.
 func Blocked(ctx context.Context, tx pg.Tx, org string, mintID int) ([]Block, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT f.org_id, f.wallet_id, f.mint_id, coalesce(o.last_error, '')
@@ -157,10 +168,13 @@ type Listener interface {
 	// Ended tells the end and returns what has to be posted for it. Dispatch
 	// posts it together with the fee and moves what the wallets hold.
 	Ended(ctx context.Context, tx pg.Tx, o Order, e End) ([]ledger.Posting, error)
-	// Refused tells that the signer's policy said no, or with PayeeRefused that the
-	// chain would, or with FeeRefused that it asks for too much, or with PlaceTaken that
+	// Refused tells that the signer's policy said no, or with PayeeRefused or AmountRefused
+	// that the chain would, or with FeeRefused that it asks for too much, or with PlaceTaken that
 	// there is something already, or with MergeNot that nothing is merged now, before anything was journaled. Placing the order again asks again.
 	Refused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
+	// Withdrawn tells that a person ended the order, which had no slot: nothing of it was
+	// signed and nothing will be. What the feature held for it is given back here, once.
+	Withdrawn(ctx context.Context, tx pg.Tx, o Order, by audit.Actor) error
 }
 
 // Place queues an order in the caller's transaction. An order that the signer
@@ -187,10 +201,28 @@ func Place(ctx context.Context, tx pg.Tx, o Order) error {
 	return nil
 }
 
+// LockWaiting locks an order and tells whether it waits without a slot: dispatch has looked
+// at it and written down what it lacks. In a transaction that changes both, the order's lock
+// comes before that of its feature's row, as it does in dispatch.
+func LockWaiting(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
+	var waits bool
+	err := tx.QueryRow(ctx, `
+		SELECT status = 'QUEUED' AND waiting_for IS NOT NULL FROM dispatch_orders WHERE order_id = $1 FOR UPDATE`, orderID).Scan(&waits)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask whether order %s waits: %w", orderID, err)
+	}
+	return waits, nil
+}
+
 // Withdraw takes back an order that has no slot, in the caller's transaction.
-// It is false when the order is past that: then only its slot ends it. A payment or return
-// had a grant, so nothing that was held for it may be given back before the signer has
-// voided it: whoever commits calls Voider.Finish, which tells its feature.
+// It is false when the order is past that: then only its slot ends it. It is the only way
+// in which an order ends without a slot: whoever slots it at the same moment finds it
+// withdrawn, or this finds its slot. A payment or return had a grant, so nothing that was
+// held for it may be given back before the signer has voided it: whoever commits calls
+// Voider.Finish, which tells its feature.
 func Withdraw(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		UPDATE dispatch_orders SET status = 'WITHDRAWN', waiting_for = NULL, short_by = NULL, ended_at = $2

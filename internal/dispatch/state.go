@@ -16,7 +16,7 @@ type Status string
 // The statuses.
 const (
 	Queued    Status = "QUEUED"    // placed; nothing is reserved and nothing signed
-	Refused   Status = "REFUSED"   // the signer's policy said no, or the payee cannot be paid; may be placed again
+	Refused   Status = "REFUSED"   // the signer's policy said no, or the payee cannot be paid, or not this amount; may be placed again
 	Withdrawn Status = "WITHDRAWN" // taken back before it had a slot
 	Slotted   Status = "SLOTTED"   // has its slot and its first unsigned transaction
 	Signed    Status = "SIGNED"    // bytes are stored and may be out
@@ -36,8 +36,8 @@ type transition struct {
 // the database refuses the ones that would give a slot back.
 var transitions = []transition{
 	{Queued, Slotted, "admitted by the signer, funds and gas reserved"},
-	{Queued, Refused, "the signer's policy says no, or the chain would because of the payee, or has something where it would make a place, or there is nothing to merge now"},
-	{Queued, Withdrawn, "taken back by its feature"},
+	{Queued, Refused, "the signer's policy says no, or the chain would because of the payee or the amount, or has something where it would make a place, or there is nothing to merge now"},
+	{Queued, Withdrawn, "taken back by its feature, or ended by a person"},
 	{Refused, Queued, "placed again"},
 	{Refused, Withdrawn, "taken back by its feature"},
 	{Slotted, Signed, "the signed bytes are stored"},

@@ -70,6 +70,12 @@ func (s Shown) WaitsFor() string {
 			return because("the providers")
 		case WantSigner:
 			return because("the signer")
+		case WantSlot:
+			return because("a free place of its wallet on the chain")
+		case WantCoins:
+			return because("coins that can be spent")
+		case WantMerge:
+			return because("small coins to become one, for it needs more of them than one transaction spends")
 		}
 	case Refused:
 		return because("its feature, since the signer said no")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
@@ -206,6 +207,11 @@ func (Closes) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.
 
 // Refused ends the close.
 func (Closes) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+	return endClose(ctx, tx, o.ID, "FAILED")
+}
+
+// Withdrawn ends the close.
+func (Closes) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endClose(ctx, tx, o.ID, "FAILED")
 }
 

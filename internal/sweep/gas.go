@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cofferpay/coffer/internal/audit"
+
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -145,6 +147,11 @@ func (TopUps) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.
 
 // Refused closes the top-up.
 func (TopUps) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+	return endTopUp(ctx, tx, o.ID, "FAILED")
+}
+
+// Withdrawn closes the top-up.
+func (TopUps) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endTopUp(ctx, tx, o.ID, "FAILED")
 }
 

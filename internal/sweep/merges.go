@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
@@ -18,7 +19,8 @@ import (
 )
 
 // merges has small coins of organizations become one while that costs little, on a chain
-// where accounts are coins: one order at a time for each treasury. Which coins they are is
+// where accounts are coins, and at the rate of payments where one waits for it: one order at
+// a time for each treasury. Which coins they are is
 // chosen with the slot; until then they pay whatever comes.
 func (s *Sweeper) merges(ctx context.Context) (made int, err error) {
 	if s.chain.Merges == nil {
@@ -26,34 +28,38 @@ func (s *Sweeper) merges(ctx context.Context) (made int, err error) {
 	}
 	least, _ := s.chain.Merges.Bounds()
 	var native int
-	var many []wallet.Wallet
+	var many []treasury
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		many = many[:0]
 		if err := tx.QueryRow(ctx, `SELECT mint_id FROM mints WHERE chain = $1 AND contract = ''`, s.chain.Name).Scan(&native); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, `
-			SELECT w.wallet_id FROM wallets w
+			SELECT w.wallet_id, demand.waits FROM wallets w CROSS JOIN LATERAL (SELECT EXISTS (
+				SELECT FROM dispatch_orders o WHERE o.chain = $1 AND o.wallet_id = w.wallet_id AND o.status = 'QUEUED' AND o.waiting_for = 'MERGE') AS waits) demand
 			WHERE w.purpose = 'TREASURY' AND w.family = $2
-				AND $4 = (SELECT count(*) FROM (SELECT FROM coins c WHERE c.org_id = w.org_id AND c.chain = $1 AND c.mint_id = $3 AND c.status = 'FREE' LIMIT $4) AS few)
+				AND (demand.waits OR $4 = (SELECT count(*) FROM (SELECT FROM coins c WHERE c.org_id = w.org_id AND c.chain = $1 AND c.mint_id = $3 AND c.status = 'FREE' LIMIT $4) AS few))
 				AND NOT EXISTS (SELECT FROM merges m WHERE m.wallet_id = w.wallet_id AND m.chain = $1 AND (m.status = 'OPEN' OR m.status = 'REFUSED' AND m.ended_at > $5))
 			ORDER BY w.wallet_id`, s.chain.Name, s.chain.Name.Family(), native, least, tx.Now.Add(-s.conf.RestAfterFail))
 		if err != nil {
 			return err
 		}
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct {
+			ID    string
+			Waits bool
+		}])
 		if err != nil {
 			return err
 		}
-		for _, walletID := range ids {
-			if !s.due(walletID, tx.Now) || len(many) == s.conf.PlanMax {
+		for _, f := range found {
+			if !f.Waits && !s.due(f.ID, tx.Now) || len(many) == s.conf.PlanMax {
 				continue
 			}
-			w, err := wallet.ByID(ctx, tx, walletID)
+			w, err := wallet.ByID(ctx, tx, f.ID)
 			if err != nil {
 				return err
 			}
-			many = append(many, w)
+			many = append(many, treasury{w, f.Waits})
 		}
 		return nil
 	})
@@ -69,7 +75,7 @@ func (s *Sweeper) merges(ctx context.Context) (made int, err error) {
 	}
 	for _, t := range many {
 		planned := false
-		if low {
+		if low || t.demanded {
 			var e error
 			if planned, e = s.merge(ctx, t, native, price); e != nil {
 				err = errors.Join(err, fmt.Errorf("merge coins of treasury %s: %w", t.ID, e))
@@ -84,12 +90,24 @@ func (s *Sweeper) merges(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
+// A treasury has many coins; demanded says that a payment waits until some are one.
+type treasury struct {
+	wallet.Wallet
+	demanded bool
+}
+
 // merge plans one for a treasury, unless its coins are not worth it now.
-func (s *Sweeper) merge(ctx context.Context, t wallet.Wallet, native int, price chain.Fees) (bool, error) {
+func (s *Sweeper) merge(ctx context.Context, t treasury, native int, price chain.Fees) (bool, error) {
 	worth := false
+	if t.demanded {
+		var err error
+		if price, err = s.chain.Sender.TransferFees(ctx); err != nil {
+			return false, err
+		}
+	}
 	var back signer.WalletRef
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if worth, err = dispatch.Merges(ctx, tx, s.chain, t.OrgID, native, price); err != nil || !worth {
+		if worth, err = dispatch.Merges(ctx, tx, s.chain, t.OrgID, native, price, t.demanded); err != nil || !worth {
 			return err
 		}
 		back, err = dispatch.NextRest(ctx, tx, s.chain.Name, t.OrgID)
@@ -98,7 +116,7 @@ func (s *Sweeper) merge(ctx context.Context, t wallet.Wallet, native int, price 
 	if err != nil || !worth {
 		return false, err
 	}
-	if err := s.book.Prove(t); err != nil {
+	if err := s.book.Prove(t.Wallet); err != nil {
 		return false, err
 	}
 	mergeID := id.New("merge", s.db.Clock()())
@@ -145,6 +163,11 @@ func (Merges) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.
 
 // Refused closes the merge: the next plan sees whether there is one to be made.
 func (Merges) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer.Refusal) error {
+	return endMerge(ctx, tx, o.ID, "REFUSED")
+}
+
+// Withdrawn closes the merge.
+func (Merges) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
 	return endMerge(ctx, tx, o.ID, "REFUSED")
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/id"
@@ -259,6 +260,11 @@ func (Places) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer
 		to = "FAILED"
 	}
 	return endPlace(ctx, tx, o.ID, to)
+}
+
+// Withdrawn closes the place, which may be tried again.
+func (Places) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
+	return endPlace(ctx, tx, o.ID, "REFUSED")
 }
 
 func endPlace(ctx context.Context, tx pg.Tx, placeID, to string) error {

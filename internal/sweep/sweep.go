@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -520,6 +521,11 @@ func (Sweeps) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, _ *signer
 		return err
 	}
 	return wallet.Move(ctx, tx, wallet.Movement{WalletID: o.Holder(), OrgID: o.OrgID, MintID: o.MintID, Part: wallet.Reserved, Minus: o.Amount})
+}
+
+// Withdrawn closes the sweep as Refused does.
+func (s Sweeps) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, _ audit.Actor) error {
+	return s.Refused(ctx, tx, o, nil)
 }
 
 func endSweep(ctx context.Context, tx pg.Tx, sweepID, to string, hash chain.TxHash) error {

@@ -496,7 +496,8 @@ var checks = []Check{
 		SELECT v.org_id, 'order ' || v.order_id, format('was taken back and is %s, its withdrawal is %s, and its void is in entry %s',
 			o.status, coalesce(w.status, 'missing'), coalesce(v.journal_seq::text, 'none'))
 		FROM dispatch_voids v JOIN dispatch_orders o USING (order_id) LEFT JOIN withdrawals w ON w.withdrawal_id = v.order_id
-		WHERE o.status <> 'WITHDRAWN' OR v.journal_seq IS NULL AND coalesce(w.status, 'AWAITING_APPROVAL') <> 'AWAITING_APPROVAL'
+		WHERE o.status <> 'WITHDRAWN' OR v.journal_seq IS NULL AND coalesce(w.status, 'AWAITING_APPROVAL') NOT IN ('AWAITING_APPROVAL', 'PROCESSING')
+			OR w.status = 'PROCESSING' AND w.ends_as IS NULL
 			OR v.journal_seq IS NOT NULL AND w.ends_as IS NOT NULL AND w.status <> w.ends_as`},
 
 	{ID: "I-16-sweep", Promise: "every sweep and top-up is its order, and ended with it", sql: `

@@ -127,6 +127,13 @@ func invalidState(act string, now Status) *fault.Fault {
 		Beside("currentStatus", string(now))
 }
 
+// underWay is what a person hears who would end a withdrawal that does not wait any more.
+func underWay(act string) *fault.Fault {
+	return fault.New(fault.Conflict, fault.InvalidState,
+		"Only a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and waits before anything of it is signed, can be %s. This one is on its way. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.", act).
+		Beside("currentStatus", string(Processing))
+}
+
 // takenBack is the answer about a withdrawal that people took back and that still has its hold.
 func takenBack() *fault.Fault {
 	return fault.New(fault.Conflict, fault.InvalidState,
@@ -175,6 +182,9 @@ func (s *Service) ApproveSeen(ctx context.Context, org, withdrawalID string, act
 	f.owner, f.amount, f.destination = r.owner, r.asked(), r.to
 	// What was deducted once stays: the order has its amount for ever.
 	f.deducts, f.feeMax = r.deducts && r.deducted == nil, r.feeMax
+	if r.owner.product == "" {
+		f.kept = r.deducted
+	}
 	if _, err := s.outside(ctx, org, &f, f.deducts); err != nil {
 		return none, err
 	}
@@ -367,7 +377,8 @@ func (s *Service) doubt(ctx context.Context, tx pg.Tx, org string, r row, f fact
 	}, "withdrawal.approval_refused", map[string]any{"reasons": found, "amount": r.amount, "toAddress": r.to})
 }
 
-// Remove ends a held withdrawal: the amount is the customer's to spend again.
+// Remove ends a withdrawal that is held, or that waits without a slot: the amount is the
+// customer's to spend again.
 // The reason is shown as rejectedReason and may be empty. Errors: faults
 // NOT_FOUND, INVALID_STATE, INVALID_REQUEST, UNAVAILABLE when the signer has to void it and
 // does not answer: then it is taken back as soon as it does.
@@ -379,14 +390,14 @@ func (s *Service) Remove(ctx context.Context, org, withdrawalID string, actor au
 	return s.giveUp(ctx, org, withdrawalID, ending{as: Rejected, note: reason, by: actor})
 }
 
-// Cancel takes a held withdrawal back: the amount is the customer's to spend again.
-// Errors: faults NOT_FOUND, INVALID_STATE, also for one that is cancelled already, and
-// UNAVAILABLE as Remove.
+// Cancel takes a withdrawal back that is held, or that waits without a slot: the amount is
+// the customer's to spend again. Errors: faults NOT_FOUND, INVALID_STATE, also for one that
+// is cancelled already, and UNAVAILABLE as Remove.
 func (s *Service) Cancel(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
 	return s.giveUp(ctx, org, withdrawalID, ending{as: Cancelled, by: actor})
 }
 
-// ending is how people end a held withdrawal.
+// ending is how people end a withdrawal that is held, or that waits without a slot.
 type ending struct {
 	as   Status
 	note string
@@ -401,18 +412,16 @@ func (e ending) verb() string {
 	return "cancelled"
 }
 
-// giveUp ends a held withdrawal and gives its hold back, once. One that was let go once has
-// a grant: it is taken back first and keeps its hold until the signer has voided it.
+// giveUp ends a withdrawal that is held, or whose order waits without a slot, and gives its
+// hold back, once. One that was let go has a grant: it is taken back first and keeps its hold
+// until the signer has voided it.
 func (s *Service) giveUp(ctx context.Context, org, withdrawalID string, e ending) (w webhook.Withdrawal, err error) {
 	var waits, others bool
-	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+	begin := func(ctx context.Context, tx pg.Tx) error {
 		waits, others = false, false
-		r, err := locked(ctx, tx, org, withdrawalID)
+		r, err := s.endable(ctx, tx, org, withdrawalID, e.verb())
 		if err != nil {
 			return err
-		}
-		if r.status != AwaitingApproval {
-			return invalidState(e.verb(), r.status)
 		}
 		if others = r.ending != nil; others {
 			return nil
@@ -428,8 +437,14 @@ func (s *Service) giveUp(ctx context.Context, org, withdrawalID string, e ending
 		if err := takeBack(ctx, tx, r.id); err != nil {
 			return err
 		}
-		return intend(ctx, tx, org, r.id, e)
-	})
+		return intend(ctx, tx, org, r.id, r.status, e)
+	}
+	if err = s.DB.InOrg(ctx, org, begin); errors.Is(err, errSentBack) {
+		err = s.DB.InOrg(ctx, org, begin)
+	}
+	if errors.Is(err, errSentBack) {
+		err = underWay(e.verb()) // it was let go again since
+	}
 	if err != nil || !waits && !others {
 		return w, err
 	}
@@ -450,12 +465,53 @@ func (s *Service) giveUp(ctx context.Context, org, withdrawalID string, e ending
 	return w, err
 }
 
+// errSentBack says that a withdrawal which waited was sent back to people since it was read.
+var errSentBack = errors.New("the withdrawal was sent back to people")
+
+// endable reads, under its lock, a withdrawal that people can end. Also one whose end is
+// decided, which has ending. Error: errSentBack, after which it can be asked again.
+func (s *Service) endable(ctx context.Context, tx pg.Tx, org, withdrawalID, act string) (row, error) {
+	r, err := find(ctx, tx, org, withdrawalID)
+	if err != nil {
+		return r, err
+	}
+	if r.status == Processing && r.ending == nil {
+		// An order that is in the queue is dispatch's, and so is the order of the locks. Of
+		// ending it and giving it a slot the one that comes first wins.
+		waits, err := dispatch.LockWaiting(ctx, tx, r.id)
+		if err != nil {
+			return r, err
+		}
+		if waits {
+			return locked(ctx, tx, org, withdrawalID)
+		}
+		// Its row stays unlocked: the order is locked, and in what is held the row comes first.
+		if r, err = find(ctx, tx, org, withdrawalID); err != nil {
+			return r, err
+		}
+		if r.status == AwaitingApproval {
+			return r, errSentBack
+		}
+	} else if r.status == AwaitingApproval {
+		if r, err = locked(ctx, tx, org, withdrawalID); err != nil {
+			return r, err
+		}
+	}
+	switch {
+	case r.status == AwaitingApproval, r.status == Processing && r.ending != nil:
+		return r, nil
+	case r.status == Processing:
+		return r, underWay(act)
+	}
+	return r, invalidState(act, r.status)
+}
+
 // intend writes down how a withdrawal ends once the signer has voided it.
-func intend(ctx context.Context, tx pg.Tx, org, withdrawalID string, e ending) error {
+func intend(ctx context.Context, tx pg.Tx, org, withdrawalID string, from Status, e ending) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET ends_as = $3, ends_note = nullif($4, ''), ends_by_kind = $5, ends_by = $6
-		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'AWAITING_APPROVAL' AND ends_as IS NULL`,
-		org, withdrawalID, e.as, e.note, e.by.Kind, e.by.ID)
+		WHERE org_id = $1 AND withdrawal_id = $2 AND status = $7 AND ends_as IS NULL`,
+		org, withdrawalID, e.as, e.note, e.by.Kind, e.by.ID, from)
 	if err != nil {
 		return fmt.Errorf("take withdrawal %s back: %w", withdrawalID, err)
 	}
@@ -476,7 +532,7 @@ func (s *Service) Voided(ctx context.Context, tx pg.Tx, org, withdrawalID string
 	return err
 }
 
-// end ends a held withdrawal and gives its hold back. The row is locked.
+// end ends a withdrawal that has no slot and gives its hold back. The row is locked.
 func (s *Service) end(ctx context.Context, tx pg.Tx, org string, r row, e ending) (webhook.Withdrawal, error) {
 	var none webhook.Withdrawal
 	set, args := "", []any(nil)
@@ -486,7 +542,7 @@ func (s *Service) end(ctx context.Context, tx pg.Tx, org string, r row, e ending
 		set, args = "rejected_reason = nullif($5, '')", []any{e.note}
 		d.Act, d.Note, detail["reason"] = Removed, e.note, e.note
 	}
-	if err := become(ctx, tx, org, r.id, AwaitingApproval, e.as, set, args...); err != nil {
+	if err := become(ctx, tx, org, r.id, r.status, e.as, set, args...); err != nil {
 		return none, err
 	}
 	if err := ledger.Post(ctx, tx, release(org, r)); err != nil {
@@ -496,16 +552,16 @@ func (s *Service) end(ctx context.Context, tx pg.Tx, org string, r row, e ending
 	if err != nil {
 		return none, err
 	}
-	if err := tell(ctx, tx, org, move(AwaitingApproval, e.as), w); err != nil {
+	if err := tell(ctx, tx, org, move(r.status, e.as), w); err != nil {
 		return none, err
 	}
 	return w, remember(ctx, tx, org, d, "withdrawal."+e.verb(), detail)
 }
 
-// takeBack ends the order of a withdrawal that was sent back to people. The row is locked
-// before the order here and in Approve, the other way round than in dispatch: no circle,
-// because dispatch lets go of an order it refused and takes it up again only when it is
-// placed again.
+// takeBack ends the order of a withdrawal that was let go. Where it was sent back to people,
+// the row is locked before the order here and in Approve, the other way round than in
+// dispatch: no circle, because dispatch lets go of an order it refused and takes it up again
+// only when it is placed again.
 func takeBack(ctx context.Context, tx pg.Tx, withdrawalID string) error {
 	if _, err := dispatch.Withdraw(ctx, tx, withdrawalID); err != nil {
 		return err

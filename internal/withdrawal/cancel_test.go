@@ -2,10 +2,12 @@ package withdrawal
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/org"
@@ -63,6 +65,119 @@ func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 		t.Errorf("order: got %v, want WITHDRAWN", got)
 	}
 	h.balances("1000000", "0")
+}
+
+// waiting is a withdrawal whose order dispatch has looked at and could not give a slot.
+func (h *house) waiting(want dispatch.Want) webhook.Withdrawal {
+	h.t.Helper()
+	w := h.request(h.want())
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = $2 WHERE order_id = $1`, w.WithdrawalID, want)
+		return err
+	})
+	return w
+}
+
+// Rule WD-43. Whatever a withdrawal waits for without a slot, people of the organization
+// and the operator can end it, and the money is back once.
+func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, want := range dispatch.Wants {
+		if want == dispatch.WantNothing {
+			continue // it has its slot in a moment, or a reason to wait
+		}
+		for _, c := range []struct {
+			status, event, action string
+			by                    audit.Actor
+			do                    func(id string) error
+		}{
+			{"CANCELLED", "CUSTOMER_WITHDRAW_CANCELLED", "withdrawal.cancelled", audit.APIKey(h.org), func(id string) error {
+				_, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
+				return err
+			}},
+			{"REJECTED", "CUSTOMER_WITHDRAW_REJECTED", "withdrawal.removed", person, func(id string) error {
+				_, err := h.Remove(t.Context(), h.org, id, person, "why")
+				return err
+			}},
+			{"REJECTED", "CUSTOMER_WITHDRAW_REJECTED", "withdrawal.removed", audit.Operator("op"), func(id string) error {
+				err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+					taken, err := dispatch.Withdraw(ctx, tx, id)
+					if err != nil || !taken {
+						return errors.Join(err, fault.New(fault.Conflict, fault.InvalidState, "it is not in the queue"))
+					}
+					return h.Withdrawn(ctx, tx, dispatch.Order{ID: id, OrgID: h.org}, audit.Operator("op"))
+				})
+				if err != nil {
+					return err
+				}
+				return h.Voids.Finish(t.Context(), id)
+			}},
+		} {
+			w := h.waiting(want)
+			h.balances("999000", "1000")
+			if err := c.do(w.WithdrawalID); err != nil {
+				t.Fatalf("%s while it waits for %s: %v", c.action, want, err)
+			}
+			if err := c.do(w.WithdrawalID); !fault.Is(err, fault.InvalidState) {
+				t.Errorf("%s again: got %v, want INVALID_STATE", c.action, err)
+			}
+			h.balances("1000000", "0")
+			h.heard(w.WithdrawalID, c.event+" "+c.status)
+			if got := h.orders(w.WithdrawalID); got != "WITHDRAWN" {
+				t.Errorf("%s while it waits for %s: the order is %s, want WITHDRAWN", c.action, want, got)
+			}
+			if all := h.decisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != c.status || all[1].Actor != c.by {
+				t.Errorf("decisions: got %+v, want the request and the end by %v", all, c.by)
+			}
+		}
+	}
+}
+
+// Rule WD-43. One that has its slot is past that, and so is one that is about to have it.
+func TestNobodyEndsAWithdrawalThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.request(h.want())
+	for _, act := range []func() error{
+		func() error { _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); return err },
+		func() error { _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, ""); return err },
+	} {
+		err := act()
+		refused(t, err, fault.InvalidState)
+		if fault.Of(err).Extra["currentStatus"] != "PROCESSING" {
+			t.Errorf("got %v, want the current status", fault.Of(err).Extra)
+		}
+	}
+	h.balances("999000", "1000")
+}
+
+// Rules WD-6 and WD-43. The money is back once, whoever ends it at the same moment.
+func TestOfManyWhoEndAWaitingWithdrawalOneDoes(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for range 4 {
+		w := h.waiting(dispatch.WantChain)
+		done := make([]bool, 16)
+		crowd(len(done), func(i int) {
+			var err error
+			if i%2 == 0 {
+				_, err = h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org))
+			} else {
+				_, err = h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
+			}
+			if done[i] = err == nil; !done[i] && !fault.Is(err, fault.InvalidState) {
+				t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
+			}
+		})
+		if n := len(slices.DeleteFunc(done, func(b bool) bool { return !b })); n != 1 {
+			t.Errorf("got %d winners, want one", n)
+		}
+		h.balances("1000000", "0")
+	}
+	if n := h.DB.Counts().Deadlocks; n != 0 {
+		t.Errorf("deadlocks: got %v, want 0", n)
+	}
 }
 
 // returned is a request whose order the signer sends back.

@@ -49,6 +49,22 @@ func (s *Service) fee(ctx context.Context, p chain.Payment, on chain.Name) *mone
 	return &most
 }
 
+// least is the smallest payment that reaches a destination as the chain stands, nil when
+// it does not say. Nothing is refused for that: dispatch asks before anything is signed.
+func (s *Service) least(ctx context.Context, m mint.Mint, to chain.Address) *money.Amount {
+	on, runs := s.Chains[m.Chain]
+	if !runs || to == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, quoteMax)
+	defer cancel()
+	least, err := on.Minimum(ctx, m.Contract, to)
+	if err != nil {
+		return nil
+	}
+	return &least
+}
+
 // estimateFor is how long an estimate is worth looking at.
 const estimateFor = time.Minute
 

@@ -51,6 +51,8 @@ type facts struct {
 	deducts bool          // the fee comes out of the amount; of a product's balance, it comes on top
 	feeMax  *money.Amount // the caller's limit of the fee, or nil
 	fee     *money.Amount // the most that the network would take now; nil: unknown, or nobody needs it
+	kept    *money.Amount // the fee that came out of a customer's amount when it was ordered before, or nil
+	least   *money.Amount // the smallest payment that reaches the destination; nil: the chain does not say
 }
 
 // deducted is the part of the amount that is kept for the fee once the payment is
@@ -60,6 +62,36 @@ func (f facts) deducted() *money.Amount {
 		return nil
 	}
 	return f.fee
+}
+
+// reaches is what the destination would receive. Error: the fee takes all of it.
+func (f facts) reaches() (money.Amount, error) {
+	out := f.kept
+	if f.owner.product == "" && f.deducted() != nil {
+		out = f.deducted()
+	}
+	if out == nil {
+		return f.amount, nil
+	}
+	return f.amount.Sub(*out)
+}
+
+// smallest is the least amount that may be asked for: the mint's, or what reaches the
+// destination with the fee that comes out of it.
+func (f facts) smallest() money.Amount {
+	least := f.mint.MinWithdraw
+	if f.least != nil {
+		reaching := *f.least
+		if fee := f.deducted(); fee != nil && f.owner.product == "" {
+			if sum, err := reaching.Add(*fee); err == nil {
+				reaching = sum
+			}
+		}
+		if least.Less(reaching) {
+			least = reaching
+		}
+	}
+	return least
 }
 
 // takes is what leaves the balance: the amount, and with a product the fee on top that
@@ -225,7 +257,7 @@ func again(f facts) (asked []Step, refusal *fault.Fault) {
 			"The destination is no longer allowed: it is now an address of this installation, a token's contract or an address that nobody holds. Nothing was sent; the withdrawal still waits and the amount is still held. Remove it and ask for one to another address.")
 	}
 	if !f.deducts {
-		return asked, nil
+		return arrives(f, asked)
 	}
 	step, refusal = networkFee(f)
 	asked = append(asked, step)
@@ -239,7 +271,19 @@ func again(f facts) (asked []Step, refusal *fault.Fault) {
 		return asked, fault.New(fault.Conflict, fault.ApprovalRefused,
 			"The network fee comes out of the amount, and at the moment it would be %s atomic units: all of the amount, or more than the request allows. Nothing was sent; the withdrawal still waits and the amount is still held. Approve it when the network is cheaper, or remove it.", fee)
 	}
-	return asked, nil
+	return arrives(f, asked)
+}
+
+// arrives asks again whether what the destination would receive can reach it.
+func arrives(f facts, asked []Step) ([]Step, *fault.Fault) {
+	s := Step{Gate: GateMinimum, Result: Pass, Inputs: map[string]string{"minimum": f.smallest().String()}}
+	if !f.unreachable() {
+		return append(asked, s), nil
+	}
+	s.Result = Refuse
+	reaches, _ := f.reaches()
+	return append(asked, s), fault.New(fault.Conflict, fault.ApprovalRefused,
+		"The smallest payment that reaches the destination at the moment is %s atomic units, and of this withdrawal it would receive %s. Nothing was sent; the withdrawal still waits and the amount is still held. Remove it and ask for more, or approve it once less reaches the destination or the network is cheaper.", f.least, reaches)
 }
 
 func standing(f facts) (Step, *fault.Fault) {
@@ -295,8 +339,10 @@ func whitelisted(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
+// minimum asks whether the amount is one that is paid, and whether what the destination
+// receives of it can reach it. Dispatch asks the latter again right before the slot.
 func minimum(f facts) (Step, *fault.Fault) {
-	s := Step{Gate: GateMinimum, Result: Pass, Inputs: map[string]string{"minimum": f.mint.MinWithdraw.String()}}
+	s := Step{Gate: GateMinimum, Result: Pass, Inputs: map[string]string{"minimum": f.smallest().String()}}
 	if f.amount.Less(f.mint.MinWithdraw) {
 		s.Result = Refuse
 		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum,
@@ -308,9 +354,32 @@ func minimum(f facts) (Step, *fault.Fault) {
 		s.Result, s.Inputs["networkFee"] = Refuse, fee.String()
 		return s, fault.New(fault.Invalid, fault.AmountBelowMinimum,
 			"The network fee comes out of the amount, and at the moment it would be %s atomic units: nothing would be left. Nothing was held and nothing was sent. Ask for more, or let your organization pay the fee.", fee).
-			On("amount").With("networkFee", fee.String())
+			On("amount").With("networkFee", fee.String()).With("minWithdrawAmount", f.smallest().String())
 	}
-	return s, nil
+	if !f.unreachable() {
+		return s, nil
+	}
+	s.Result = Refuse
+	reaches, _ := f.reaches()
+	refusal := fault.New(fault.Invalid, fault.AmountBelowMinimum,
+		"The smallest payment of %s that reaches this destination at the moment is %s atomic units, and it would receive %s. Nothing was held and nothing was sent. Ask for at least %s.",
+		f.mint.Symbol, f.least, reaches, f.smallest()).
+		On("amount").With("minWithdrawAmount", f.smallest().String())
+	if fee := f.deducted(); fee != nil {
+		s.Inputs["networkFee"] = fee.String()
+		refusal = refusal.With("networkFee", fee.String())
+	}
+	return s, refusal
+}
+
+// unreachable tells whether the chain would not let the destination have what is left for
+// it.
+func (f facts) unreachable() bool {
+	if f.least == nil {
+		return false
+	}
+	reaches, err := f.reaches()
+	return err != nil || reaches.Less(*f.least)
 }
 
 func suspended(f facts) (Step, *fault.Fault) {

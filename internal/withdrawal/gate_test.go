@@ -47,7 +47,7 @@ func deducting(fee uint64, most *money.Amount) func(*facts) {
 
 // The rows are those of the interface's table of withdrawals and of its order
 // of refusals.
-// Rules WD-3, WD-11, WD-12, WD-13, WD-14, WD-26.
+// Rules WD-3, WD-11, WD-12, WD-13, WD-14, WD-26, WD-41.
 func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 	t.Parallel()
 	above := money.MustParseUSD("100.000000000000000001")
@@ -75,6 +75,13 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		{"the fee that is deducted is above the limit", deducting(50, units(49)), "", AwaitingApproval, []Reason{ReasonNetworkFee}},
 		{"the fee takes all of the amount", deducting(100, nil), fault.AmountBelowMinimum, "", nil},
 		{"the fee takes more than the amount", deducting(101, nil), fault.AmountBelowMinimum, "", nil},
+		{"what the fee leaves just reaches the destination", func(f *facts) { deducting(60, nil)(f); f.least = units(40) }, "", Processing, nil},
+		{"what the fee leaves does not reach the destination", func(f *facts) { deducting(61, nil)(f); f.least = units(40) }, fault.AmountBelowMinimum, "", nil},
+		{"the amount just reaches the destination", func(f *facts) { f.least = units(100) }, "", Processing, nil},
+		{"the amount does not reach the destination", func(f *facts) { f.least = units(101) }, fault.AmountBelowMinimum, "", nil},
+		{"a fee that the organization pays takes nothing of it", func(f *facts) { f.fee, f.least = units(60), units(100) }, "", Processing, nil},
+		{"nobody knows what reaches the destination: dispatch asks", deducting(99, nil), "", Processing, nil},
+		{"400 for the destination before the destination", func(f *facts) { f.least, f.ours = units(101), true }, fault.AmountBelowMinimum, "", nil},
 		{"the fee is to be deducted and nobody knows it", func(f *facts) { f.deducts = true }, fault.CodeUnavailable, "", nil},
 		{"holds add up, in order", func(f *facts) {
 			f.requireApproval, f.value, f.resembles, f.liquid = true, nil, stranger, money.Zero
@@ -135,6 +142,30 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 	}
 }
 
+// Rule WD-41. Of an organization's own the destination receives the amount, whatever the fee.
+func TestWhatReachesTheDestinationIsWhatTheMinimumIsAskedOf(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		change   func(*facts)
+		refused  bool
+		smallest string
+	}{
+		{"a customer's, deducted", func(f *facts) { deducting(30, nil)(f); f.least = units(71) }, true, "101"},
+		{"a customer's, deducted, enough", func(f *facts) { deducting(30, nil)(f); f.least = units(70) }, false, "100"},
+		{"a product's, the fee on top", func(f *facts) { deducting(30, nil)(f); f.least, f.owner.product = units(71), "CUSTODIAL" }, false, "71"},
+		{"a product's, too little", func(f *facts) { deducting(30, nil)(f); f.least, f.owner.product = units(101), "CUSTODIAL" }, true, "101"},
+		{"the mint's own minimum is higher", func(f *facts) { f.least = units(1) }, false, "10"},
+	} {
+		f := passing()
+		c.change(&f)
+		step, refusal := minimum(f)
+		if (refusal != nil) != c.refused || step.Inputs["minimum"] != c.smallest || refusal != nil && refusal.Details["minWithdrawAmount"] != c.smallest {
+			t.Errorf("%s: got %+v %v, want refused %v and %s for the smallest", c.name, step, refusal, c.refused, c.smallest)
+		}
+	}
+}
+
 func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -159,6 +190,12 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		{"a fee that takes all of it", deducting(100, nil), fault.ApprovalRefused},
 		{"a fee above the caller's limit", deducting(50, units(49)), fault.ApprovalRefused},
 		{"a fee that the chain does not tell", func(f *facts) { f.deducts = true }, fault.CodeUnavailable},
+		{"what the fee leaves just reaches the destination", func(f *facts) { deducting(60, nil)(f); f.least = units(40) }, ""},
+		{"what the fee leaves does not reach it", func(f *facts) { deducting(61, nil)(f); f.least = units(40) }, fault.ApprovalRefused},
+		{"what a fee left that was decided before just reaches it", func(f *facts) { f.kept, f.least = units(60), units(40) }, ""},
+		{"what a fee left that was decided before does not", func(f *facts) { f.kept, f.least = units(61), units(40) }, fault.ApprovalRefused},
+		{"the amount does not reach it", func(f *facts) { f.least = units(101) }, fault.ApprovalRefused},
+		{"nobody knows what reaches it: dispatch asks", func(*facts) {}, ""},
 	} {
 		f := passing()
 		c.change(&f)

@@ -195,12 +195,12 @@ func (*Service) Repriced(ctx context.Context, tx pg.Tx, o dispatch.Order, fee mo
 }
 
 // Refused implements dispatch.Listener: the signer's policy said no, or the chain
-// would because of the destination, before anything was journaled. A person may try
-// again later or give up.
+// would because of the destination or of what would reach it, before anything was
+// journaled. A person may try again later or give up.
 func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
 	reason := ReasonPolicyLimit
 	switch r.Code {
-	case dispatch.PayeeRefused:
+	case dispatch.PayeeRefused, dispatch.AmountRefused:
 		reason = ReasonDestinationAddress
 	case dispatch.FeeRefused:
 		reason = ReasonNetworkFee
@@ -220,4 +220,13 @@ func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *si
 		withdrawalID: o.ID, Act: Returned, Status: AwaitingApproval, Reasons: []Reason{reason}, Note: r.Message, Actor: dispatcher,
 		Gates: []Step{{Gate: GateSigner, Result: Hold, Reason: reason, Inputs: map[string]string{"code": r.Code}}},
 	}, "withdrawal.refused", outcome(w))
+}
+
+// endedByOperator is what the organization reads of a withdrawal that the operator ended.
+const endedByOperator = "The operator of this service ended it before anything of it was signed."
+
+// Withdrawn implements dispatch.Listener: a person ended the order, which had no slot. The
+// withdrawal is removed, and its hold given back, once the signer has voided it.
+func (*Service) Withdrawn(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
+	return intend(ctx, tx, o.OrgID, o.ID, Processing, ending{as: Rejected, note: endedByOperator, by: by})
 }

@@ -680,7 +680,8 @@ func hold(org, withdrawalID string, of owner, mintID int, amount money.Amount) l
 }
 
 // outside collects the facts that no transaction of the organization can see:
-// the price, the fee if somebody needs it, and whether the destination is anybody's
+// the price, the fee if somebody needs it, the smallest payment that reaches the
+// destination, and whether the destination is anybody's
 // wallet here. A tenant sees its own wallets only, and a transfer to another tenant's
 // would be lost, since what comes from a wallet of ours is never a deposit. paidBefore
 // tells that the organization has its treasury already.
@@ -712,6 +713,7 @@ func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool
 	if fee := f.deducted(); f.max && fee != nil {
 		f.amount = less(f.amount, *fee)
 	}
+	f.least = s.least(ctx, f.mint, f.destination)
 	f.screen.Case = risk.WithdrawalCase{
 		Subject: risk.Subject{
 			Chain: f.mint.Chain, Address: f.destination, MintID: f.mint.ID, Symbol: f.mint.Symbol, Amount: f.amount, Direction: risk.Outgoing,

@@ -34,7 +34,7 @@ const (
 	ReasonUSDThreshold       Reason = "USD_THRESHOLD"       // worth more than the organization's threshold
 	ReasonPriceUnavailable   Reason = "PRICE_UNAVAILABLE"   // a threshold is set and its price is missing or old
 	ReasonRiskReview         Reason = "RISK_REVIEW"         // nobody could say who is behind the destination, or what is said of it is too bad now
-	ReasonDestinationAddress Reason = "DESTINATION_ADDRESS" // looks like a known destination and is another, or cannot be paid as things stand
+	ReasonDestinationAddress Reason = "DESTINATION_ADDRESS" // looks like a known destination and is another, or cannot be paid, or not this amount, as things stand
 	ReasonLowLiquidity       Reason = "LOW_LIQUIDITY"       // our wallets cannot pay it now
 	ReasonPolicyLimit        Reason = "POLICY_LIMIT"        // the signer's policy said no
 	ReasonDuplicateKey       Reason = "DUPLICATE_KEY"       // the signer's journal has another payment with its idempotency key
@@ -56,7 +56,9 @@ var transitions = []transition{
 	{AwaitingApproval, Processing, "approved", webhook.CustomerWithdrawApproved},
 	{AwaitingApproval, Rejected, "removed", webhook.CustomerWithdrawRejected},
 	{AwaitingApproval, Cancelled, "cancelled", webhook.CustomerWithdrawCancelled},
-	{Processing, AwaitingApproval, "the signer says no, the chain would because of the destination, or the fee is above the caller's limit", webhook.CustomerWithdrawAwaitingApproval},
+	{Processing, AwaitingApproval, "the signer says no, the chain would because of the destination or the amount, or the fee is above the caller's limit", webhook.CustomerWithdrawAwaitingApproval},
+	{Processing, Rejected, "removed while it waits without a slot", webhook.CustomerWithdrawRejected},
+	{Processing, Cancelled, "cancelled while it waits without a slot", webhook.CustomerWithdrawCancelled},
 	{Processing, Broadcast, "a provider took it, or a block has it", webhook.CustomerWithdraw},
 	{Processing, Failed, "final, the slot was used without paying", webhook.CustomerWithdrawFailed},
 	{Broadcast, Completed, "final, paid", webhook.CustomerWithdrawCompleted},

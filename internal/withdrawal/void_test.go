@@ -242,3 +242,94 @@ func TestWhatTheSignerHasASlotOfIsNotGivenBack(t *testing.T) {
 		t.Errorf("freezes: got %d %v, want everything stopped", frozen, err)
 	}
 }
+
+// Rules WD-43 and WD-50: one that waits without a slot keeps its hold, too, while the signer is
+// away. It is neither approved nor given a slot, and ends once the signer answers.
+func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]func(f *flaky) *atomic.Bool{
+		"the signer is away":             func(f *flaky) *atomic.Bool { return &f.away },
+		"its answer is lost, or we died": func(f *flaky) *atomic.Bool { return &f.lost },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, f := voiding(t)
+			id := h.waiting(dispatch.WantChain).WithdrawalID
+			broken(f).Store(true)
+			_, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
+			refused(t, err, fault.CodeUnavailable)
+			h.balances("999000", "1000")
+			h.heard(id)
+			if got := h.orders(id); got != "WITHDRAWN" {
+				t.Errorf("order: got %s, want WITHDRAWN", got)
+			}
+			if got, err := h.ByID(t.Context(), h.org, id); err != nil || got.Status != "PROCESSING" {
+				t.Errorf("got %+v %v, want it to wait", got, err)
+			}
+			_, err = h.Approve(t.Context(), h.org, id, person)
+			refused(t, err, fault.InvalidState)
+			_, err = h.Remove(t.Context(), h.org, id, person, "") // and the first one stands
+			refused(t, err, fault.CodeUnavailable)
+			for sql, rule := range map[string]string{
+				`UPDATE withdrawals SET status = 'BROADCAST', broadcast_at = now(), tx_hash = 'x' WHERE withdrawal_id = $1`: "withdrawals_ends_so",
+				`UPDATE withdrawals SET status = 'CANCELLED' WHERE withdrawal_id = $1`:                                      "withdrawals_void_first",
+				`UPDATE dispatch_orders SET status = 'SLOTTED', ended_at = NULL WHERE order_id = $1`:                        "",
+				`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`:                         "",
+				`UPDATE withdrawals SET ends_as = NULL, ends_by_kind = NULL, ends_by = NULL WHERE withdrawal_id = $1`:       "withdrawals_ends_fixed",
+			} {
+				err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+					_, err := tx.Exec(ctx, sql, id)
+					return err
+				})
+				if err == nil || rule != "" && !pg.Violates(err, rule) {
+					t.Errorf("%s: got %v, want %s", sql, err, rule)
+				}
+			}
+			if err := h.Voids.Pass(t.Context()); !errors.Is(err, dispatch.ErrVoidOpen) {
+				t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidOpen)
+			}
+			h.balances("999000", "1000")
+
+			broken(f).Store(false)
+			// Two processes at once.
+			second := *h.Voids
+			crowd(2, func(i int) {
+				if err := []*dispatch.Voider{h.Voids, &second}[i].Pass(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			if got, err := h.ByID(t.Context(), h.org, id); err != nil || got.Status != "CANCELLED" {
+				t.Errorf("got %+v %v, want it cancelled as it was decided", got, err)
+			}
+			h.balances("1000000", "0")
+			h.heard(id, "CUSTOMER_WITHDRAW_CANCELLED CANCELLED")
+			if all := h.decisions(id); len(all) != 2 || all[1].Status != Cancelled || all[1].Actor != audit.APIKey(h.org) {
+				t.Errorf("decisions: got %+v, want the request and the end", all)
+			}
+			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
+			refused(t, err, fault.InvalidState)
+			if fault.Of(err).Extra["currentStatus"] != "CANCELLED" {
+				t.Errorf("got %v, want the state that it has", fault.Of(err).Extra)
+			}
+			h.admitted(f, id, signer.RefusedVoid)
+		})
+	}
+}
+
+// The tables decide no end of a withdrawal whose order was not taken back.
+func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
+	t.Parallel()
+	h, _ := voiding(t)
+	id := h.waiting(dispatch.WantChain).WithdrawalID
+	for what, do := range map[string]func(ctx context.Context, tx pg.Tx) error{
+		"withdrawals_ends_withdrawn": func(ctx context.Context, tx pg.Tx) error {
+			return intend(ctx, tx, h.org, id, Processing, ending{as: Cancelled, by: person})
+		},
+		"dispatch_orders_caused": func(ctx context.Context, tx pg.Tx) error { _, err := dispatch.Withdraw(ctx, tx, id); return err },
+	} {
+		if err := h.DB.InSystem(t.Context(), do); !pg.Violates(err, what) {
+			t.Errorf("got %v, want %s", err, what)
+		}
+	}
+	h.balances("999000", "1000")
+}

@@ -225,7 +225,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	}
 	return chain.Chain{
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
-		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: NewPool(cfg), Merges: merges{a}, OthersPay: true, Tiers: cfg.Tiers,
+		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: NewPool(cfg), Merges: merges{a}, Minimums: a, OthersPay: true, Tiers: cfg.Tiers,
 	}, nil
 }
 

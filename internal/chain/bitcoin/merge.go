@@ -56,6 +56,9 @@ func (m merges) Small(price chain.Fees) (over, upto money.Amount) {
 // Bounds implements chain.Merges.
 func (m merges) Bounds() (least, most int) { return m.MergeFrom, MergeMost }
 
+// Reach implements chain.Merges.
+func (merges) Reach() int { return bitcointx.InputsMax }
+
 // Merge names the slot of coins; all but the fee comes back.
 func (m merges) Merge(coins []chain.Coin, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
 	lease, err := bitcointx.NewLease(m.Network, coins, change)

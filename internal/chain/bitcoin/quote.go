@@ -65,7 +65,7 @@ func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, e
 		w, err := a.payable(p)
 		if err == nil {
 			if sum, err = sum.Add(p.Amount); err != nil || money.Units(supply).Less(sum) {
-				err = refuse("it pays more bitcoins than there are")
+				err = refuse(chain.CauseAmount, "it pays more bitcoins than there are")
 			}
 		}
 		var reverted *chain.RevertedError
@@ -83,8 +83,18 @@ func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, e
 	return a.priced(ctx, bitcointx.Size(weight))
 }
 
-func refuse(format string, args ...any) error {
-	return &chain.RevertedError{Reason: fmt.Sprintf(format, args...)}
+func refuse(cause chain.Cause, format string, args ...any) error {
+	return &chain.RevertedError{Reason: fmt.Sprintf(format, args...), Cause: cause}
+}
+
+// Minimum is the smallest output to an address that nodes pass on: what it holds has to be
+// worth its spending, which depends on the address's form.
+func (a *adapter) Minimum(_ context.Context, to chain.Address) (money.Amount, error) {
+	script, err := bitcointx.Script(a.Network, to)
+	if err != nil {
+		return money.Zero, fmt.Errorf("smallest payment to %s: %w", to, err)
+	}
+	return bitcointx.Dust(script), nil
 }
 
 // payable is what a payment adds to the weight of a transaction, or why the network
@@ -98,7 +108,7 @@ func (a *adapter) payable(p chain.Payment) (int, error) {
 		return 0, err
 	}
 	if least := bitcointx.Dust(script); p.Amount.Less(least) {
-		return 0, refuse("%v satoshi are dust: the network passes on no output to %s below %v", p.Amount, p.To, least)
+		return 0, refuse(chain.CauseAmount, "%v satoshi are dust: the network passes on no output to %s below %v", p.Amount, p.To, least)
 	}
 	return bitcointx.PayWeight(a.Network, p.To)
 }

@@ -522,3 +522,31 @@ func TestAReplacementPaysOutOfTheChange(t *testing.T) {
 		t.Error("above the cap: got a payload")
 	}
 }
+
+// Rule WD-41. What an output has to hold depends on what its address is.
+func TestTheSmallestPaymentIsThatOfTheAddressesForm(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	from := l.Payer(t)
+	for to, want := range map[chain.Address]uint64{
+		"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080":                     294, // of a key
+		"bcrt1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qzf4jry": 330, // of a script
+		"bcrt1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqc8gma6": 330, // taproot
+		"mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn":                               546, // of a key, without SegWit
+		"2MzQwSSnBHWHqSAqtTVQ6v47XtaisrJa1Vc":                              540, // of a script, without SegWit
+	} {
+		got, err := l.chain.Minimum(t.Context(), "", to)
+		if err != nil || got != money.Units(want) {
+			t.Errorf("%s: got %v, %v, want %d", to, got, err, want)
+			continue
+		}
+		if _, err := l.chain.Sender.Quote(t.Context(), chain.Payment{From: from, To: to, Amount: got}); err != nil {
+			t.Errorf("%s: got %v for %v, want fees", to, err, got)
+		}
+		_, err = l.chain.Sender.Quote(t.Context(), chain.Payment{From: from, To: to, Amount: money.Units(want - 1)})
+		var reverted *chain.RevertedError
+		if !errors.As(err, &reverted) || reverted.Cause != chain.CauseAmount {
+			t.Errorf("%s: got %v for %d, want it refused for its amount", to, err, want-1)
+		}
+	}
+}

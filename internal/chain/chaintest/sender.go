@@ -234,6 +234,35 @@ var senderPromises = []promise{
 			}
 		}
 	}},
+	{"ARefusalSaysWhetherTheAmountOrThePayersFundsAreItsCause", func(t *testing.T, b bench) {
+		ch := b.Chain()
+		cause := func(p chain.Payment, want chain.Cause) {
+			t.Helper()
+			_, err := ch.Sender.Quote(t.Context(), p)
+			var reverted *chain.RevertedError
+			if !errors.As(err, &reverted) || reverted.Cause != want {
+				t.Errorf("Quote(%+v): got %v, want it refused for %s", p, err, want)
+			}
+		}
+		for _, k := range b.kinds() {
+			p := b.payment(t, k, 12345)
+			least, err := ch.Minimum(t.Context(), p.Contract, p.To)
+			if err != nil {
+				t.Fatalf("Minimum(%s): got %v, want an amount", p.To, err)
+			}
+			if p.Amount = least; !least.IsZero() {
+				b.quote(t, p)
+			}
+			if units(1).Less(least) {
+				p.Amount = minus(t, least, units(1))
+				cause(p, chain.CauseAmount)
+			}
+			if ch.Pool == nil { // whose coins suffice is not the quote's to say
+				p.Amount = plus(t, b.balance(t, b.heads(t).Latest, p.From, p.Contract), units(1))
+				cause(p, chain.CauseFunds)
+			}
+		}
+	}},
 	{"AForkTakesAnOutcomeBack", func(t *testing.T, b bench) {
 		if !b.Forks() {
 			return

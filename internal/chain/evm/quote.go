@@ -112,7 +112,7 @@ func (p *provider) simulate(ctx context.Context, pay chain.Payment, c call) erro
 		return err
 	}
 	if pay.Contract == "" && held[0].Less(pay.Amount) {
-		return &chain.RevertedError{Reason: fmt.Sprintf("%s holds %v, less than the amount", pay.From, held[0])}
+		return &chain.RevertedError{Reason: fmt.Sprintf("%s holds %v, less than the amount", pay.From, held[0]), Cause: chain.CauseFunds}
 	}
 	var code, out hexutil.Bytes
 	if pay.Contract != "" {
@@ -120,16 +120,36 @@ func (p *provider) simulate(ctx context.Context, pay chain.Payment, c call) erro
 			return err
 		}
 		if len(code) == 0 {
-			return &chain.RevertedError{Reason: fmt.Sprintf("there is no contract at %s", pay.Contract)}
+			return &chain.RevertedError{Reason: fmt.Sprintf("there is no contract at %s", pay.Contract), Cause: chain.CauseAccount}
 		}
 	}
 	if err := p.call(ctx, &out, "eth_call", c, "latest"); err != nil {
-		return reverted(err)
+		return p.short(ctx, pay, reverted(err))
 	}
 	if pay.Contract != "" && !agrees(out) {
 		return &chain.RevertedError{Reason: "the token answered that it would not transfer"}
 	}
 	return nil
+}
+
+// short names the cause of a token's refusal where the payer shows less than the amount:
+// tokens say that in words of their own, or in none.
+func (p *provider) short(ctx context.Context, pay chain.Payment, refused error) error {
+	var why *chain.RevertedError
+	if pay.Contract == "" || !errors.As(refused, &why) {
+		return refused
+	}
+	held, err := p.balances(ctx, "latest", []chain.Holding{{Address: pay.From, Contract: pay.Contract}})
+	var silent *chain.SilentError
+	switch {
+	case errors.As(err, &silent):
+		return refused
+	case err != nil:
+		return err
+	case held[0].Less(pay.Amount):
+		why.Cause = chain.CauseFunds
+	}
+	return refused
 }
 
 // agrees reads what transfer returned: true, or nothing at all, as USDT does.

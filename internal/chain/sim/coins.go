@@ -53,10 +53,11 @@ func leased(text string) (coins []chain.Coin, change chain.Address, err error) {
 	return coins, chain.Address(words[len(words)-1]), nil
 }
 
-type pool struct{}
+// pool spends so many coins at once, and any number with 0.
+type pool struct{ inputs int }
 
 // Choose implements chain.Pool: coins in their order until they suffice.
-func (pool) Choose(must, from []chain.Coin, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
+func (p pool) Choose(must, from []chain.Coin, change chain.Address, price chain.Fees, ps ...chain.Payment) (string, chain.Fees, error) {
 	need := price.Beside
 	for _, p := range ps {
 		var err error
@@ -65,9 +66,14 @@ func (pool) Choose(must, from []chain.Coin, change chain.Address, price chain.Fe
 		}
 	}
 	chosen, sum := slices.Clone(must), money.Zero
+	more := false
 	for i, c := range slices.Concat(must, from) {
 		if i >= len(must) {
 			if !sum.Less(need) {
+				break
+			}
+			if p.inputs > 0 && i >= p.inputs {
+				more = true
 				break
 			}
 			chosen = append(chosen, c)
@@ -78,7 +84,7 @@ func (pool) Choose(must, from []chain.Coin, change chain.Address, price chain.Fe
 		}
 	}
 	if short, err := need.Sub(sum); err == nil && !short.IsZero() {
-		return "", price, &chain.ShortError{By: short}
+		return "", price, &chain.ShortError{By: short, More: more}
 	}
 	return lease(chosen, change), price, nil
 }
@@ -103,6 +109,8 @@ func (m merges) Small(price chain.Fees) (over, upto money.Amount) {
 
 func (m merges) Bounds() (least, most int) { return m.conf.MergeFrom, 2 * m.conf.MergeFrom }
 
+func (m merges) Reach() int { return m.conf.Inputs }
+
 func (m merges) Merge(coins []chain.Coin, change chain.Address, price chain.Fees) (string, chain.Fees, error) {
 	return lease(coins, change), price, nil
 }
@@ -114,7 +122,15 @@ type sender struct{ *Chain }
 func (sender) Fits(ps []chain.Payment) int { return max(1, len(ps)) }
 
 // Quote implements chain.Sender.
-func (s sender) Quote(ctx context.Context, _ ...chain.Payment) (chain.Fees, error) {
+func (s sender) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
+	s.mu.Lock()
+	for _, p := range ps {
+		if err := s.payable(p); err != nil {
+			s.mu.Unlock()
+			return chain.Fees{}, err
+		}
+	}
+	s.mu.Unlock()
 	return s.TransferFees(ctx)
 }
 

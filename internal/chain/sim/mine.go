@@ -243,7 +243,7 @@ func (s *state) apply(m Move) error {
 		return nil
 	}
 	if err := s.sub(chain.Holding{Address: m.From, Contract: m.Contract}, amount); err != nil {
-		return &chain.RevertedError{Reason: "transfer amount exceeds balance"}
+		return &chain.RevertedError{Reason: "transfer amount exceeds balance", Cause: chain.CauseFunds}
 	}
 	return s.add(to, amount)
 }

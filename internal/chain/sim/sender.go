@@ -40,6 +40,9 @@ func (c *Chain) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, err
 	signers := map[chain.Address]bool{}
 	for _, p := range ps {
 		m := Move{Kind: chain.Native, Contract: p.Contract, From: p.From, To: p.To, Amount: p.Amount}
+		if err := c.payable(p); err != nil {
+			return chain.Fees{}, err
+		}
 		if err := after.apply(m); err != nil {
 			return chain.Fees{}, err
 		}
@@ -53,6 +56,55 @@ func (c *Chain) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, err
 		return offerLeased(len(ps), len(signers)), nil
 	}
 	return c.offer(t.gas())
+}
+
+// Minimum implements chain.Minimums.
+func (c *Chain) Minimum(ctx context.Context, to chain.Address) (money.Amount, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return money.Zero, err
+	}
+	if _, err := c.answering(); err != nil {
+		return money.Zero, fmt.Errorf("smallest payment to %s: %w", to, err)
+	}
+	return c.minimum(to), nil
+}
+
+func (c *Chain) minimum(to chain.Address) money.Amount {
+	if c.tip().state.balances[chain.Holding{Address: to}].IsZero() {
+		return money.Units(max(1, c.conf.Least))
+	}
+	return money.Units(1)
+}
+
+// payable refuses an amount that does not reach its payee, and what is more or less than its
+// token transfers at once, which it says without a cause, as tokens do.
+func (c *Chain) payable(p chain.Payment) error {
+	if most, limited := c.limits[p.Contract]; limited && most.Less(p.Amount) {
+		return &chain.RevertedError{Reason: "more than a transfer may be"}
+	}
+	if p.Amount.Less(c.floors[p.Contract]) {
+		return &chain.RevertedError{Reason: "less than a transfer may be"}
+	}
+	if c.conf.Least > 0 && p.Contract == "" && p.From != p.To && p.Amount.Less(c.minimum(p.To)) {
+		return &chain.RevertedError{Reason: "less than an account may hold", Cause: chain.CauseAmount}
+	}
+	return nil
+}
+
+// Limit has a token refuse what is more, when it is quoted.
+func (c *Chain) Limit(contract chain.Address, most money.Amount) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limits[contract] = most
+}
+
+// Floor has a token refuse what is less, when it is quoted.
+func (c *Chain) Floor(contract chain.Address, least money.Amount) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.floors[contract] = least
 }
 
 // TransferFees implements chain.Sender.

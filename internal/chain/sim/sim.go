@@ -42,6 +42,8 @@ type Config struct {
 	Coins     bool          // accounts are coins; BaseFee is then what a transaction costs
 	MergeFrom int           // so many coins of a hundred units at the most become one; 0 for none
 	MergeFee  uint64        // as long as BaseFee is no more than this
+	Inputs    int           // coins that one transaction spends at the most; 0 for any number
+	Least     uint64        // the smallest payment of the native coin to an address that holds nothing; 0 for any
 }
 
 func (c Config) withDefaults() Config {
@@ -97,6 +99,8 @@ type Chain struct {
 	undecodable map[uint64]bool
 	balanceLies map[chain.Holding]money.Amount
 	silent      map[chain.Address]bool
+	limits      map[chain.Address]money.Amount // the most that a token transfers at once
+	floors      map[chain.Address]money.Amount // and the least
 }
 
 // block is a block with the whole state after it: small chains can afford it,
@@ -158,7 +162,7 @@ func New(conf Config) *Chain {
 	c := &Chain{
 		conf: conf.withDefaults(), byHash: map[string]*block{}, swallowed: map[chain.TxHash]*tx{},
 		undecodable: map[uint64]bool{}, balanceLies: map[chain.Holding]money.Amount{},
-		silent: map[chain.Address]bool{}, owners: map[chain.Address]chain.Address{},
+		silent: map[chain.Address]bool{}, owners: map[chain.Address]chain.Address{}, limits: map[chain.Address]money.Amount{}, floors: map[chain.Address]money.Amount{},
 	}
 	c.baseFee = c.conf.BaseFee
 	for i := range c.conf.Providers {
@@ -179,15 +183,15 @@ func (c *Chain) Configured() chain.Chain {
 	if c.leased() {
 		return chain.Chain{
 			Name: c.conf.Name, Network: chain.Local, CAIP2: "solana:sim", SignerID: string(SolanaAddress("network")),
-			Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true, Proofs: c,
+			Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true, Minimums: c, Proofs: c,
 		}
 	}
 	configured := chain.Chain{
 		Name: c.conf.Name, Network: chain.Local, CAIP2: fmt.Sprintf("eip155:%d", c.conf.ChainID),
-		SignerID: fmt.Sprint(c.conf.ChainID), Grammar: c.Grammar(), Reader: c, Sender: c,
+		SignerID: fmt.Sprint(c.conf.ChainID), Grammar: c.Grammar(), Reader: c, Sender: c, Minimums: c,
 	}
 	if c.conf.Coins {
-		configured.Sender, configured.Pool, configured.OthersPay = sender{c}, pool{}, true
+		configured.Sender, configured.Pool, configured.OthersPay = sender{c}, pool{c.conf.Inputs}, true
 		if c.conf.MergeFrom > 0 {
 			configured.Merges = merges{c}
 		}

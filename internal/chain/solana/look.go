@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/several"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
@@ -72,7 +73,7 @@ func (c *Client) look(ctx context.Context, p *provider, ps []chain.Payment) (sig
 	tokens := make([]pair, len(ps))
 	for i, pay := range ps {
 		if (solanatx.Grammar{}).Burns(pay.To) {
-			return sight{}, blamed(len(ps), i, refuse("nobody holds a key of %s: what is sent there is lost", pay.To))
+			return sight{}, blamed(len(ps), i, refuse(chain.CausePayee, "nobody holds a key of %s: what is sent there is lost", pay.To))
 		}
 		q.add(pay.From)
 		q.add(pay.To)
@@ -137,14 +138,14 @@ func (m Mint) moves(pay chain.Payment, token, source, target *account) (made boo
 	if err := m.is(pay.Contract, token); err != nil {
 		return false, err
 	}
-	held, made, err := m.holds(pay.Contract, pay.From, source)
+	held, made, err := m.holds(pay.Contract, pay.From, source, chain.CauseAccount)
 	if err != nil {
 		return false, err
 	}
 	if !made || money.Units(held).Less(pay.Amount) {
-		return false, refuse("%s holds %d in its token account, less than the amount", pay.From, held)
+		return false, refuse(chain.CauseFunds, "%s holds %d in its token account, less than the amount", pay.From, held)
 	}
-	_, made, err = m.holds(pay.Contract, pay.To, target)
+	_, made, err = m.holds(pay.Contract, pay.To, target, chain.CausePayee)
 	return made, err
 }
 
@@ -159,20 +160,20 @@ func receiver(to chain.Address, a *account) error {
 	}
 	switch {
 	case a.Executable:
-		return refuse("%s is a program: what is sent there is lost", to)
+		return refuse(chain.CausePayee, "%s is a program: what is sent there is lost", to)
 	case isTokenProgram([]byte(a.Owner)):
 		if len(data) == mintBytes || len(data) >= extensionsByte && data[extensionsByte-1] == isMint {
-			return refuse("%s is the mint of a token: what is sent there is lost", to)
+			return refuse(chain.CausePayee, "%s is the mint of a token: what is sent there is lost", to)
 		}
 		if len(data) >= tokenBytes {
 			owner := solanatx.Canonical([32]byte(data[tokenOwnerByte:tokenAmountByte]))
-			return refuse("%s is a token account of %s and no wallet: give the address of the wallet", to, owner)
+			return refuse(chain.CausePayee, "%s is a token account of %s and no wallet: give the address of the wallet", to, owner)
 		}
-		return refuse("%s belongs to a token program and is no wallet", to)
+		return refuse(chain.CausePayee, "%s belongs to a token program and is no wallet", to)
 	case a.Owner == "Sysvar1111111111111111111111111111111111111":
-		return refuse("%s is of the chain itself: what is sent there is lost", to)
+		return refuse(chain.CausePayee, "%s is of the chain itself: what is sent there is lost", to)
 	case a.Owner == string(solanatx.SystemProgram) && len(data) > 0:
-		return refuse("%s is a nonce account and no wallet: give the address of the wallet", to)
+		return refuse(chain.CausePayee, "%s is a nonce account and no wallet: give the address of the wallet", to)
 	}
 	return nil
 }
@@ -183,13 +184,13 @@ func (s sight) coin(p chain.Payment, from, to uint64) error {
 	left, err := money.Units(from).Sub(p.Amount)
 	switch {
 	case err != nil:
-		return refuse("%s holds %d lamports, less than the amount", p.From, from)
+		return refuse(chain.CauseFunds, "%s holds %d lamports, less than the amount", p.From, from)
 	case p.From == p.To:
 		return nil
 	case to == 0 && p.Amount.Less(least):
-		return refuse("%s is a new account, which has to hold at least %d lamports: %v are too few", p.To, s.least, p.Amount)
+		return refuse(chain.CauseAmount, "%s is a new account, which has to hold at least %d lamports: %v are too few", p.To, s.least, p.Amount)
 	case payerOf(p) != p.From && !left.IsZero() && left.Less(least):
-		return refuse("%s would be left with %v lamports: it has to hold nothing, or at least %d", p.From, left, s.least)
+		return refuse(chain.CauseAmount, "%s would be left with %v lamports: it has to hold nothing, or at least %d", p.From, left, s.least)
 	}
 	return nil
 }
@@ -212,10 +213,31 @@ func (s sight) affords(ps []chain.Payment, cost money.Amount) error {
 	return nil
 }
 
+// Minimum is what an account without data has to hold where nothing is there yet, and
+// one unit elsewhere.
+func (c *Client) Minimum(ctx context.Context, to chain.Address) (money.Amount, error) {
+	least, err := several.First(ctx, c.showing(), func(ctx context.Context, p *provider) (uint64, error) {
+		got, err := p.accounts(ctx, []chain.Address{to}, confirmed)
+		if err != nil {
+			return 0, err
+		}
+		if got[0] != nil && *got[0].Lamports > 0 {
+			return 1, nil
+		}
+		var least uint64
+		err = p.call(ctx, &least, "getMinimumBalanceForRentExemption", 0)
+		return least, err
+	})
+	if err != nil {
+		return money.Zero, fmt.Errorf("smallest payment to %s: %w", to, err)
+	}
+	return money.Units(least), nil
+}
+
 // is refuses a mint that is another than it is configured to be.
 func (m Mint) is(at chain.Address, a *account) error {
 	if a == nil {
-		return refuse("there is no token at %s", at)
+		return refuse(chain.CauseAccount, "there is no token at %s", at)
 	}
 	data, err := a.bytes()
 	if err != nil {
@@ -223,13 +245,13 @@ func (m Mint) is(at chain.Address, a *account) error {
 	}
 	switch {
 	case a.Owner != string(m.Program):
-		return refuse("token %s belongs to program %.44q, and is configured to belong to %s", at, a.Owner, m.Program)
+		return refuse(chain.CauseAccount, "token %s belongs to program %.44q, and is configured to belong to %s", at, a.Owner, m.Program)
 	case len(data) < mintBytes || data[mintReadyByte] != 1 || len(data) > mintBytes && (len(data) < extensionsByte || data[extensionsByte-1] != isMint):
-		return refuse("%s is no mint", at)
+		return refuse(chain.CauseAccount, "%s is no mint", at)
 	case data[mintDecimalsByte] != m.Decimals:
-		return refuse("token %s has %d decimals, and is configured to have %d", at, data[mintDecimalsByte], m.Decimals)
+		return refuse(chain.CauseAccount, "token %s has %d decimals, and is configured to have %d", at, data[mintDecimalsByte], m.Decimals)
 	case len(data) >= dataMax:
-		return refuse("the extensions of token %s cannot be read: they are longer than any that is paid", at)
+		return refuse(chain.CauseAccount, "the extensions of token %s cannot be read: they are longer than any that is paid", at)
 	case len(data) > mintBytes:
 		return m.usual(at, data[extensionsByte:])
 	}
@@ -249,18 +271,19 @@ func (m Mint) usual(at chain.Address, list []byte) error {
 			if what == "" {
 				what = "an extension that is not known to be harmless"
 			}
-			return refuse("token %s has %s (extension %d of Token-2022): it is not paid", at, what, kind)
+			return refuse(chain.CauseAccount, "token %s has %s (extension %d of Token-2022): it is not paid", at, what, kind)
 		}
 		if len(list) < head+size {
-			return refuse("the extensions of token %s cannot be read", at)
+			return refuse(chain.CauseAccount, "the extensions of token %s cannot be read", at)
 		}
 		list = list[head+size:]
 	}
 	return nil
 }
 
-// holds is what an owner's associated account has; made is false where there is none.
-func (m Mint) holds(mint, owner chain.Address, a *account) (units uint64, made bool, err error) {
+// holds is what an owner's associated account has; made is false where there is none. why
+// is what a refusal is about: the payer or the payee.
+func (m Mint) holds(mint, owner chain.Address, a *account, why chain.Cause) (units uint64, made bool, err error) {
 	if a == nil || a.Owner == string(solanatx.SystemProgram) { // somebody may have sent lamports there
 		return 0, false, nil
 	}
@@ -277,11 +300,11 @@ func (m Mint) holds(mint, owner chain.Address, a *account) (units uint64, made b
 	case err != nil:
 		return 0, false, err
 	case a.Owner != string(m.Program) || len(data) < tokenAccountBytes || !bytes.Equal(data[:tokenOwnerByte], of[:]):
-		return 0, false, refuse("the token account of %s is none of %s", owner, mint)
+		return 0, false, refuse(why, "the token account of %s is none of %s", owner, mint)
 	case !bytes.Equal(data[tokenOwnerByte:tokenAmountByte], who[:]):
-		return 0, false, refuse("the token account of %s belongs to somebody else now", owner)
+		return 0, false, refuse(why, "the token account of %s belongs to somebody else now", owner)
 	case data[tokenStateByte] == isFrozen:
-		return 0, false, refuse("the token account of %s is frozen by the token's issuer", owner)
+		return 0, false, refuse(why, "the token account of %s is frozen by the token's issuer", owner)
 	}
 	return binary.LittleEndian.Uint64(data[tokenAmountByte:]), true, nil
 }

@@ -69,8 +69,8 @@ func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, er
 	return got.fees, nil
 }
 
-func refuse(format string, args ...any) error {
-	return &chain.RevertedError{Reason: fmt.Sprintf(format, args...)}
+func refuse(cause chain.Cause, format string, args ...any) error {
+	return &chain.RevertedError{Reason: fmt.Sprintf(format, args...), Cause: cause}
 }
 
 func (c *Client) mint(at chain.Address) (Mint, error) {
@@ -249,7 +249,7 @@ func (p *provider) failed(why json.RawMessage, logs []string) error {
 		case "BlockhashNotFound":
 			return fmt.Errorf("%s: %w", p.name, errNonceTaken)
 		case "InvalidRentPayingAccount", "ProgramAccountNotFound":
-			return refuse("the chain would refuse it: %s", several.Short(name))
+			return refuse(chain.CauseUnknown, "the chain would refuse it: %s", several.Short(name))
 		}
 		return fmt.Errorf("%s: a simulation failed: %s", p.name, several.Short(name))
 	}
@@ -261,15 +261,15 @@ func (p *provider) failed(why json.RawMessage, logs []string) error {
 		return fmt.Errorf("%s: a simulation failed: %s", p.name, several.Short(string(why)))
 	}
 	if in.Rent != nil {
-		return refuse("an account of it would be left with less than the least that the chain allows")
+		return refuse(chain.CauseAmount, "an account of it would be left with less than the least that the chain allows")
 	}
 	if string(in.Instruction[0]) == "0" {
 		return fmt.Errorf("%s: %w", p.name, errNonceTaken)
 	}
 	for _, line := range slices.Backward(logs) {
 		if _, said, ok := strings.Cut(line, "Error: "); ok {
-			return refuse("%s (%s)", several.Short(said), several.Short(string(in.Instruction[1])))
+			return refuse(chain.CauseUnknown, "%s (%s)", several.Short(said), several.Short(string(in.Instruction[1])))
 		}
 	}
-	return refuse("%s", several.Short(string(in.Instruction[1])))
+	return refuse(chain.CauseUnknown, "%s", several.Short(string(in.Instruction[1])))
 }

@@ -391,6 +391,7 @@ func TestWhatTheChainKeepsForRentIsNotPaidAway(t *testing.T) {
 		p       chain.Payment
 		ok, say bool
 	}{
+		"more than there is":            {chain.Payment{From: from, To: known, Amount: money.Units(1 << 62)}, false, true},
 		"too little for a new account":  {chain.Payment{From: from, To: l.Account(t), Amount: money.Units(least - 1)}, false, true},
 		"enough for a new account":      {chain.Payment{From: from, To: l.Account(t), Amount: money.Units(least)}, true, false},
 		"a little to one that is there": {chain.Payment{From: from, To: known, Amount: money.Units(1)}, true, false},
@@ -403,6 +404,17 @@ func TestWhatTheChainKeepsForRentIsNotPaidAway(t *testing.T) {
 		fees, err := l.chain.Sender.Quote(t.Context(), tt.p)
 		if (err == nil) != tt.ok || errors.As(err, &reverted) != tt.say {
 			t.Errorf("%s: got %+v, %v, want fees: %v, refused: %v", what, fees, err, tt.ok, tt.say)
+		}
+		if want := map[string]chain.Cause{"more than there is": chain.CauseFunds}[what]; tt.say && reverted.Cause != want && (want != "" || reverted.Cause != chain.CauseAmount) {
+			t.Errorf("%s: got it refused for %q", what, reverted.Cause)
+		}
+	}
+	for a, want := range map[chain.Address]uint64{l.Account(t): least, known: 1} {
+		if got, err := l.chain.Minimum(t.Context(), "", a); err != nil || got != money.Units(want) {
+			t.Errorf("the smallest payment to %s: got %v, %v, want %d", a, got, err, want)
+		}
+		if got, err := l.chain.Minimum(t.Context(), usdc.Address, a); err != nil || got != money.Units(1) {
+			t.Errorf("the smallest payment of a token to %s: got %v, %v, want 1", a, got, err)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func blamed(of, i int, err error) error {
 	if of < 2 || i < 0 || !errors.As(err, &reverted) {
 		return err
 	}
-	return refuse("payment %d of %d: %s", i+1, of, reverted.Reason)
+	return refuse(reverted.Cause, "payment %d of %d: %s", i+1, of, reverted.Reason)
 }
 
 // culprit is the move at which a transaction failed, by what the chain says, or -1.

@@ -92,13 +92,13 @@ func (c *Client) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, er
 	return got.fees, nil
 }
 
-func refuse(format string, args ...any) error {
-	return &chain.RevertedError{Reason: fmt.Sprintf(format, args...)}
+func refuse(cause chain.Cause, format string, args ...any) error {
+	return &chain.RevertedError{Reason: fmt.Sprintf(format, args...), Cause: cause}
 }
 
 func (c *Client) quote(ctx context.Context, p *provider, pay chain.Payment) (chain.Fees, error) {
 	if (trontx.Grammar{}).Burns(pay.To) {
-		return chain.Fees{}, refuse("nobody holds a key of %s: what is sent there is lost", pay.To)
+		return chain.Fees{}, refuse(chain.CausePayee, "nobody holds a key of %s: what is sent there is lost", pay.To)
 	}
 	now, err := p.prices(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *Client) quote(ctx context.Context, p *provider, pay chain.Payment) (cha
 	left := money.Units(uint64(payer.Balance))
 	if pay.Contract == "" {
 		if left, err = left.Sub(pay.Amount); err != nil {
-			return chain.Fees{}, refuse("%s has %d sun, less than the amount", pay.From, payer.Balance)
+			return chain.Fees{}, refuse(chain.CauseFunds, "%s has %d sun, less than the amount", pay.From, payer.Balance)
 		}
 		fees, err = c.coin(ctx, p, pay, now)
 	} else {
@@ -137,7 +137,7 @@ func (c *Client) coin(ctx context.Context, p *provider, pay chain.Payment, now p
 		return chain.Fees{}, err
 	}
 	if programmed {
-		return chain.Fees{}, refuse("%s is a contract, and the chain makes no plain transfers to those", pay.To)
+		return chain.Fees{}, refuse(chain.CausePayee, "%s is a contract, and the chain makes no plain transfers to those", pay.To)
 	}
 	to, err := p.account(ctx, newest, pay.To)
 	if err != nil {
@@ -152,16 +152,16 @@ func (c *Client) coin(ctx context.Context, p *provider, pay chain.Payment, now p
 // token are the fees of a call of a token's transfer.
 func (c *Client) token(ctx context.Context, p *provider, pay chain.Payment, now prices) (chain.Fees, error) {
 	if pay.To == pay.Contract {
-		return chain.Fees{}, refuse("%s is the token's own contract", pay.To)
+		return chain.Fees{}, refuse(chain.CausePayee, "%s is the token's own contract", pay.To)
 	}
 	held, silent, err := p.tokens(ctx, newest, chain.Holding{Address: pay.From, Contract: pay.Contract})
 	switch {
 	case err != nil:
 		return chain.Fees{}, err
 	case silent != "":
-		return chain.Fees{}, refuse("the token gives no balance: %s", silent)
+		return chain.Fees{}, refuse(chain.CauseAccount, "the token gives no balance: %s", silent)
 	case held.Less(pay.Amount):
-		return chain.Fees{}, refuse("%s has %v of the token, less than the amount", pay.From, held)
+		return chain.Fees{}, refuse(chain.CauseFunds, "%s has %v of the token, less than the amount", pay.From, held)
 	}
 	to, err := trontx.Word(pay.To)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *Client) token(ctx context.Context, p *provider, pay chain.Payment, now 
 		return chain.Fees{}, p.Said("transfer", err)
 	}
 	if why != "" {
-		return chain.Fees{}, refuse("%s", why)
+		return chain.Fees{}, refuse(chain.CauseUnknown, "%s", why)
 	}
 	if got.Energy == 0 || got.Energy > unitsMax/2 {
 		return chain.Fees{}, p.Said("transfer", fmt.Errorf("a trial that used %d energy", got.Energy))

@@ -73,7 +73,7 @@ func Wire(p Plan) *Works {
 	}, w.Deposits, p.Log)
 	w.Out = dispatch.New(p.DB, p.Chain, p.Signer, mirror.Record, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: w.Pay, signer.Sweep: sweep.Sweeps{}, signer.Gas: sweep.TopUps{}, signer.Place: sweep.Places{}, signer.Close: sweep.Closes{}, signer.Merge: sweep.Merges{}, signer.Return: w.Flags,
-	}, p.Dispatch, p.Log, dispatch.Rests(w.Book))
+	}, p.Dispatch, p.Log, dispatch.Rests(w.Book), dispatch.Voiding(w.Pay.Voids))
 	w.Sweeper = sweep.New(p.DB, p.Chain, w.Book, p.Prices, p.Sweep, p.Log)
 	w.Sequencer = &event.Sequencer{DB: p.DB, Environment: webhook.Test, Listener: delivery.Fan{}, Log: p.Log}
 	return w

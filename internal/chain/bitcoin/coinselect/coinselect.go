@@ -279,11 +279,12 @@ func (r *reckoning) short(all []candidate) error {
 	for _, c := range all[:min(len(all), most)] {
 		missing -= c.worth
 	}
-	err := error(&chain.ShortError{By: money.Units(uint64(max(missing, 1)+unit-1) / unit)})
+	short := &chain.ShortError{By: money.Units(uint64(max(missing, 1)+unit-1) / unit)}
 	if len(all) > most {
-		err = fmt.Errorf("the %d largest of %d, as many as one transaction spends: %w", most, len(all), err)
+		short.More = true
+		return fmt.Errorf("the %d largest of %d, as many as one transaction spends: %w", most, len(all), short)
 	}
-	return err
+	return short
 }
 
 // fits tells whether one transaction can spend a set.
