@@ -48,6 +48,10 @@ const base = "/v1"
 // what it asked for: it asks again and is told.
 const requestMax = 60 * time.Second
 
+// turnUsual is as long as a statement waits for a lock: who waits for longer does so
+// behind requests that are stuck.
+const turnUsual = 10 * time.Second
+
 // Config is what the interface stands on. Every member is needed unless it says
 // otherwise.
 type Config struct {
@@ -69,6 +73,9 @@ type Config struct {
 	BaseURL string
 	Limits  Limits  // the zero value sets none; see UsualLimits
 	Proxies Proxies // none: who connects is who calls
+	// TurnMax is how long a request waits while the other requests of its caller use the
+	// caller's share of the database's connections; turnUsual when it is zero.
+	TurnMax time.Duration
 	// Observe hears of every request: when it begins, which gives the context that it
 	// runs with, and when it was answered, with the pattern of its route, "" for none.
 	Observe func(ctx context.Context) (context.Context, func(method, route string, status int)) // nil: nobody does
@@ -263,6 +270,8 @@ func (a *api) serve(rt route) http.Handler {
 				if err = a.face.admit(a, w, c); err != nil {
 					return got, err
 				}
+				// A replay is free of the rates, and still not everybody's connections.
+				c.Request = c.WithContext(a.conf.DB.Shared(c.Context(), c.caller(), cmp.Or(a.conf.TurnMax, turnUsual)))
 				if !rt.limits {
 					if err = a.limit(c); err != nil {
 						return got, err

@@ -95,6 +95,11 @@ func down(err error) bool {
 // nowhere else.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	f := fault.Of(err)
+	if errors.Is(err, pg.ErrNoTurn) {
+		// Not 429: a request whose key was not looked up yet may be a replay.
+		f = fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"Other requests of yours use your whole share of the database, and the turn of this one did not come. Nothing was done by it, which says nothing about earlier attempts. Send fewer at a time, and repeat it after the seconds that Retry-After names, a payment with the same idempotencyKey.")
+	}
 	if f == nil {
 		if f = ours(r.Method, err, a.face.repeat); down(err) {
 			f = fault.New(fault.Unavailable, fault.CodeUnavailable,

@@ -18,6 +18,11 @@ func (db *DB) LookSystem(ctx context.Context, queue func(b *pgx.Batch)) error {
 	if ctx.Value(insideKey{}) != nil {
 		panic("pg: a transaction was opened inside a transaction")
 	}
+	done, err := place(ctx)
+	if err != nil {
+		return fmt.Errorf("look: %w", err)
+	}
+	defer done()
 	for attempt := 1; ; attempt++ {
 		b := &pgx.Batch{}
 		b.Queue("begin isolation level read committed read only")

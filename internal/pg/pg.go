@@ -74,6 +74,8 @@ type DB struct {
 	conf  Config
 	clock func() time.Time
 
+	shares shares
+
 	deadlocks      atomic.Int64
 	serializations atomic.Int64
 	commitsUnknown atomic.Int64

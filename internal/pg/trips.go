@@ -53,6 +53,11 @@ func (db *DB) InOrgTwice(ctx context.Context, org string, look func(b *pgx.Batch
 
 // twice is one attempt; again says that nothing happened and another may be made.
 func (db *DB) twice(ctx context.Context, org string, look func(b *pgx.Batch), write func(ctx context.Context, tx Tx, b *pgx.Batch) error) (err error, again bool) {
+	done, err := place(ctx)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err), false
+	}
+	defer done()
 	conn, err := db.pool.Acquire(ctx)
 	if err == nil {
 		defer func() { db.giveBack(ctx, conn) }()

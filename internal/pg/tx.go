@@ -156,6 +156,11 @@ func again(ctx context.Context, once func() (err error, again bool)) error {
 
 // once is one attempt; again says that nothing happened and another may be made.
 func (db *DB) once(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error, again bool) {
+	done, err := place(ctx)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err), false
+	}
+	defer done()
 	tx, err := db.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err != nil {
 		return fmt.Errorf("begin: %w", err), neverBegan(err)
