@@ -437,6 +437,15 @@ type Outcome struct {
 	Fee       money.Amount // what it cost, in native units
 }
 
+// FeeShortError says that a payment could not be tried out because its payer does not hold
+// the amount and the fee. Nothing was sent.
+type FeeShortError struct{ Fee money.Amount } // the most that the fee may be
+
+// Error says what the payer would need.
+func (e *FeeShortError) Error() string {
+	return fmt.Sprintf("the payer does not hold the amount and a fee of up to %v", e.Fee)
+}
+
 // RevertedError says that a simulation on the current state proves that a payment
 // would fail, for example because a token blacklists the receiver. Nothing was sent.
 type RevertedError struct{ Reason string }
@@ -455,7 +464,7 @@ type Sender interface {
 	Fits(ps []Payment) int
 	// Quote simulates a transaction that makes these payments and proposes its fees,
 	// within the configured cap. Errors: *RevertedError when the chain refuses it as
-	// things stand.
+	// things stand, *FeeShortError when the payer lacks the fee that trying it out takes.
 	Quote(ctx context.Context, ps ...Payment) (Fees, error)
 	// TransferFees are the fees of a usual token transfer as things stand,
 	// without simulating one: for deciding whether a transfer is worth it.

@@ -398,6 +398,10 @@ func (d *Desk) slotted(ctx context.Context, from wallet.Wallet, acct chain.Accou
 
 // unquoted leaves or ends an order for which the chain offers no fees.
 func (d *Desk) unquoted(ctx context.Context, from wallet.Wallet, o Order, native int, gas wallet.Funds, why error) error {
+	var feeShort *chain.FeeShortError
+	if errors.As(why, &feeShort) && !missing(feeShort.Fee, gas.GasSpendable()).IsZero() {
+		return d.lacks(ctx, o, WantGas, native, feeShort.Fee, "the wallet cannot pay for it yet: "+why.Error())
+	}
 	var reverted *chain.RevertedError
 	wouldRevert := errors.As(why, &reverted)
 	// A node tries a transaction out only when the wallet could pay for it, and says
