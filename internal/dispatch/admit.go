@@ -237,10 +237,16 @@ func ordersOf(cs []candidate) []Order {
 // grows by it.
 func (d *Desk) candidate(ctx context.Context, from wallet.Wallet, acct chain.Account, o Order, promised map[int]money.Amount) (*candidate, error) {
 	var reason string
+	var refusal *signer.Refusal
 	c := candidate{Order: o, holder: from}
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		if reason, err = d.barred(ctx, tx, o); err != nil || reason != "" {
 			return err
+		}
+		if reviewer, ok := d.listeners[o.Purpose].(Reviewer); ok {
+			if refusal, err = reviewer.Review(ctx, tx, o); err != nil || refusal != nil {
+				return err
+			}
 		}
 		if c.native, err = nativeMint(ctx, tx, o.Chain); err != nil {
 			return err
@@ -268,6 +274,9 @@ func (d *Desk) candidate(ctx context.Context, from wallet.Wallet, acct chain.Acc
 	}
 	if reason != "" {
 		return nil, d.wait(ctx, o, WantFreeze, money.Zero, reason)
+	}
+	if refusal != nil {
+		return nil, d.refuse(ctx, o, refusal)
 	}
 	if o.Purpose == signer.Place {
 		switch free, taken, err := d.site(ctx, acct, o); {
@@ -818,6 +827,8 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 		d.log.Info("coins are not merged now", "order", o.ID, "why", r.Message)
 	case PlaceTaken:
 		d.log.Warn("a place cannot be made: something is there already, and its number is left out for good", "order", o.ID, "at", string(o.To))
+	case PayeeFailed, CustomerCosts:
+		d.log.Warn("a payment goes back to a person before it is signed", "order", o.ID, "code", r.Code, "why", r.Message)
 	case PayeeRefused:
 		d.log.Warn("the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To), "why", r.Message)
 	default:

@@ -98,6 +98,14 @@ const FeeRefused = "FEE_MAX"
 // something else, for good.
 const PlaceTaken = "PLACE_TAKEN"
 
+// Codes of a Reviewer's refusals.
+const (
+	// PayeeFailed: a payment to the same destination has failed since this one was ordered.
+	PayeeFailed = "PAYEE_FAILED"
+	// CustomerCosts: the customer's withdrawals have caused as many costs as they may in a day.
+	CustomerCosts = "CUSTOMER_COSTS"
+)
+
 // A Block is what cannot be moved as things stand.
 type Block struct {
 	OrgID, WalletID string
@@ -161,6 +169,13 @@ type Listener interface {
 	// chain would, or with FeeRefused that it asks for too much, or with PlaceTaken that
 	// there is something already, or with MergeNot that nothing is merged now, before anything was journaled. Placing the order again asks again.
 	Refused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
+}
+
+// Reviewer is a Listener that looks at an order again before it gets a slot: much may have
+// happened since it was placed.
+type Reviewer interface {
+	// Review is why an order has to go back to a person, or nil. It only reads.
+	Review(ctx context.Context, tx pg.Tx, o Order) (*signer.Refusal, error)
 }
 
 // Place queues an order in the caller's transaction. An order that the signer

@@ -32,6 +32,7 @@ type facts struct {
 	ours        bool          // the destination is a wallet of this installation
 	token       bool          // the destination is a token's contract
 	resembles   chain.Address // a known destination that it could be mistaken for, or ""
+	failed      string        // the withdrawal to the destination that failed on the chain, and none after it succeeded; or ""
 
 	max      bool         // an organization wants all of its balance: amount follows from it
 	listed   Listed       // what the organization's list says of the destination's entry
@@ -132,13 +133,13 @@ func decide(f facts) Decision {
 	d := Decision{Reasons: []Reason{}}
 	gates := []func(facts) (Step, *fault.Fault){
 		standing, keyed, minimum, suspended, address, balance, screened,
-		asked, threshold, lookalike, liquidity, networkFee,
+		asked, threshold, knownDestination, liquidity, networkFee,
 	}
 	if f.owner.product != "" {
 		// Rule OW-1. A person asks, who needs no key and whom no list of customers lets pass.
 		gates = []func(facts) (Step, *fault.Fault){
 			standing, minimum, suspended, whitelisted, address, balance, screened,
-			threshold, lookalike, liquidity, networkFee,
+			threshold, knownDestination, liquidity, networkFee,
 		}
 	}
 	for _, ask := range gates {
@@ -188,7 +189,11 @@ func recheck(f facts, seen []Reason) (asked []Step, found []Reason, refusal *fau
 	}
 	worth, _ := threshold(f)
 	asked = append(asked, worth)
-	for _, s := range []Step{step, worth} {
+	destination, _ := knownDestination(facts{failed: f.failed}) // a likeness was there to be seen
+	if destination.Result == Hold {
+		asked = append(asked, destination)
+	}
+	for _, s := range []Step{step, worth, destination} {
 		if s.Result == Hold && !slices.Contains(seen, s.Reason) {
 			found = append(found, s.Reason)
 		}
@@ -455,14 +460,20 @@ func threshold(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
-func lookalike(f facts) (Step, *fault.Fault) {
-	if f.resembles == "" {
-		return Step{Gate: GateDestination, Result: Pass}, nil
+// knownDestination holds what resembles a known destination and is another, and what goes to
+// a destination that made a payment fail: it may do so again, at the organization's cost.
+func knownDestination(f facts) (Step, *fault.Fault) {
+	s := Step{Gate: GateDestination, Result: Pass, Inputs: map[string]string{}}
+	if f.resembles != "" {
+		s.Inputs["resembles"] = string(f.resembles)
 	}
-	return Step{
-		Gate: GateDestination, Result: Hold, Reason: ReasonDestinationAddress,
-		Inputs: map[string]string{"resembles": string(f.resembles)},
-	}, nil
+	if f.failed != "" {
+		s.Inputs["failedWithdrawalId"] = f.failed
+	}
+	if len(s.Inputs) > 0 {
+		s.Result, s.Reason = Hold, ReasonDestinationAddress
+	}
+	return s, nil
 }
 
 func liquidity(f facts) (Step, *fault.Fault) {

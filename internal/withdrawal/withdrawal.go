@@ -53,6 +53,7 @@ type Service struct {
 var (
 	_ dispatch.Listener = (*Service)(nil)
 	_ dispatch.Repricer = (*Service)(nil)
+	_ dispatch.Reviewer = (*Service)(nil)
 )
 
 func (s *Service) priceAge(mintID int) time.Duration {
