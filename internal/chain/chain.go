@@ -363,6 +363,9 @@ type Fees struct {
 	// unit for each of GasLimit; on Bitcoin TipCap is units for a thousand virtual bytes
 	// and GasLimit the virtual bytes.
 	Beside money.Amount
+	// Rent is the part of Beside that stays in accounts which the transaction makes for its
+	// payees. It is told by Quote and is no part of the transaction.
+	Rent money.Amount
 	// Recent is the block that a transaction without a place has to name, where its chain
 	// knows such, and Until the number of the last block that it can be in; see Places.
 	// "" and 0 for every other.

@@ -62,6 +62,9 @@ func (s *Service) current(ctx context.Context, tx pg.Tx, orgID string, f *facts)
 			return err
 		}
 	}
+	if err := countCosts(ctx, tx, orgID, f, settings); err != nil {
+		return err
+	}
 	f.screen.Case.Threshold = nil
 	if t := risk.Severity(settings.WithdrawSeverityThreshold); t != "" {
 		f.screen.Case.Threshold = &t

@@ -49,6 +49,8 @@ type facts struct {
 	asked           time.Time    // when it said so
 	liquid          money.Amount
 
+	costs costs
+
 	deducts bool          // the fee comes out of the amount; of a product's balance, it comes on top
 	feeMax  *money.Amount // the caller's limit of the fee, or nil
 	fee     *money.Amount // the most that the network would take now; nil: unknown, or nobody needs it
@@ -91,6 +93,7 @@ const (
 	GateDestination    Gate = "DESTINATION_ADDRESS"
 	GateLiquidity      Gate = "LIQUIDITY"
 	GateNetworkFee     Gate = "NETWORK_FEE"
+	GateCustomerCosts  Gate = "CUSTOMER_COSTS"
 	// GateSigner is no gate of a request: it stands in the record where the signer or
 	// the chain has sent an order back.
 	GateSigner Gate = "SIGNER"
@@ -133,7 +136,7 @@ func decide(f facts) Decision {
 	d := Decision{Reasons: []Reason{}}
 	gates := []func(facts) (Step, *fault.Fault){
 		standing, keyed, minimum, suspended, address, balance, screened,
-		asked, threshold, knownDestination, liquidity, networkFee,
+		asked, threshold, knownDestination, liquidity, networkFee, customerCosts,
 	}
 	if f.owner.product != "" {
 		// Rule OW-1. A person asks, who needs no key and whom no list of customers lets pass.
@@ -193,7 +196,11 @@ func recheck(f facts, seen []Reason) (asked []Step, found []Reason, refusal *fau
 	if destination.Result == Hold {
 		asked = append(asked, destination)
 	}
-	for _, s := range []Step{step, worth, destination} {
+	cost, _ := customerCosts(f)
+	if cost.Result == Hold {
+		asked = append(asked, cost)
+	}
+	for _, s := range []Step{step, worth, destination, cost} {
 		if s.Result == Hold && !slices.Contains(seen, s.Reason) {
 			found = append(found, s.Reason)
 		}

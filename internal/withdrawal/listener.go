@@ -197,7 +197,14 @@ func (*Service) Repriced(ctx context.Context, tx pg.Tx, o dispatch.Order, fee mo
 
 // Review implements dispatch.Reviewer. Of several payments to a destination that were
 // ordered together, the first that fails stops those that have no slot yet.
-func (*Service) Review(ctx context.Context, tx pg.Tx, o dispatch.Order) (*signer.Refusal, error) {
+func (s *Service) Review(ctx context.Context, tx pg.Tx, o dispatch.Order) (*signer.Refusal, error) {
+	why, err := s.overspent(ctx, tx, o)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		return &signer.Refusal{Code: dispatch.CustomerCosts, Message: why}, nil
+	}
 	failed, at, err := failedTo(ctx, tx, o.OrgID, o.Chain, o.To)
 	if err != nil || failed == "" {
 		return nil, err
