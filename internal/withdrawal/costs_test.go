@@ -2,7 +2,6 @@ package withdrawal
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
@@ -182,21 +180,9 @@ func newCostlyHouse(t *testing.T) (*house, *charges) {
 	h.Chains = chain.Chains{chain.Ethereum: ch}
 	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("3000")}}
 	h.Priced = func(int) bool { return true }
-	h.set("customerFeeDayUsd", "100")
+	h.set("customerFeeDayUsd", `"100"`)
 	h.deposit("bob", usdc, 1_000_000)
 	return h, c
-}
-
-func (h *house) set(name string, value any) {
-	h.t.Helper()
-	text, err := json.Marshal(value)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.system(func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.Change(ctx, tx, audit.Operator("test"), h.org, org.Changes{name: text})
-		return err
-	})
 }
 
 // Rule WD-43.
@@ -236,9 +222,9 @@ func TestWhatACustomersWithdrawalsCostInADayIsLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.reasons(h.request(h.want()))
-	h.set("customerFeeDayUsd", "0")
+	h.set("customerFeeDayUsd", `"0"`)
 	h.reasons(h.request(h.want()), "POLICY_LIMIT")
-	h.set("customerFeeDayUsd", nil)
+	h.set("customerFeeDayUsd", `null`)
 	h.reasons(h.request(h.want()))
 }
 
