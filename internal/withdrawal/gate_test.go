@@ -109,7 +109,7 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		{"allowed skips nothing else", func(f *facts) {
 			f.allowed, f.screen, f.resembles, f.liquid, f.fee, f.feeMax = true, says(""), stranger, money.Zero, units(8), units(7)
 		}, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonDestinationAddress, ReasonLowLiquidity, ReasonNetworkFee}},
-		{"allowed skips no limit on costs", func(f *facts) { f.allowed = true; costing("1", "50", "0.01")(f) }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
+		{"allowed skips no limit on costs", func(f *facts) { f.allowed = true; costing("21", "50", "0.01")(f) }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
 		{"allowed does not unblock", func(f *facts) { f.allowed, f.screen = true, says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
 
 		{"costs at the limit", costing("20", "50", "0.01"), "", Processing, nil},
