@@ -1441,9 +1441,12 @@ func (c *Client) RejectDeposit(ctx context.Context, depositID string, body Decis
 // CancelWithdrawal: Take a withdrawal back. Ends a withdrawal that is
 // AWAITING_APPROVAL: it is CANCELLED, its amount may be spent again, and
 // CUSTOMER_WITHDRAW_CANCELLED is sent, or ORGANIZATION_WITHDRAW_CANCELLED for one of
-// your organization's own. Of a cancel, an approval and a removal that race one wins;
-// the others are answered 409 with currentStatus. So is a repetition: currentStatus
-// CANCELLED says that it is done.
+// your organization's own. One that had been let go before is first voided by the
+// signer: while that does not answer, 503 says that the withdrawal is taken back, is
+// never paid, and has its amount held until it is CANCELLED without another call. Of a
+// cancel, an approval and a removal that race one wins; the others are answered 409
+// with currentStatus. So is a repetition: currentStatus CANCELLED says that it is
+// done.
 //
 // POST /withdrawals/{withdrawalId}/cancel. It is sent once.
 func (c *Client) CancelWithdrawal(ctx context.Context, withdrawalID string, opts ...CallOption) (out Withdrawal, err error) {

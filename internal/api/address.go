@@ -15,7 +15,8 @@ const forwardedHopsMax = 32
 // their callers is believed. Nobody else's is.
 type Proxies []netip.Prefix
 
-func (p Proxies) trusted(a netip.Addr) bool {
+// Trusted tells whether an address is a proxy's.
+func (p Proxies) Trusted(a netip.Addr) bool {
 	return slices.ContainsFunc(p, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
@@ -25,7 +26,7 @@ func (p Proxies) trusted(a netip.Addr) bool {
 // the zero Addr when a proxy names something that is no address, or too many.
 func (p Proxies) client(peer string, forwarded []string) netip.Addr {
 	at := hop(peer)
-	if !at.IsValid() || !p.trusted(at) {
+	if !at.IsValid() || !p.Trusted(at) {
 		return at
 	}
 	rest, more := strings.Join(forwarded, ","), len(forwarded) > 0
@@ -39,7 +40,7 @@ func (p Proxies) client(peer string, forwarded []string) netip.Addr {
 		} else {
 			rest, last, more = "", rest, false
 		}
-		if at = hop(strings.Trim(last, " \t")); !at.IsValid() || !p.trusted(at) {
+		if at = hop(strings.Trim(last, " \t")); !at.IsValid() || !p.Trusted(at) {
 			return at
 		}
 	}

@@ -82,7 +82,7 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 		{"approvalAllowlist", []any{}, false},
 		{"approvalAllowlist", []any{map[string]any{"email": "eve@example.com", "customerId": "user_42"}}, true},
 		{"flaggedDepositApiEnabled", true, true},
-		{"requireWithdrawIdempotency", false, false},
+		{"requireWithdrawIdempotency", false, true},
 		{"swapFeeBps", 20, false},
 		{"customerFeeDayUsd", "19.99", false},
 		{"customerFeeDayUsd", "50", true},
@@ -188,6 +188,26 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 	o.desk.refused("status", o.desk.call(bob, "GET", "/change-requests?status=pending", nil), 400, "INVALID_REQUEST", "status")
 	o.desk.refused("no organization", o.desk.call(bob, "GET", "/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/settings/history", nil), 404, "NOT_FOUND", "")
 	o.desk.refused("another's cursor", o.desk.call(bob, "GET", "/organizations/"+o.two.id+"/settings/history?cursor="+history.text("nextCursor"), nil), 400, "INVALID_CURSOR", "cursor")
+}
+
+// Where the threshold is not set, HIGH holds. SEVERE holds nothing, whatever was set before.
+// Rule OP-7.
+func TestTheThresholdThatHoldsUnsetIsLoosenedByTwoOperators(t *testing.T) {
+	t.Parallel()
+	o, _ := watched(t, "bob")
+	path := "/organizations/" + o.one.id + "/settings"
+	for _, c := range []struct {
+		value any
+		waits int
+	}{{"SEVERE", 1}, {"MEDIUM", 0}, {nil, 1}} {
+		got := o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{"withdrawSeverityThreshold": c.value}), 200)
+		if len(waiting(got)) != c.waits || (got.body["withdrawSeverityThreshold"] == c.value) != (c.waits == 0) {
+			t.Errorf("to %v: got %v and %v, want %d to wait", c.value, got.body["withdrawSeverityThreshold"], waiting(got), c.waits)
+		}
+		for _, w := range waiting(got) {
+			o.desk.want(o.desk.call(o.ann, "POST", "/change-requests/"+w["changeRequestId"].(string)+"/withdraw", nil), 200)
+		}
+	}
 }
 
 // Rule OP-7.

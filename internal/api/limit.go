@@ -37,8 +37,7 @@ var UsualLimits = Limits{
 	Failures: Rate{Count: 20, Period: time.Minute, Burst: 20},
 }
 
-// bucketsMax is how many callers a limiter remembers before it forgets those
-// who have nothing to wait for.
+// bucketsMax is how many callers a limiter remembers at most.
 const bucketsMax = 10_000
 
 // limiter counts by the time at which a caller's bucket is full again, which is
@@ -47,11 +46,14 @@ type limiter struct {
 	rate  Rate
 	clock func() time.Time
 	mu    sync.Mutex
-	full  map[string]time.Time
+	// A caller stands in recent, or in older if it did not come since recent was begun.
+	// When recent has half of bucketsMax, older is forgotten whole: no request pays for a
+	// look at all of them, however many addresses somebody has.
+	recent, older map[string]time.Time
 }
 
 func newLimiter(r Rate, clock func() time.Time) *limiter {
-	return &limiter{rate: r, clock: clock, full: map[string]time.Time{}}
+	return &limiter{rate: r, clock: clock, recent: map[string]time.Time{}}
 }
 
 // verdict is what a limiter says of one request.
@@ -68,24 +70,28 @@ func (l *limiter) take(caller string) verdict {
 	defer l.mu.Unlock()
 	now := l.clock()
 	each := l.rate.Period / time.Duration(l.rate.Count)
-	full := l.full[caller]
+	full, ok := l.recent[caller]
+	if !ok {
+		full = l.older[caller]
+	}
 	if full.Before(now) {
 		full = now
 	}
 	after := full.Add(each)
 	room := now.Add(each * time.Duration(l.rate.Burst))
 	if after.After(room) {
+		l.remember(caller, full)
 		return verdict{reset: full.Sub(now), retry: after.Sub(room)}
 	}
-	if len(l.full) >= bucketsMax {
-		for name, at := range l.full {
-			if !at.After(now) {
-				delete(l.full, name)
-			}
-		}
-	}
-	l.full[caller] = after
+	l.remember(caller, after)
 	return verdict{taken: true, remaining: int(room.Sub(after) / each), reset: after.Sub(now)}
+}
+
+func (l *limiter) remember(caller string, full time.Time) {
+	if _, known := l.recent[caller]; !known && len(l.recent) >= bucketsMax/2 {
+		l.older, l.recent = l.recent, make(map[string]time.Time)
+	}
+	l.recent[caller] = full
 }
 
 // seconds rounds up: who waits that long is not turned away again.

@@ -1,7 +1,13 @@
 package api
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -39,15 +45,20 @@ func TestLimiterTakesABurstAndThenItsRate(t *testing.T) {
 	}
 }
 
-func TestLimiterForgetsWhoHasNothingToWaitFor(t *testing.T) {
+// However many addresses somebody has, and although each of them has to wait.
+func TestLimiterRemembersSoManyCallersAtMost(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-	l := newLimiter(Rate{Count: 1, Period: time.Second, Burst: 1}, func() time.Time { return now })
+	l := newLimiter(Rate{Count: 1, Period: time.Hour, Burst: 1}, func() time.Time { return now })
 	for i := range 3 * bucketsMax {
-		now = now.Add(time.Millisecond)
-		l.take(now.String())
-		if len(l.full) > bucketsMax {
-			t.Fatalf("after %d callers: got %d remembered, want at most %d", i, len(l.full), bucketsMax)
+		if i%(bucketsMax/3) == 0 {
+			if v := l.take("again and again"); v.taken != (i == 0) {
+				t.Fatalf("after %d callers: got %+v for one who has to wait", i, v)
+			}
+		}
+		l.take(fmt.Sprint(i))
+		if n := len(l.recent) + len(l.older); n > bucketsMax {
+			t.Fatalf("after %d callers: got %d remembered, want at most %d", i, n, bucketsMax)
 		}
 	}
 }
@@ -154,5 +165,48 @@ func TestTheUsualRatesAreThoseOfTheContract(t *testing.T) {
 	}
 	if UsualLimits != want {
 		t.Errorf("got %+v, want %+v", UsualLimits, want)
+	}
+}
+
+// Nobody who was refused keeps the service waiting for a body that does not come: the
+// server of this test sets no limit of its own.
+// Rule REQ-9.
+func TestABodyThatNobodyWantsIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for name, c := range map[string]struct {
+		key, length, body string
+		status            int
+	}{
+		"a wrong key":      {"ck_wrong", "100", "", 401},
+		"no length":        {"ck_wrong", "", "", 401},
+		"a body too large": {h.one.key, "200000", strings.Repeat("x", 70_000), 413},
+	} {
+		conn, err := net.Dial("tcp", h.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		length := "Content-Length: " + c.length
+		if c.length == "" {
+			length = "Transfer-Encoding: chunked"
+		}
+		if _, err := io.WriteString(conn, "POST /v1/deposit HTTP/1.1\r\nHost: x\r\nx-api-key: "+c.key+"\r\nContent-Type: application/json\r\n"+length+"\r\n\r\n"+c.body); err != nil {
+			t.Fatal(err)
+		}
+		in := bufio.NewReader(conn)
+		r, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != c.status || !r.Close {
+			t.Errorf("%s: got %d, close %v and %v, want %d and the connection closed", name, r.StatusCode, r.Close, err, c.status)
+		}
+		if _, err := in.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: got %v after the answer, want the connection closed", name, err)
+		}
 	}
 }

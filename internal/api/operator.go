@@ -39,6 +39,8 @@ type OperatorConfig struct {
 	// From are the addresses that may call, by the peer of the connection; no
 	// header is read. An empty list lets nobody in.
 	From []netip.Prefix
+	// Proxies stand before this listener; of theirs X-Forwarded-For is read.
+	Proxies Proxies
 	// CursorKey signs the cursors of lists; 32 random bytes that outlive the process.
 	CursorKey []byte
 	// FourEyes says whether what loosens a control needs a second operator.
@@ -60,7 +62,7 @@ func NewOperator(conf OperatorConfig) http.Handler {
 	}
 	a := newAPI(&operators, Config{
 		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens,
-		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Log: conf.Log,
+		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Proxies: conf.Proxies, Log: conf.Log,
 	})
 	a.localRisk = conf.LocalRisk
 	a.fourEyes, a.whitelist = conf.FourEyes, conf.Whitelist
@@ -73,6 +75,9 @@ func (a *api) listedOnly(listed []netip.Prefix, next http.Handler) http.Handler 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		addr := peer.Addr().Unmap().WithZone("")
+		if a.conf.Proxies.Trusted(addr) {
+			addr = a.from(r)
+		}
 		if err != nil || !slices.ContainsFunc(listed, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 			a.refuse(w, r, fault.New(fault.Forbidden, fault.IPNotAllowed,
 				"The operator's interface does not take calls from this address. Nothing was done. Call from an address on its list: operator.allow in the service's configuration."))

@@ -118,6 +118,19 @@ func TestOperatorsAreTakenFromTheirListAlone(t *testing.T) {
 		}
 		desk.refused(name+" reads the document", desk.call(o.ann, "GET", "/openapi.json", nil), 403, "IP_NOT_ALLOWED", "")
 	}
+	// Behind a proxy that is named, who calls is who it says; behind any other, the proxy.
+	behind := *o.house
+	behind.t, behind.face = t, &operators
+	behind.server = httptest.NewServer(NewOperator(OperatorConfig{
+		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		Proxies: Proxies{netip.MustParsePrefix("127.0.0.0/8")}, CursorKey: o.conf.CursorKey, BaseURL: "http://127.0.0.1/v1", Log: newLogger(o.logs),
+	}))
+	t.Cleanup(behind.server.Close)
+	behind.want(behind.call(o.ann, "GET", "/organizations", nil, "X-Forwarded-For", "203.0.113.7, 10.0.0.1"), 200)
+	for _, said := range []string{"203.0.113.7", "10.0.0.1, 203.0.113.7", "10.0.0.1, unknown", "127.0.0.1"} {
+		behind.refused("forwarded for "+said, behind.call(o.ann, "GET", "/organizations", nil, "X-Forwarded-For", said), 403, "IP_NOT_ALLOWED", "")
+	}
+	behind.refused("forwarded for nobody", behind.call(o.ann, "GET", "/organizations", nil), 403, "IP_NOT_ALLOWED", "")
 	pages := []string{"/openapi.json", "/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + renderer}
 	// An address of version 4 that comes as one of version 6 is the same.
 	handler := NewOperator(OperatorConfig{DB: o.db, From: here, CursorKey: []byte("k"), Log: newLogger(o.logs)})
@@ -313,6 +326,7 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 		{"allowlist with a name", `{"approvalAllowlist":[{"email":"Ann <a@example.com>"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
 		{"allowlist with what folds to two", `{"approvalAllowlist":[{"email":"a@example＠.com"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
 		{"allowlist with an invisible", `{"approvalAllowlist":[{"email":"a​@example.com"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
+		{"allowlist with full-width letters", `{"approvalAllowlist":[{"email":"ａ@example.com"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
 		{"allowlist with an empty customer", `{"approvalAllowlist":[{"email":"a@example.com","customerId":""}]}`, 400, "INVALID_REQUEST", "approvalAllowlist"},
 		{"allowlist with a stranger's member", `{"approvalAllowlist":[{"email":"a@example.com","note":"x"}]}`, 400, "UNKNOWN_FIELD", "approvalAllowlist[0].note"},
 		{"allowlist with active as text", `{"approvalAllowlist":[{"email":"a@example.com","active":"true"}]}`, 400, "INVALID_REQUEST", "approvalAllowlist[0].active"},

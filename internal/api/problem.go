@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -107,7 +108,22 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.Header().Del("Etag")
 	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, statusOf(f), problem(f, requestID(r)))
+	status := statusOf(f)
+	if r.ContentLength != 0 && (status == http.StatusUnauthorized || f.Code == fault.IPNotAllowed || status == http.StatusRequestEntityTooLarge) {
+		abandon(w)
+	}
+	writeJSON(w, status, problem(f, requestID(r)))
+}
+
+// lingerMax is how long the rest of a body is read that nobody wants: a connection that
+// is closed with bytes unread may lose the answer on its way.
+const lingerMax = time.Second
+
+// abandon ends the connection after the answer. Who has no key may not have the service
+// wait for a body.
+func abandon(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lingerMax)) // where there is none, nothing is waited for
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

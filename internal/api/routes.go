@@ -186,7 +186,7 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/withdrawals/{withdrawalId}/cancel", name: "cancelWithdrawal", group: "Withdrawals",
 		summary: "Take a withdrawal back",
-		text:    "Ends a withdrawal that is AWAITING_APPROVAL: it is CANCELLED, its amount may be spent again, and CUSTOMER_WITHDRAW_CANCELLED is sent, or ORGANIZATION_WITHDRAW_CANCELLED for one of your organization's own. Of a cancel, an approval and a removal that race one wins; the others are answered 409 with currentStatus. So is a repetition: currentStatus CANCELLED says that it is done.",
+		text:    "Ends a withdrawal that is AWAITING_APPROVAL: it is CANCELLED, its amount may be spent again, and CUSTOMER_WITHDRAW_CANCELLED is sent, or ORGANIZATION_WITHDRAW_CANCELLED for one of your organization's own. One that had been let go before is first voided by the signer: while that does not answer, 503 says that the withdrawal is taken back, is never paid, and has its amount held until it is CANCELLED without another call. Of a cancel, an approval and a removal that race one wins; the others are answered 409 with currentStatus. So is a repetition: currentStatus CANCELLED says that it is done.",
 		answers: []success{{http.StatusOK, "The withdrawal. It is CANCELLED.", webhook.Withdrawal{}, exampleCancelled, nil}},
 		faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 		handle:  (*api).cancelWithdrawal,

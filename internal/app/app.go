@@ -29,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/foureyes"
+	"github.com/cofferpay/coffer/internal/inbound"
 	"github.com/cofferpay/coffer/internal/jobs"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -59,7 +60,14 @@ const (
 	idleMax       = 2 * time.Minute  // for a connection without requests
 	headerBytes   = 16 << 10
 	mirrorEvery   = 30 * time.Second // between two comparisons with the signer's journal
+
+	bodyWaitMax  = 10 * time.Second // to wait for a body, beyond what its bytes take
+	bodyRateMin  = 64 << 10         // bytes of a body in a second
+	privateConns = 256              // open at once on a listener that is not for organizations
 )
+
+// privateConnections are what the listeners of operators and of health take.
+var privateConnections = inbound.Limits{Connections: privateConns, BodyWait: bodyWaitMax, BodyRate: bodyRateMin}
 
 // App is the service, wired.
 type App struct {
@@ -79,6 +87,8 @@ type App struct {
 	white    *whitelist.Book
 	screens  risk.Policy
 	grants   *signer.GrantKey // nil where nothing is decided or flagged
+	voids    *dispatch.Voider
+	tools    bool // a command beside the running service
 
 	metrics           *ops.Metrics
 	listener, private net.Listener
@@ -137,7 +147,7 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 		return a, err
 	}
 	deposits := a.deposits()
-	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"whitelist", a.white.Keep}, loop{"restored", func(ctx context.Context) error {
+	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"whitelist", a.white.Keep}, loop{"voids", a.voids.Run}, loop{"restored", func(ctx context.Context) error {
 		return a.withdraw.RunCollect(ctx, log)
 	}})
 	if !conf.Risk.Rescreen.Off {
@@ -175,6 +185,7 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 		return nil, fmt.Errorf("keys.attest: %w", err)
 	}
 	a := newApp(conf, log, func() error { return nil })
+	a.tools = true
 	if err := a.open(ctx, noSigner{}, attest); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -188,6 +199,9 @@ func OpenTools(ctx context.Context, conf Config, log *slog.Logger) (*App, error)
 	return a, nil
 }
 
+// voidWait is how long a command waits for the running service to have a payment voided.
+const voidWait = 10 * time.Second
+
 // noSigner is the signer of a process that has none.
 type noSigner struct{ signer.Signer }
 
@@ -196,6 +210,10 @@ var ErrNoSigner = errors.New("this command has no signer: start the service, whi
 
 func (noSigner) Issue(context.Context, signer.WalletRef) (signer.Issued, error) {
 	return signer.Issued{}, ErrNoSigner
+}
+
+func (noSigner) Void(context.Context, signer.Void) (signer.Entry, error) {
+	return signer.Entry{}, errors.New("this command has no signer: the running service asks it")
 }
 
 func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {
@@ -237,7 +255,11 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		}
 	}
 	a.grants = grants
-	options := []deposit.ResolutionsOption{deposit.Granted(grants)}
+	a.voids = &dispatch.Voider{DB: a.db, Signer: sign, Grants: grants, Log: a.log}
+	if a.tools {
+		a.voids.Wait = voidWait
+	}
+	options := []deposit.ResolutionsOption{deposit.Granted(grants), deposit.Voiding(a.voids)}
 	if a.conf.Risk.SanctionedReject == "BLOCK" {
 		options = append(options, deposit.KeepSanctioned)
 	}
@@ -247,8 +269,9 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 	}, a.log)
 	a.withdraw = &withdrawal.Service{
 		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAge: a.conf.PriceAge(), Priced: a.conf.priced(),
-		Risk: a.screens, Grants: grants, Whitelist: listed{a.white},
+		Risk: a.screens, Grants: grants, Whitelist: listed{a.white}, Voids: a.voids,
 	}
+	a.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: a.withdraw, signer.Return: a.flags}
 	return nil
 }
 
@@ -478,12 +501,12 @@ func (a *App) wireAPI() error {
 	if err != nil {
 		return err
 	}
-	proxies, err := a.conf.API.proxies()
+	trusted, err := proxies(a.conf.API.TrustedProxies)
 	if err != nil {
 		return fmt.Errorf("api.trusted_proxies: %w", err)
 	}
 	a.public = api.New(api.Config{
-		Limits: a.conf.API.Limits.rates(a.conf.Network), Proxies: proxies,
+		Limits: a.conf.API.Limits.rates(a.conf.Network), Proxies: trusted,
 		DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: keys,
 		Flagged:   a.flags,
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: posts},
@@ -494,7 +517,12 @@ func (a *App) wireAPI() error {
 		if err != nil {
 			return fmt.Errorf("operator.allow: %w", err)
 		}
+		between, err := proxies(a.conf.Operator.TrustedProxies)
+		if err != nil {
+			return fmt.Errorf("operator.trusted_proxies: %w", err)
+		}
 		a.operators = api.NewOperator(api.OperatorConfig{
+			Proxies:  between,
 			FourEyes: a.conf.Operator.rule(), Whitelist: a.white,
 			DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Flagged: a.flags, Rescreens: a.Rescreener(), From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
 			Limits: a.conf.API.Limits.rates(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
@@ -532,11 +560,11 @@ func (a *App) Run(ctx context.Context) error {
 		})
 	}
 	var servers []*http.Server
-	serve := func(l net.Listener, h http.Handler) {
+	serve := func(l net.Listener, h http.Handler, limits inbound.Limits) {
 		s := a.server(h)
 		servers = append(servers, s)
 		g.Go(func() error {
-			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.Serve(inbound.Listen(l, limits, a.log)); !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil
@@ -544,14 +572,14 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	at := []any{"roles", rolesText(a.conf.Running()), "ops", a.private.Addr().String(), "network", string(a.conf.Network)}
 	if a.listener != nil {
-		serve(a.listener, a.public)
+		serve(a.listener, a.public, a.conf.API.connections())
 		at = append(at, "api", a.listener.Addr().String())
 	}
 	if a.desk != nil {
-		serve(a.desk, a.operators)
+		serve(a.desk, a.operators, privateConnections)
 		at = append(at, "operator", a.desk.Addr().String())
 	}
-	serve(a.private, a.ops)
+	serve(a.private, a.ops, privateConnections)
 	a.ready.Store(true)
 	close(a.opened)
 	a.log.Info("serving", at...)

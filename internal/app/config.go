@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/solana"
+	"github.com/cofferpay/coffer/internal/inbound"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/networks"
@@ -69,6 +70,28 @@ type API struct {
 	// TrustedProxies are addresses and networks, such as 10.0.0.0/8.
 	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies whose X-Forwarded-For is believed; none: who connects is who calls"`
 	Limits         Limits   `toml:"limits,omitempty" comment:"how many requests are taken; a class that is not named has its usual rate, and none on network LOCAL"`
+	// MaxConnections and MaxConnectionsPerAddress: 0 is the usual number.
+	MaxConnections           int `toml:"max_connections,omitempty" comment:"open at once; 4096 unless it is set"`
+	MaxConnectionsPerAddress int `toml:"max_connections_per_address,omitempty" comment:"of them by one address, trusted proxies and this machine aside; 512 unless it is set"`
+}
+
+// What is open at once unless it is set.
+const (
+	connectionsUsual           = 4096
+	connectionsPerAddressUsual = 512
+)
+
+// connections are what the listener takes, of a configuration that was checked.
+func (a API) connections() inbound.Limits {
+	return inbound.Limits{
+		Connections: cmp.Or(a.MaxConnections, connectionsUsual),
+		PerAddress:  cmp.Or(a.MaxConnectionsPerAddress, connectionsPerAddressUsual),
+		Proxy: func(from netip.Addr) bool {
+			trusted, err := proxies(a.TrustedProxies)
+			return from.IsLoopback() || err == nil && trusted.Trusted(from)
+		},
+		BodyWait: bodyWaitMax, BodyRate: bodyRateMin,
+	}
 }
 
 // Limits are rates by class of requests: those of an organization, and wrong keys
@@ -137,9 +160,9 @@ func (r Rate) check(at string, errs *faults) {
 }
 
 // proxies are the networks of trusted_proxies. Error: the first that is none.
-func (a API) proxies() (api.Proxies, error) {
+func proxies(names []string) (api.Proxies, error) {
 	var all api.Proxies
-	for _, text := range a.TrustedProxies {
+	for _, text := range names {
 		p, err := org.ParsePrefix(text)
 		switch {
 		case err != nil:
@@ -157,7 +180,9 @@ func (a API) proxies() (api.Proxies, error) {
 type Operator struct {
 	Listen string   `toml:"listen,omitempty" comment:"address and port, such as 127.0.0.1:8081; none: no such listener"`
 	URL    string   `toml:"url,omitempty" comment:"as operators see it, without /v1; http:// and listen unless it is set"`
-	Allow  []string `toml:"allow,omitempty" comment:"addresses and networks that may call, by the peer of the connection; this machine alone unless it is set"`
+	Allow  []string `toml:"allow,omitempty" comment:"addresses and networks that may call; this machine alone unless it is set"`
+	// TrustedProxies are addresses and networks, as of the API.
+	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies before this listener whose X-Forwarded-For is believed, for allow as well; none: who connects is who calls"`
 	// FourEyes: what loosens a control needs two operators, where there are two.
 	FourEyes bool `toml:"four_eyes,omitempty" comment:"what loosens a control waits for a second operator, as soon as two have keys"`
 	// WhitelistCoolingOff is text, since no cooling-off at all is a length too.
@@ -219,6 +244,9 @@ func (o Operator) check(network chain.Network, errs *faults) {
 	if _, err := o.from(); err != nil {
 		errs.bad("operator.allow", "%v; name the addresses and networks that may call, such as 10.0.7.0/24", err)
 	}
+	if _, err := proxies(o.TrustedProxies); err != nil {
+		errs.bad("operator.trusted_proxies", "%v; name the addresses or networks of the proxies before this listener, such as 10.0.0.0/8", err)
+	}
 	if !loopback(host) && len(o.Allow) == 0 {
 		errs.bad("operator.allow", "is missing while operator.listen is beyond this machine; name the addresses and networks that may call")
 	}
@@ -241,6 +269,18 @@ func loopback(host string) bool {
 // Ops is the private listener for health and metrics.
 type Ops struct {
 	Listen string `toml:"listen"`
+	Public bool   `toml:"public,omitempty" comment:"listen may be beyond this machine and private networks: something else keeps strangers from it"`
+}
+
+// exposed tells whether the listener may be reached from anywhere: it is no address of
+// this machine or a private network. It serves plain HTTP and asks for no key.
+func (o Ops) exposed() bool {
+	host, _, err := net.SplitHostPort(o.Listen)
+	if err != nil || loopback(host) {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return err != nil || !addr.Unmap().IsPrivate() && !addr.IsLinkLocalUnicast()
 }
 
 // Keys are the files that the service itself needs; coffer keys create makes
@@ -574,6 +614,9 @@ func (c Config) Check() error {
 		}
 	}
 	address("ops.listen", c.Ops.Listen)
+	if c.Ops.exposed() && !c.Ops.Public {
+		bad("ops.listen", "%q may be reached from anywhere, and /metrics asks for no key; listen on this machine or a private network, or set ops.public where a container or firewall keeps strangers from it", c.Ops.Listen)
+	}
 	if c.has(RoleAPI) {
 		address("api.listen", c.API.Listen)
 		if u, err := url.Parse(c.API.URL); err != nil || u.Host == "" {
@@ -581,10 +624,16 @@ func (c Config) Check() error {
 		} else if u.Scheme != "https" && c.Network != chain.Local {
 			bad("api.url", "has to be https: an API key crosses it on every call")
 		}
-		if _, err := c.API.proxies(); err != nil {
+		if _, err := proxies(c.API.TrustedProxies); err != nil {
 			bad("api.trusted_proxies", "%v; name the addresses or networks of the proxies before this service, such as 10.0.0.0/8", err)
 		}
 		c.API.Limits.check(&errs)
+		if c.API.MaxConnections < 0 {
+			bad("api.max_connections", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnections, connectionsUsual)
+		}
+		if c.API.MaxConnectionsPerAddress < 0 {
+			bad("api.max_connections_per_address", "is %d; leave it out for %d, or set more than 0", c.API.MaxConnectionsPerAddress, connectionsPerAddressUsual)
+		}
 		need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
 	}
 	if c.has(RoleAPI, RoleWorkers) {

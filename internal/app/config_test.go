@@ -38,6 +38,15 @@ func TestASoundConfigurationIsTaken(t *testing.T) {
 	if err := sound().Check(); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}
+	for _, o := range []Ops{
+		{Listen: "localhost:8082"}, {Listen: "[::1]:8082"}, {Listen: "10.0.0.5:8082"}, {Listen: "[fd00::5]:8082"}, {Listen: "0.0.0.0:8082", Public: true},
+	} {
+		c := sound()
+		c.Ops = o
+		if err := c.Check(); err != nil {
+			t.Errorf("%+v: got %v, want no error", o, err)
+		}
+	}
 	for _, o := range []Operator{
 		{Listen: "127.0.0.1:8081"},
 		{Listen: "[::1]:8081", Allow: []string{"::1", "127.0.0.1"}},
@@ -134,6 +143,16 @@ var mistakes = []mistake{
 
 // alone are mistakes that each need a section for themselves.
 var alone = []mistake{
+	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "0.0.0.0:8082" }},
+	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = ":8082" }},
+	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "[::]:8082" }},
+	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "203.0.113.5:8082" }},
+	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "ops.example.com:8082" }},
+	{"api.max_connections", "more than 0", func(c *Config) { c.API.MaxConnections = -1 }},
+	{"api.max_connections_per_address", "more than 0", func(c *Config) { c.API.MaxConnectionsPerAddress = -1 }},
+	{"operator.trusted_proxies", "everybody", func(c *Config) {
+		c.Operator = Operator{Listen: "127.0.0.1:8081", TrustedProxies: []string{"0.0.0.0/0"}}
+	}},
 	{"operator.listen", "127.0.0.1:8081", func(c *Config) { c.Operator.Listen = "8081" }},
 	{"operator.listen", "remove them", func(c *Config) { c.Operator.Allow = []string{"10.0.0.0/8"} }},
 	{"operator.allow", "beyond this machine", func(c *Config) {
@@ -346,9 +365,9 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.json")
 	policy := func(solana, fee, bitcoin, satoshi string) Config {
 		write(t, path, `{"chains": {
-			"ETHEREUM": {"signerId": "1", "feeMax": "1000000000000000000", "gasMax": "1", "unlimited": true},
-			"SOLANA": {"signerId": "`+solana+`", "feeMax": "`+fee+`", "gasMax": "1", "unlimited": true},
-			"BITCOIN": {"signerId": "`+bitcoin+`", "feeMax": "`+satoshi+`", "mergeRateMax": "3000", "gasMax": "1", "unlimited": true}}}`)
+			"ETHEREUM": {"signerId": "1", "feeMax": "1000000000000000000", "gasMax": "1"},
+			"SOLANA": {"signerId": "`+solana+`", "feeMax": "`+fee+`", "gasMax": "1"},
+			"BITCOIN": {"signerId": "`+bitcoin+`", "feeMax": "`+satoshi+`", "mergeRateMax": "3000", "gasMax": "1"}}}`)
 		c := three()
 		c.Signer.Policy = path
 		return c
@@ -374,6 +393,26 @@ func TestASignerOfAnotherNetworkIsRefused(t *testing.T) {
 	} {
 		if err := policy(c.solana, c.fee, c.bitcoin, c.satoshi).policyFits(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
+// The signer knows a main network by its id where the program has it in its list; the
+// configuration says what any other network is.
+func TestAPolicyWithoutLimitsIsRefusedOnAMainNetwork(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "policy.json")
+	for _, c := range []struct {
+		network chain.Network
+		id      string
+		refused bool
+	}{{chain.Mainnet, "1", true}, {chain.Mainnet, "31337", true}, {chain.Local, "1", true}, {chain.Local, "31337", false}, {chain.Testnet, "11155111", false}} {
+		for _, unlimited := range []string{`"unlimited": true`, `"assets": {"": {"unlimited": true}}`} {
+			write(t, path, `{"chains": {"ETHEREUM": {"signerId": "`+c.id+`", "feeMax": "1", "gasMax": "1", `+unlimited+`}}}`)
+			conf := Config{Network: c.network, Signer: Signer{Policy: path}}
+			if err := conf.policyFits(); (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "unlimited") {
+				t.Errorf("%s with signerId %s and %s: got %v, want it refused: %v", c.network, c.id, unlimited, err, c.refused)
+			}
 		}
 	}
 }
@@ -560,7 +599,7 @@ exports = {count = 0}
 	if got := (Limits{}).rates(chain.Local); got != (api.Limits{}) {
 		t.Errorf("local, nothing set: got %+v, want no limits", got)
 	}
-	if got, err := conf.API.proxies(); err != nil || len(got) != 2 || got[1].String() != "fd00::1/128" {
+	if got, err := proxies(conf.API.TrustedProxies); err != nil || len(got) != 2 || got[1].String() != "fd00::1/128" {
 		t.Errorf("proxies: got %v %v, want two", got, err)
 	}
 }

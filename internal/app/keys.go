@@ -231,6 +231,10 @@ func (c Config) policyFits() error {
 	if _, has := policy.Chains[chain.Bitcoin]; has && c.Network == "" {
 		errs = append(errs, errors.New("network: is missing, and the signer's policy has BITCOIN, whose addresses tell their network; set it to MAINNET, TESTNET or LOCAL"))
 	}
+	// ParsePolicy refuses it of the main networks that the program knows by their ids.
+	if at := policy.Unlimited(); at != "" && c.Network == chain.Mainnet {
+		errs = append(errs, fmt.Errorf("signer.policy: %s is for local chains and test networks, and network is MAINNET; set limits", at))
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Chains)) {
 		allowed, ok := policy.Chains[name]
 		if !ok {

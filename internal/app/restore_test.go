@@ -70,6 +70,7 @@ type stubborn struct {
 	signer.Signer
 	mu     sync.Mutex
 	refuse map[string]bool
+	full   map[string]bool // ids that the policy has no limit left for
 }
 
 func (s *stubborn) deaf(id string) { s.mu.Lock(); defer s.mu.Unlock(); s.refuse[id] = true }
@@ -82,6 +83,17 @@ func (s *stubborn) Sign(ctx context.Context, r signer.SignRequest) (signer.Signe
 		return signer.Signed{}, errors.New("the signer does not answer")
 	}
 	return s.Signer.Sign(ctx, r)
+}
+
+// Admit refuses what is deaf for its amount, as a limit that is used up does.
+func (s *stubborn) Admit(ctx context.Context, i signer.Intent) (signer.Entry, error) {
+	s.mu.Lock()
+	no := s.full[i.ID]
+	s.mu.Unlock()
+	if no {
+		return signer.Entry{}, &signer.Refusal{Code: signer.PolicyLimit, Message: "nothing is left for today"}
+	}
+	return s.Signer.Admit(ctx, i)
 }
 
 func newOutside(t *testing.T) *outside {
@@ -116,6 +128,7 @@ func (o *outside) on(d pgtest.Database, orgID string) *inside {
 	log := slog.New(slog.DiscardHandler)
 	prices := price.Fixed{Prices: map[int]money.USD{1: money.MustParseUSD("1"), 2: money.MustParseUSD("3000")}, Clock: o.clock}
 	s.pay = &withdrawal.Service{DB: s.db, Chains: s.chains, Wallets: s.book, Prices: prices}
+	s.pay.Voids = &dispatch.Voider{DB: s.db, Signer: o.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: s.pay}, Log: log}
 	desk := deposit.New(s.db, s.book, prices, risk.Policy{}, log)
 	zero := uint64(0)
 	walk := scan.New(s.db, scan.Config{Chain: ch.Name, Reader: ch.Reader, Start: &zero}, desk, log)
@@ -499,5 +512,64 @@ func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	_, err = mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, audit.Operator("op")), true)
 	if err == nil || !strings.Contains(err.Error(), "restore the backup once more") {
 		t.Errorf("import: got %v, want it to ask for the backup once more", err)
+	}
+}
+
+// A backup has a payment in the queue, and another that waits for its first approval. Both
+// were refused for a limit and taken back after it was made: the import refuses to go on
+// without an operator, and neither is ever paid.
+func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
+	t.Parallel()
+	live, d := start(t)
+	gone := live.withdraw("gone", "ann", "60000000", sim.Address("gone"), false)
+	held := live.withdraw("held", "bob", "5000000", sim.Address("gone"), true)
+	live.signer.full = map[string]bool{gone: true, held: true}
+	backup := pgtest.Copy(t, d)
+	_, err := live.pay.Approve(live.ctx, live.org, held, audit.User("usr_1"))
+	live.must(err)
+	for range 3 {
+		for _, step := range live.steps {
+			live.must(step(live.ctx))
+		}
+	}
+	for _, id := range []string{gone, held} {
+		live.want(id, "AWAITING_APPROVAL")
+		if _, err := live.pay.Cancel(live.ctx, live.org, id, audit.APIKey(live.org)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live.has("ann", 450_000_000)
+	live.look("the payments were taken back")
+	live.db.Close()
+
+	s := live.on(backup, live.org)
+	s.signer.full = nil
+	var unknown *mirror.UnknownError
+	if err := mirror.Check(s.ctx, s.db, s.signer, s.book); !errors.As(err, &unknown) || !slices.Contains(unknown.Intents, gone) || !slices.Contains(unknown.Intents, held) {
+		t.Fatalf("the older database: got %v, want *UnknownError with %s and %s", err, gone, held)
+	}
+	_, err = mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, audit.Operator("op")), false)
+	s.must(err)
+	s.must(mirror.Check(s.ctx, s.db, s.signer, s.book))
+	s.look("the import")
+	s.want(gone, "AWAITING_APPROVAL")
+	if _, err := s.pay.Approve(s.ctx, s.org, gone, audit.User("usr_1")); !fault.Is(err, fault.InvalidState) {
+		t.Errorf("approve what was taken back: got %v, want %s", err, fault.InvalidState)
+	}
+	// The journal knows this one alone, so it can be approved once more, and is not paid.
+	if _, err := s.pay.Approve(s.ctx, s.org, held, audit.User("usr_1")); err != nil {
+		t.Fatal(err)
+	}
+	s.pass(8)
+	s.want(held, "AWAITING_APPROVAL")
+	for _, id := range []string{gone, held} {
+		if w, err := s.pay.Cancel(s.ctx, s.org, id, audit.APIKey(s.org)); err != nil || w.Status != "CANCELLED" {
+			t.Errorf("%s: got %v %v, want it cancelled", id, w.Status, err)
+		}
+	}
+	s.has("ann", 450_000_000)
+	s.look("both ended")
+	if got := s.net.Received(sim.Address("gone"), signertest.Token); !got.IsZero() {
+		t.Errorf("got %v paid, want nothing", got)
 	}
 }

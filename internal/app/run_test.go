@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,6 +139,46 @@ func TestAStopFinishesWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 	}
 	via.CloseIdleConnections()
 	goleak.VerifyNone(t, before...)
+}
+
+// Every listener of the service has the guard before it.
+// Rule REQ-8.
+func TestEveryListenerRefusesTwoLengths(t *testing.T) {
+	conf := onThisMachine(t, anviltest.Start(t, anvil.Config{BlockTime: time.Second}))
+	conf.Operator.Listen = "127.0.0.1:0"
+	a, err := New(t.Context(), conf, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	if err := a.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, l := range map[string]net.Listener{"api": a.listener, "operator": a.desk, "ops": a.private} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		const request = "POST /v1/withdraw/preview HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		// The status is there whether or not the server closes with a reset.
+		got, err := io.ReadAll(conn)
+		if err != nil && !errors.Is(err, syscall.ECONNRESET) || !strings.HasPrefix(string(got), "HTTP/1.1 400") || strings.Count(string(got), "HTTP/1.1") != 1 {
+			t.Errorf("%s: got %q and %v, want 400 alone and the connection closed", name, got, err)
+		}
+		conn.Close()
+	}
+	stop()
+	if err := errors.Join(<-ended, a.Close()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestAServiceThatCannotStartSaysWhyAndLeavesNothing(t *testing.T) {

@@ -91,6 +91,7 @@ var places = []place{
 	{"internal/seal", foundations, 0},
 	{"internal/group", foundations, 0},
 	{"internal/trace", foundations, 0},
+	{"internal/inbound", foundations, 0},
 	{"internal/outside", foundations, mayHTTP},
 	{"internal/chain/endpoint", foundations, mayHTTP},
 	{"internal/chain/endpoint/liar", foundations, testOnly | mayHTTP},
@@ -100,6 +101,7 @@ var places = []place{
 	{"internal/localworld/evmtoken", foundations, 0},
 	{"internal/localworld/surfpool", foundations, mayHTTP | mayKeys},
 	{"internal/localworld/surfpool/surfpooltest", foundations, testOnly | mayKeys},
+	{"internal/localworld/banktest", foundations, testOnly},
 	{"internal/localworld/btcd", foundations, mayHTTP | mayKeys},
 	{"internal/localworld/btcd/btcdtest", foundations, testOnly | mayKeys},
 

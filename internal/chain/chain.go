@@ -408,7 +408,11 @@ type Account struct {
 // Lease is a place that an account has: the Slot.Lease under which a transaction can
 // take it after the latest block, and after the final one. They differ when something
 // took it that is not final.
-type Lease struct{ Latest, Final string }
+type Lease struct {
+	Latest, Final string
+	// Proof is that of Final, once somebody has looked for it: see Proofs.
+	Proof string
+}
 
 // Used tells whether something has taken a slot, in the latest block and finally.
 func (a Account) Used(s Slot) (latest, final bool) {
@@ -581,6 +585,17 @@ type Places interface {
 	Taken(ctx context.Context, account Address, lease string, since TxHash, ours func(ctx context.Context, tx TxHash, took string) (bool, error)) (newest, strange TxHash, err error)
 }
 
+// Proofs is there where nothing in a transaction tells whether its slot is one: whether what
+// it names is the place of an account or something else that the chain would take, so that
+// several transactions in the slot were mined. A signer wants that proven.
+type Proofs interface {
+	// Proof is what proves a lease of an account. It follows from the lease and never changes.
+	// known are hashes of blocks that it may be; the providers are asked when it is none of
+	// them, one after the other until one has it: it proves itself, and nobody can make one up.
+	// Error: nobody has it.
+	Proof(ctx context.Context, account Address, lease string, known ...string) (string, error)
+}
+
 // Grammar reads addresses. It is pure.
 type Grammar interface {
 	// Parse reads an address as a person or program gives it and returns its
@@ -631,6 +646,8 @@ type Chain struct {
 	Keeps money.Amount
 	// Places is there where the chain leases places, else nil.
 	Places Places
+	// Proofs is there where a slot has to be proven to the signer, else nil.
+	Proofs Proofs
 	// Accounts is there where tokens are held in accounts that can be closed, else nil.
 	Accounts Accounts
 	// Tiers say which deposits of the native coin wait for more than finality.

@@ -91,6 +91,7 @@ type signerCmd struct {
 	Init   signerInit   `cmd:"" help:"Begin an empty journal for a seed that has never signed."`
 	Adopt  signerAdopt  `cmd:"" help:"Rebuild a journal that is lost for good, from the database's copy and the chains."`
 	Import signerImport `cmd:"" help:"After a restore: bring the database up to the signer's journal."`
+	Clock  signerClock  `cmd:"" help:"Show the signer's time, and confirm its clock after a jump."`
 }
 
 type signerServe struct {
@@ -124,6 +125,61 @@ func (s signerInit) Run(std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s is an empty journal. If this seed ever signed anything, remove it and put the old one back: without it the signer pays again what it paid.\n", sign.Journal)
+	return nil
+}
+
+type signerClock struct {
+	Show    signerClockShow    `cmd:"" default:"withargs" help:"Show how the clock of this host and the journal's time stand (the default)."`
+	Confirm signerClockConfirm `cmd:"" help:"Confirm that the clock of this host is right, after a jump or a time at which it was wrong."`
+}
+
+type signerClockShow struct {
+	ConfigFile string `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files."`
+}
+
+func (c signerClockShow) Run(std streams) error {
+	conf, err := app.ReadSignerConfig(c.ConfigFile)
+	if err != nil {
+		return err
+	}
+	now, err := app.SignerClock(conf)
+	if err != nil {
+		return err
+	}
+	showClock(std, now)
+	return nil
+}
+
+func showClock(std streams, now app.SignerTime) {
+	rfc := func(t time.Time) string { return t.Format(time.RFC3339) }
+	fmt.Fprintf(std.out, "The clock of this host: %s\nThe journal's last entry: %s\nThe journal's time: %s\n", rfc(now.Clock), rfc(now.Last), rfc(now.Now))
+	switch {
+	case now.Ahead > 0:
+		fmt.Fprintf(std.out, "The clock is %s further than the time that the signer has seen pass. Payments with a limit wait until the time is confirmed.\n", now.Ahead.Round(time.Second))
+	case now.Behind > 0:
+		fmt.Fprintf(std.out, "The clock is %s behind the journal: one of them is or was wrong. Confirming the time makes what is dated later count as made now.\n", now.Behind.Round(time.Second))
+	default:
+		fmt.Fprintln(std.out, "They agree: there is nothing to confirm.")
+	}
+}
+
+type signerClockConfirm struct {
+	ConfigFile string    `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files."`
+	Time       time.Time `arg:"" format:"2006-01-02T15:04Z07:00" help:"The time as you read it on another clock, such as 2026-11-23T06:10Z. This host's has to be within five minutes of it."`
+	Because    string    `required:"" help:"Why, for the journal."`
+}
+
+func (c signerClockConfirm) Run(std streams) error {
+	conf, err := app.ReadSignerConfig(c.ConfigFile)
+	if err != nil {
+		return err
+	}
+	now, entry, err := app.ConfirmSignerClock(conf, c.Time, c.Because)
+	if err != nil {
+		return err
+	}
+	showClock(std, now)
+	fmt.Fprintf(std.out, "\nConfirmed in entry %d of the journal. Start the signer again: its time goes on from here.\n", entry.Seq)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/localworld"
 	operators "github.com/cofferpay/coffer/internal/operator"
@@ -185,7 +186,25 @@ func (c settingsShow) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer a.Close()
-	return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return tellSettings(ctx, std, tx, id) })
+	return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := tellSettings(ctx, std, tx, id); err != nil {
+			return err
+		}
+		return tellNotPlain(ctx, std, tx, id)
+	})
+}
+
+// notPlainMax is how many customers are named whose e-mails no rule trusts.
+const notPlainMax = 100
+
+// tellNotPlain names the customers whom the approval allowlist cannot have, in escapes
+// where their e-mails look like other ones.
+func tellNotPlain(ctx context.Context, std streams, tx pg.Tx, id string) error {
+	found, err := customer.NotPlain(ctx, tx, id, notPlainMax)
+	for _, c := range found {
+		fmt.Fprintf(std.out, "customer %s has the e-mail %+q, which can be mistaken for another one: the approval allowlist does not count it; write another one with PATCH /customers\n", c.ID, c.Email)
+	}
+	return err
 }
 
 type settingsSet struct {

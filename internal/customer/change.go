@@ -32,9 +32,12 @@ const unwritten = " Nothing was written and no money moved."
 
 // TrustedEmail is the e-mail by which a rule may let this customer pass at that
 // moment, in the form that FoldEmail gives; "" while there is none: no e-mail is
-// known, or it was changed less than coolingOff ago. Zero trusts every e-mail. A
-// clock that goes back trusts nothing earlier.
+// known, it is not plain, or it was changed less than coolingOff ago. Zero trusts every
+// plain e-mail. A clock that goes back trusts nothing earlier.
 func (c Customer) TrustedEmail(now time.Time, coolingOff time.Duration) string {
+	if !PlainEmail(c.Email) {
+		return ""
+	}
 	if c.Email == "" || coolingOff > 0 && c.EmailChangedAt != nil && now.Before(c.EmailChangedAt.Add(coolingOff)) {
 		return ""
 	}
@@ -49,7 +52,7 @@ type Change struct {
 
 func (ch Change) check() error {
 	if ch.Email != nil {
-		if err := CheckEmail(*ch.Email); err != nil {
+		if err := CheckNewEmail(*ch.Email); err != nil {
 			return err
 		}
 	}
@@ -119,6 +122,9 @@ func Edit(ctx context.Context, tx pg.Tx, org, id string, by audit.Actor, ch Chan
 	_, err = tx.Exec(ctx, `
 		UPDATE customers SET email = nullif($3, ''), email_changed_at = $4, metadata = $5, updated_at = $6
 		WHERE org_id = $1 AND customer_id = $2`, org, id, now.Email, now.EmailChangedAt, now.Metadata, now.UpdatedAt)
+	if pg.Violates(err, "customers_email_plain") {
+		return Customer{}, notPlain()
+	}
 	if err != nil {
 		return Customer{}, fmt.Errorf("change customer %q: %w", id, err)
 	}

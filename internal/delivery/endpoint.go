@@ -392,7 +392,7 @@ func checkURL(raw string, development bool) error {
 		return refuse("must be https")
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
-	if err == nil && public.SafeAddr(addr) != nil || isLoopbackName(u.Hostname()) {
+	if err == nil && public(addr) != nil || isLoopbackName(u.Hostname()) {
 		return refuse("must lead to a public address")
 	}
 	return nil

@@ -23,18 +23,41 @@ const (
 // say which: that would tell an organization about our network.
 var errForbidden = errors.New("the endpoint leads to an address that is not public")
 
-// public refuses every address that is not on the public internet: private, loopback,
-// link-local with the metadata services, shared, documentation, multicast, and those
-// that carry another address inside (IPv4-mapped, NAT64, 6to4).
-var public = ssrf.New(ssrf.WithAnyPort())
+// special refuses the addresses of the registries of special-purpose addresses: private,
+// loopback, link-local with the metadata services, shared, documentation, multicast, and
+// those that carry another address inside (IPv4-mapped, NAT64, 6to4, Teredo). The
+// registries do not have public addresses that a cloud answers inside its own networks
+// alone, nor a block that was returned and is in use on private networks.
+var special = ssrf.New(ssrf.WithAnyPort(),
+	ssrf.WithDeniedV4Prefixes(
+		netip.MustParsePrefix("168.63.129.16/32"), // Azure: agents, DNS, health
+		netip.MustParsePrefix("161.26.0.0/16"),    // IBM Cloud: services of its infrastructure
+		netip.MustParsePrefix("166.8.0.0/14"),     // IBM Cloud: service endpoints
+	),
+	ssrf.WithDeniedV6Prefixes(netip.MustParsePrefix("3ffe::/16")), // 6bone, returned (RFC 3701)
+)
 
-// control sees each address that is about to be dialled, after its name was resolved:
-// what a name resolved to before, or resolves to next, does not matter.
-func control(network, address string, conn syscall.RawConn) error {
-	if err := public.Safe(network, address, conn); err != nil {
+// public refuses every address that is not on the public internet.
+func public(ip netip.Addr) error {
+	if special.SafeAddr(ip) != nil {
+		return errForbidden
+	}
+	// ISATAP (RFC 5214): an interface identifier of 0000:5efe, its global and group bits
+	// aside, and the IPv4 address to which a router of this network would tunnel.
+	if b := ip.As16(); ip.Is6() && b[8]&^3 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe && special.SafeAddr(netip.AddrFrom4([4]byte(b[12:]))) != nil {
 		return errForbidden
 	}
 	return nil
+}
+
+// control sees each address that is about to be dialled, after its name was resolved:
+// what a name resolved to before, or resolves to next, does not matter.
+func control(network, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || network != "tcp4" && network != "tcp6" {
+		return errForbidden
+	}
+	return public(to.Addr())
 }
 
 // controlLoopback is for http in development mode: this machine and nothing else.

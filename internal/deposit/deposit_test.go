@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/audit"
@@ -15,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -27,6 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -46,18 +50,33 @@ var (
 )
 
 type world struct {
-	db   *pg.DB
-	org  string
-	c    *sim.Chain
-	w    *scan.Walker
-	desk *deposit.Desk
-	book *wallet.Book
-	logs *bytes.Buffer
+	db    *pg.DB
+	org   string
+	c     *sim.Chain
+	w     *scan.Walker
+	desk  *deposit.Desk
+	book  *wallet.Book
+	logs  *bytes.Buffer
+	sign  *away            // who voids what was decided before
+	voids *dispatch.Voider // asks them
+}
+
+// away is a signer that can be away.
+type away struct {
+	signer.Signer
+	gone atomic.Bool
+}
+
+func (a *away) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
+	if a.gone.Load() {
+		return signer.Entry{}, errors.New("no answer")
+	}
+	return a.Signer.Void(ctx, v)
 }
 
 // resolutions decides about what is flagged.
 func (w *world) resolutions() *deposit.Resolutions {
-	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.Configured()}, w.book, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.Granted(grantKey()))
+	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.Configured()}, w.book, slog.New(slog.NewTextHandler(w.logs, nil)), deposit.Granted(grantKey()), deposit.Voiding(w.voids))
 }
 
 // grantKey is the key of this service, which the database does not have.
@@ -138,6 +157,17 @@ func openWith(t *testing.T, screens risk.Policy) *world {
 		deposit.Senders(chain.Chains{chain.Ethereum: c.Configured()}))
 	w.w = w.walker(w.desk)
 	w.walk(t)
+	asked, _ := signertest.Asking(t, grantKey())
+	w.sign = &away{Signer: asked}
+	w.voids = &dispatch.Voider{DB: db, Signer: w.sign, Grants: grantKey(), Log: log}
+	w.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Return: w.resolutions()}
+	head, err := asked.Head(t.Context())
+	if err == nil {
+		_, err = super.Exec(t.Context(), `INSERT INTO signer_identity (one, journal_id, imported_seq, imported_hash) VALUES (true, $1, 0, '')`, head.JournalID)
+	}
+	if err != nil {
+		t.Fatalf("bind the database to a signer's journal: %v", err)
+	}
 	return w
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
 // opinions is a provider that says of each address what the test wants it to.
@@ -370,6 +371,63 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 	if d, err = r.Reject(t.Context(), id, operator(), ""); err != nil || d.Status != "REJECTING" {
 		t.Errorf("again: got %v, %v, want REJECTING", d.Status, err)
 	}
+}
+
+// Rule DEP-50: a return that was refused had a grant, so the deposit is credited or sent
+// elsewhere only once the signer has journaled that the return is void.
+func TestADepositWhoseReturnWasRefusedIsDecidedAnewOnceThatIsVoid(t *testing.T) {
+	t.Parallel()
+	w, o := thresholds(t)
+	id := w.flagged(t, o, 500)
+	r := w.resolutions()
+	if _, err := r.Reject(t.Context(), id, operator(), ""); err != nil {
+		t.Fatal(err)
+	}
+	var order dispatch.Order
+	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		err := tx.QueryRow(ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE purpose = 'RETURN' RETURNING order_id, org_id, wallet_id, mint_id, amount`).
+			Scan(&order.ID, &order.OrgID, &order.WalletID, &order.MintID, &order.Amount)
+		if err != nil {
+			return err
+		}
+		return r.Refused(ctx, tx, order, &signer.Refusal{Code: signer.PolicyLimit, Message: "too much for today"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sign.gone.Store(true)
+	if _, err := r.Approve(t.Context(), id, operator(), ""); !fault.Is(err, fault.CodeUnavailable) {
+		t.Errorf("while the signer is away: got %v, want %s", err, fault.CodeUnavailable)
+	}
+	// Also past the program the tables credit nothing.
+	unsure := deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: w.c.Configured()}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()),
+		deposit.Voiding(&dispatch.Voider{DB: w.db, Signer: said{w.sign.Signer}, Log: slog.New(slog.DiscardHandler), Listeners: w.voids.Listeners}))
+	if _, err := unsure.Approve(t.Context(), id, operator(), ""); err == nil {
+		t.Error("a signer that says what it has not journaled: got the deposit credited")
+	}
+	if got := w.list(t, deposit.Filter{Status: "FLAGGED"}); len(got) != 1 {
+		t.Fatalf("got %+v, want it flagged still", got)
+	}
+	w.sign.gone.Store(false)
+	if d, err := r.Approve(t.Context(), id, operator(), ""); err != nil || d.Status != "CREDITED" {
+		t.Fatalf("got %v %v, want it credited", d.Status, err)
+	}
+	_, err = w.sign.Admit(t.Context(), signer.Intent{ID: order.ID, Purpose: signer.Return, Chain: chain.Ethereum, From: signertest.Deposit(w.org, "alice"), To: payer, Amount: money.Units(500)})
+	var no *signer.Refusal
+	if !errors.As(err, &no) || no.Code != signer.RefusedVoid {
+		t.Errorf("the return that was refused: got %v, want it void", err)
+	}
+}
+
+// said is a signer whose answer is an entry about something else.
+type said struct{ signer.Signer }
+
+func (s said) Void(ctx context.Context, _ signer.Void) (signer.Entry, error) {
+	all, err := s.Entries(ctx, 0, 1)
+	if err != nil {
+		return signer.Entry{}, err
+	}
+	return all[0], nil
 }
 
 // Rule DEP-30: what was looked up while another attempt was under way is not enough

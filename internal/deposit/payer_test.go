@@ -18,7 +18,7 @@ import (
 func (w *world) paidFor() *deposit.Resolutions {
 	ch := w.c.Configured()
 	ch.OthersPay, ch.Keeps = true, money.Units(100)
-	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()))
+	return deposit.NewResolutions(w.db, chain.Chains{chain.Ethereum: ch}, w.book, slog.New(slog.DiscardHandler), deposit.Granted(grantKey()), deposit.Voiding(w.voids))
 }
 
 // Rule DEP-39.

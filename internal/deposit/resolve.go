@@ -72,6 +72,7 @@ type Resolutions struct {
 	// keepSanctioned refuses to send back what came from an address on a list of sanctions.
 	keepSanctioned bool
 	grants         *signer.GrantKey // nil: none, as in tests of other things
+	voids          *dispatch.Voider // has the signer void what was refused before; nil: nothing was
 }
 
 // ResolutionsOption changes how flagged deposits are resolved.
@@ -88,9 +89,16 @@ func Granted(k *signer.GrantKey) ResolutionsOption {
 // is left.
 func KeepSanctioned(r *Resolutions) { r.keepSanctioned = true }
 
+// Voiding has the signer void what was decided before and refused, so that no deposit is
+// credited whose return could still be paid.
+func Voiding(v *dispatch.Voider) ResolutionsOption {
+	return func(r *Resolutions) { r.voids = v }
+}
+
 var (
-	_ dispatch.Listener = (*Resolutions)(nil)
-	_ dispatch.Restorer = (*Resolutions)(nil)
+	_ dispatch.Listener     = (*Resolutions)(nil)
+	_ dispatch.VoidListener = (*Resolutions)(nil)
+	_ dispatch.Restorer     = (*Resolutions)(nil)
 )
 
 // NewResolutions makes the feature.
@@ -125,6 +133,9 @@ func (r *Resolutions) Run(ctx context.Context) error {
 func (r *Resolutions) Approve(ctx context.Context, depositID string, by Decider, note string) (webhook.Deposit, error) {
 	var shown webhook.Deposit
 	was, err := r.find(ctx, depositID, by, note)
+	if err == nil {
+		err = r.voidRefused(ctx, was)
+	}
 	if err != nil {
 		return shown, err
 	}
@@ -375,6 +386,9 @@ func (r *Resolutions) send(ctx context.Context, depositID string, res resolution
 func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolution) (webhook.Deposit, error) {
 	var shown webhook.Deposit
 	was, err := r.find(ctx, depositID, res.by, res.note)
+	if err == nil {
+		err = r.voidRefused(ctx, was)
+	}
 	if err != nil {
 		return shown, err
 	}
@@ -445,6 +459,9 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 		crash.Committing("F02")
 		return nil
 	})
+	if pg.Violates(err, "deposit_resolutions_void_first") {
+		return webhook.Deposit{}, errMoved // another decision was refused meanwhile, and is to be voided
+	}
 	if err != nil {
 		return webhook.Deposit{}, r.raced(ctx, depositID, res.by, res.decision, &shown, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -126,6 +127,47 @@ func (r *Resolutions) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, w
 	return record(ctx, tx, []audit.Entry{e})
 }
 
+// voidRefused has the signer void what was decided about a flagged deposit before and did not
+// get a slot: its grant would let it be paid beside what is decided now.
+func (r *Resolutions) voidRefused(ctx context.Context, d row) error {
+	if d.status != Flagged {
+		return nil
+	}
+	var refused []string
+	err := r.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT o.order_id FROM deposit_resolutions r JOIN dispatch_orders o ON o.order_id = r.resolution_id
+			WHERE r.deposit_id = $1 AND r.status = 'FAILED' AND o.status IN ('REFUSED', 'WITHDRAWN')
+				AND NOT EXISTS (SELECT FROM dispatch_voids v WHERE v.order_id = o.order_id AND v.journal_seq IS NOT NULL) ORDER BY o.order_id`, d.id)
+		if err != nil {
+			return err
+		}
+		if refused, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			return err
+		}
+		for _, orderID := range refused {
+			if _, err := dispatch.Withdraw(ctx, tx, orderID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for what was decided about deposit %s before: %w", d.id, err)
+	}
+	for _, orderID := range refused {
+		if err := r.voids.Finish(ctx, orderID); err != nil {
+			r.log.Warn("deposit: the signer has not voided what was decided before", "deposit", d.id, "resolution", orderID, "error", err)
+			return fault.New(fault.Unavailable, fault.CodeUnavailable,
+				"What was decided about this deposit before has to be voided by the signer first, and it does not answer at the moment. Nothing was decided now, and the deposit is still flagged; ask again in a while.")
+		}
+	}
+	return nil
+}
+
+// Voided implements dispatch.VoidListener: the deposit is in the queue already.
+func (r *Resolutions) Voided(context.Context, pg.Tx, string, string) error { return nil }
+
 // Restored implements dispatch.Restorer. A resolution that the database knows goes on.
 // One that only the journal knows is that of the flagged deposit whose money it sends: of
 // two that are alike in wallet, mint, amount and sender it is the same to everybody which.
@@ -134,6 +176,12 @@ func (r *Resolutions) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, w
 // found on the chain once more and could be credited.
 func (r *Resolutions) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Restored) ([]ledger.Posting, error) {
 	for _, o := range orders {
+		if o.Voided {
+			if err := r.Refused(ctx, tx, o.Order, &signer.Refusal{Code: signer.RefusedVoid, Message: dispatch.VoidedSince}); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if !o.New {
 			continue
 		}

@@ -77,6 +77,11 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, acct *c
 		}
 		acct = &asked
 	}
+	if len(queue) > 0 {
+		if err := d.prove(ctx, from, acct); err != nil {
+			return false, err
+		}
+	}
 	for len(queue) > 0 && limit > 0 {
 		var group []Order
 		group, queue = d.group(from, queue)
@@ -288,10 +293,15 @@ func (d *Desk) candidate(ctx context.Context, from wallet.Wallet, acct chain.Acc
 			return nil, d.wait(ctx, o, WantSlot, money.Zero, "it is not final yet whether there is something where it would make a place")
 		}
 	} else if acct.Leased && d.chain.Pool == nil {
-		if free, err := d.free(ctx, acct); err != nil {
+		free, err := d.free(ctx, acct)
+		if err != nil {
 			return nil, err
-		} else if len(d.sound(free)) == 0 {
+		}
+		if free = d.sound(free); len(free) == 0 {
 			return nil, d.wait(ctx, o, WantSlot, money.Zero, "every place that its wallet has on the chain is taken until what took it is final")
+		}
+		if len(d.proven(acct, free)) == 0 {
+			return nil, d.wait(ctx, o, WantSlot, money.Zero, "no free place of its wallet on the chain is proven yet: "+d.unproven(free))
 		}
 	}
 	if o.Purpose == signer.Payment {
@@ -362,6 +372,9 @@ func (d *Desk) admitIntent(ctx context.Context, from wallet.Wallet, c candidate)
 	case errors.As(err, &refusal) && refusal.Code == signer.FeeLimit:
 		// It passes with time and says nothing about this payment.
 		d.alarm(ctx, o.ID, "the signer lets a wallet spend nothing more on fees today", "order", o.ID, "wallet", from.ID, "why", refusal.Message)
+		return nil, d.wait(ctx, o, WantSigner, money.Zero, refusal.Error())
+	case errors.As(err, &refusal) && refusal.Code == signer.RefusedClock:
+		d.alarm(ctx, o.ID, "the signer's clock has to be confirmed at its host before it pays what is limited by time", "order", o.ID, "why", refusal.Message)
 		return nil, d.wait(ctx, o, WantSigner, money.Zero, refusal.Error())
 	case errors.As(err, &refusal):
 		return nil, d.refuse(ctx, o, refusal)
@@ -574,7 +587,7 @@ func (d *Desk) slotOnce(ctx context.Context, from wallet.Wallet, acct chain.Acco
 				return err
 			}
 		}
-		at, err := d.take(ctx, tx, from, lead, acct)
+		at, proof, err := d.take(ctx, tx, from, lead, acct)
 		if err != nil {
 			return err
 		}
@@ -603,8 +616,8 @@ func (d *Desk) slotOnce(ctx context.Context, from wallet.Wallet, acct chain.Acco
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at, orders)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, from.ID, lead.Chain, at.Nonce, at.Lease, lead.OrgID, lead.ID, cost, tx.Now, len(orders)); err != nil {
+			INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, proof, org_id, order_id, gas_reserved, created_at, orders)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, from.ID, lead.Chain, at.Nonce, at.Lease, proof, lead.OrgID, lead.ID, cost, tx.Now, len(orders)); err != nil {
 			return fmt.Errorf("%v of order %s: %w", at, lead.ID, err)
 		}
 		if d.chain.Pool != nil {
@@ -650,25 +663,26 @@ func slotted(at chain.Slot, o, lead Order) map[string]any {
 var errNoLease = errors.New("every place that its wallet has on the chain was taken meanwhile")
 
 // take is the wallet's next slot, under the row that counts them. Where the chain
-// leases places it is one that nothing has taken, finally, and no order of ours has; for
-// what makes a place it is where that will be.
-func (d *Desk) take(ctx context.Context, tx pg.Tx, from wallet.Wallet, o Order, acct chain.Account) (at chain.Slot, err error) {
+// leases places it is one that nothing has taken, finally, that no order of ours has, and
+// that is proven; for what makes a place it is where that will be.
+func (d *Desk) take(ctx context.Context, tx pg.Tx, from wallet.Wallet, o Order, acct chain.Account) (at chain.Slot, proof string, err error) {
 	if at.Nonce, err = takeNonce(ctx, tx, from, o.Chain); err != nil || !acct.Leased {
-		return at, err
+		return at, "", err
 	}
 	if o.Purpose == signer.Place {
 		at.Lease = string(o.To)
-		return at, nil
+		return at, "", nil
 	}
 	free, err := unleased(ctx, tx, o.Chain, acct)
-	if free = d.sound(free); err == nil && len(free) == 0 {
+	proven := d.proven(acct, d.sound(free))
+	if err == nil && len(proven) == 0 {
 		err = errNoLease
 	}
 	if err != nil {
-		return at, err
+		return at, "", err
 	}
-	at.Lease = free[0]
-	return at, nil
+	at.Lease = proven[0].Final
+	return at, proven[0].Proof, nil
 }
 
 // site tells whether an order can make its place: nothing is there, in the latest block

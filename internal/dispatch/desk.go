@@ -71,6 +71,7 @@ type Desk struct {
 	alarmed map[string]time.Time // order -> when its trouble was last told; may be lost
 	watched map[string]time.Time // wallet -> when its idle places are looked at again; may be lost
 	idle    map[string]idle      // place -> what was last found of it; may be lost
+	proofs  map[string]proof     // lease -> its proof, or why there is none; may be lost
 }
 
 // New makes the desk of a chain. It does nothing until Run or Round is called.
@@ -78,7 +79,7 @@ func New(db *pg.DB, ch chain.Chain, s signer.Signer, m Mirror, listeners map[sig
 	d := &Desk{
 		db: db, chain: ch, signer: s, mirror: m, listeners: listeners, conf: conf.withDefaults(),
 		log: log.With("chain", string(ch.Name)), alarmed: map[string]time.Time{},
-		watched: map[string]time.Time{}, idle: map[string]idle{},
+		watched: map[string]time.Time{}, idle: map[string]idle{}, proofs: map[string]proof{},
 	}
 	for _, change := range options {
 		change(d)

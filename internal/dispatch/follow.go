@@ -34,7 +34,7 @@ func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (acc
 	// followed all the same: it may be in a block, and its end must not wait.
 	var unsigned error
 	for i := range open {
-		signed, err := d.sign(ctx, &open[i])
+		signed, err := d.sign(ctx, from, &open[i])
 		busy = busy || signed
 		var refusal *signer.Refusal
 		switch {
@@ -103,7 +103,7 @@ func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot
 
 // sign has the signer sign every committed transaction of a slot and stores the
 // bytes. Asking again gives the same bytes.
-func (d *Desk) sign(ctx context.Context, s *slot) (busy bool, err error) {
+func (d *Desk) sign(ctx context.Context, from wallet.Wallet, s *slot) (busy bool, err error) {
 	for i, a := range s.Attempts {
 		if a.Raw != nil || s.superseded(a) {
 			continue
@@ -119,8 +119,11 @@ func (d *Desk) sign(ctx context.Context, s *slot) (busy bool, err error) {
 		if reason != "" {
 			return busy, nil
 		}
+		if err := d.proveSlot(ctx, from, s); err != nil {
+			return busy, err
+		}
 		atSign(s.Order)
-		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, With: s.with(), Slot: s.At, Act: a.Act, Payload: a.Payload})
+		signed, err := d.signer.Sign(ctx, signer.SignRequest{IntentID: s.ID, With: s.with(), Slot: s.At, Act: a.Act, Payload: a.Payload, Proof: s.Proof})
 		if err != nil {
 			return busy, fmt.Errorf("sign attempt %d of order %s: %w", a.Version, s.ID, err)
 		}

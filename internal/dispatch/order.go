@@ -203,7 +203,9 @@ func Place(ctx context.Context, tx pg.Tx, o Order) error {
 }
 
 // Withdraw takes back an order that has no slot, in the caller's transaction.
-// It is false when the order is past that: then only its slot ends it.
+// It is false when the order is past that: then only its slot ends it. A payment or return
+// had a grant, so nothing that was held for it may be given back before the signer has
+// voided it: whoever commits calls Voider.Finish, which tells its feature.
 func Withdraw(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		UPDATE dispatch_orders SET status = 'WITHDRAWN', waiting_for = NULL, short_by = NULL, ended_at = $2
@@ -211,7 +213,10 @@ func Withdraw(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("withdraw order %s: %w", orderID, err)
 	}
-	return tag.RowsAffected() == 1, nil
+	if tag.RowsAffected() != 1 {
+		return false, nil
+	}
+	return true, void(ctx, tx, orderID)
 }
 
 // Short is a queued order that lacks funds or gas on its wallet.

@@ -26,6 +26,8 @@ type Restored struct {
 	// Signed says that its transaction may be out. One that is not signed pays
 	// nobody until a person says so: it may have been taken back after the backup.
 	Signed bool
+	// Voided says that it was in the queue and people took it back after the backup was made.
+	Voided bool
 }
 
 // Restorer is a feature that makes its own rows again for orders that are.
@@ -104,6 +106,9 @@ func (j Journal) one(ctx context.Context, tx pg.Tx, m mirror.Remembered) (*Resto
 	r.Order, err = pgx.CollectExactlyOneRow(rows, scanOrder)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
+		if m.Intent == nil && m.Voided.Seq > 0 {
+			return nil, nil // it was refused whenever it was asked for, and is never paid
+		}
 		if m.Intent == nil {
 			return nil, errors.New("the journal admitted it before this backup was made, and the backup lacks it")
 		}
@@ -128,11 +133,21 @@ func (j Journal) one(ctx context.Context, tx pg.Tx, m mirror.Remembered) (*Resto
 		return nil, err
 	}
 	if len(missing) == 0 {
-		if !r.New {
+		if r.New {
+			r.Status = Refused
+			if err := become(ctx, tx, r.ID, Queued, Refused, "last_error = $4", restoredWhy); err != nil {
+				return nil, err
+			}
+		}
+		if m.Voided.Seq > 0 {
+			if err := voidAgain(ctx, tx, r, m.Voided); err != nil {
+				return nil, err
+			}
+		}
+		if !r.New && !r.Voided {
 			return nil, nil
 		}
-		r.Status = Refused
-		return r, become(ctx, tx, r.ID, Queued, Refused, "last_error = $4", restoredWhy)
+		return r, nil
 	}
 	r.Signed = true
 	if err := j.resume(ctx, tx, r, missing); err != nil {
@@ -140,6 +155,35 @@ func (j Journal) one(ctx context.Context, tx pg.Tx, m mirror.Remembered) (*Resto
 	}
 	return r, nil
 }
+
+// voidAgain takes an order back that people took back after the backup was made. Who did, the
+// journal does not say: what is held for it waits for a person.
+func voidAgain(ctx context.Context, tx pg.Tx, r *Restored, entry signer.Head) error {
+	if r.Status == Queued {
+		if err := become(ctx, tx, r.ID, Queued, Refused, "last_error = $4", VoidedSince); err != nil {
+			return err
+		}
+		r.Status, r.Voided = Refused, true
+	}
+	if r.Status == Refused {
+		if _, err := Withdraw(ctx, tx, r.ID); err != nil {
+			return err
+		}
+		r.Status = Withdrawn
+	}
+	if r.Status != Withdrawn {
+		return fmt.Errorf("it is %s, and the journal says that it was taken back before it had a slot", r.Status)
+	}
+	_, err := tx.Exec(ctx, `UPDATE dispatch_voids SET journal_id = $2, journal_seq = $3, voided_at = $4 WHERE order_id = $1 AND journal_seq IS NULL`,
+		r.ID, entry.JournalID, int64(entry.Seq), tx.Now)
+	if err != nil {
+		return fmt.Errorf("keep that it is void: %w", err)
+	}
+	return nil
+}
+
+// VoidedSince stands with an order that people took back after the backup was made.
+const VoidedSince = "the signer's journal says that people took this payment back after the backup was made"
 
 // join gives an order the slot of the one that it was signed with, which was restored
 // before it since its id is lower. It is false when nothing of that was missing.
@@ -319,8 +363,8 @@ func (j Journal) resume(ctx context.Context, tx pg.Tx, r *Restored, missing []mi
 func takeSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature) error {
 	at := signed.Slot
 	_, err := tx.Exec(ctx, `
-		INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at, orders)
-		VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8)`, o.WalletID, o.Chain, at.Nonce, at.Lease, o.OrgID, o.ID, signed.At, 1+len(signed.With))
+		INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, proof, org_id, order_id, gas_reserved, created_at, orders)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)`, o.WalletID, o.Chain, at.Nonce, at.Lease, signed.Proof, o.OrgID, o.ID, signed.At, 1+len(signed.With))
 	if pg.Violates(err, "dispatch_slots_pkey") || pg.Violates(err, "dispatch_slots_lease_once") || pg.Violates(err, "dispatch_slots_change_once") {
 		return fmt.Errorf("%v of its wallet belongs to another order, which this database made after it was restored: "+
 			"restore the backup once more and let nothing run on it before the import: %w", at, err)

@@ -53,10 +53,12 @@ func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 	at := chain.Slot{Lease: account.Leases[0].Final}
 	payload, err := b.chain.Build(b.treasury.Address, at, fees, payments...)
 	b.must(err)
-	signed, err := b.signer.Sign(b.ctx, signer.SignRequest{IntentID: "wd_1", With: with, Slot: at, Act: signer.Pay, Payload: payload})
+	proof, err := b.chain.Proof(b.ctx, b.treasury.Address, at.Lease)
+	b.must(err)
+	signed, err := b.signer.Sign(b.ctx, signer.SignRequest{IntentID: "wd_1", With: with, Slot: at, Act: signer.Pay, Payload: payload, Proof: proof})
 	b.must(err)
 	remembered[0].Signed = []mirror.Signature{{
-		SignBody: signer.SignBody{IntentID: "wd_1", With: with, Slot: at, Act: signer.Pay, Payload: payload, Hash: signed.Hash},
+		SignBody: signer.SignBody{IntentID: "wd_1", With: with, Slot: at, Act: signer.Pay, Payload: payload, Hash: signed.Hash, Proof: proof},
 		At:       b.clock.now(), Raw: signed.Raw,
 	}}
 	feature := &quiet{}
@@ -73,6 +75,9 @@ func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 	}
 	if n := b.count(`SELECT count(*) FROM dispatch_orders WHERE funds_pending`); n != 3 {
 		t.Errorf("got %d orders whose funds are to be found again, want 3", n)
+	}
+	if n := b.count(`SELECT count(*) FROM dispatch_slots WHERE proof = $1`, proof); n != 1 {
+		t.Errorf("got %d slots with the proof that the journal has, want 1", n)
 	}
 	b.round()
 	b.mine(6)

@@ -22,6 +22,7 @@ type slot struct {
 	Order               // leads: the slot and its transactions are its own
 	Riders      []Order // in the order of their ids, which is that of the payments
 	At          chain.Slot
+	Proof       string // of At, where the signer wants one: see chain.Proofs; "" until it is found
 	GasReserved money.Amount
 	Attempts    []attempt
 	// FundsPending says that the slot came from the signer's journal and nothing is
@@ -181,7 +182,7 @@ const selectSlots = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.from_wallet_id, ''),
 		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
 	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.rides_id, ''),
-	       s.nonce, s.lease, s.gas_reserved, o.funds_pending, s.absent_since
+	       s.nonce, s.lease, s.proof, s.gas_reserved, o.funds_pending, s.absent_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
 
 // openSlots are a wallet's slots whose orders have not ended, by nonce.
@@ -202,7 +203,7 @@ func slotsBy(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, 
 	}
 	slots, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (slot, error) {
 		var s slot
-		return s, row.Scan(append(s.columns(), &s.At.Nonce, &s.At.Lease, &s.GasReserved, &s.FundsPending, &s.AbsentSince)...)
+		return s, row.Scan(append(s.columns(), &s.At.Nonce, &s.At.Lease, &s.Proof, &s.GasReserved, &s.FundsPending, &s.AbsentSince)...)
 	})
 	if err != nil {
 		return nil, err

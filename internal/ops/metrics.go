@@ -208,6 +208,15 @@ func (w watched) Revoke(ctx context.Context, r signer.Revocation) (signer.Entry,
 	return out, err
 }
 
+// Void implements signer.Signer.
+func (w watched) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
+	ctx, span := trace.About(ctx, "signer void", v.ID)
+	out, err := w.Signer.Void(ctx, v)
+	span.End(err)
+	w.count("void", err)
+	return out, err
+}
+
 // Head implements signer.Signer.
 func (w watched) Head(ctx context.Context) (signer.Head, error) {
 	out, err := w.Signer.Head(ctx)

@@ -2,6 +2,7 @@ package org
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,12 @@ type Severity string
 
 // Severities are the words of a threshold, the least first.
 var Severities = []Severity{"NONE", "LOW", "MEDIUM", "HIGH", "SEVERE"}
+
+// What holds where a threshold is not set.
+const (
+	screensNothing  Severity = ""     // no address is screened, which is looser than every word
+	withdrawDefault Severity = "HIGH" // risk.WithdrawalThreshold
+)
 
 // Allowed is an entry of the approval allowlist.
 type Allowed struct {
@@ -108,7 +115,7 @@ type Settings struct {
 // the e-mail that this service knows of them, for that customer or for every one who
 // has it. Whether that e-mail is old enough to be trusted is for the caller to know.
 func (s Settings) Skips(customerID, email string) bool {
-	if email == "" {
+	if email == "" || !customer.PlainEmail(email) {
 		return false
 	}
 	email = customer.FoldEmail(email)
@@ -128,11 +135,13 @@ type setting struct {
 
 // settings are in the order of the interface.
 var settings = []setting{
-	severity("screeningSeverityThreshold", func(s *Settings) *Severity { return &s.ScreeningSeverityThreshold }),
+	severity("screeningSeverityThreshold", func(s *Settings) *Severity { return &s.ScreeningSeverityThreshold }, screensNothing),
 	dollars("screeningUsdThreshold", func(s *Settings) **money.USD { return &s.ScreeningUSDThreshold }),
 	dollars("customerWithdrawUsdThreshold", func(s *Settings) **money.USD { return &s.CustomerWithdrawUSDThreshold }),
 	dollars("twoFactorUsdThreshold", func(s *Settings) **money.USD { return &s.TwoFactorUSDThreshold }),
-	severity("withdrawSeverityThreshold", func(s *Settings) *Severity { return &s.WithdrawSeverityThreshold }),
+	// Unset, it is the default where this installation screens. Where it does not, a
+	// threshold holds every withdrawal, and without one none is held.
+	severity("withdrawSeverityThreshold", func(s *Settings) *Severity { return &s.WithdrawSeverityThreshold }, withdrawDefault, screensNothing),
 	{
 		"approvalAllowlist", func(s Settings) any { return orNone(s.ApprovalAllowlist) }, readAllowlist,
 		func(was, to Settings) bool { return widens(was.ApprovalAllowlist, to.ApprovalAllowlist) },
@@ -175,11 +184,21 @@ var settings = []setting{
 	flag("flaggedDepositApiEnabled", func(s *Settings) *bool { return &s.FlaggedDepositAPIEnabled },
 		func(was, to bool) bool { return to && !was }),
 	flag("autoRestoreFailedSwaps", func(s *Settings) *bool { return &s.AutoRestoreFailedSwaps }, nil),
-	flag("requireWithdrawIdempotency", func(s *Settings) *bool { return &s.RequireWithdrawIdempotency }, nil),
+	flag("requireWithdrawIdempotency", func(s *Settings) *bool { return &s.RequireWithdrawIdempotency },
+		func(was, to bool) bool { return was && !to }),
 	dollars("customerFeeDayUsd", func(s *Settings) **money.USD { return &s.CustomerFeeDayUSD }),
 }
 
-func severity(name string, of func(*Settings) *Severity) setting {
+// severity is a threshold in words. unset has the words that may hold while none is set.
+// A change loosens the threshold if the word that holds rises under any of them: the
+// words that hold are compared, not the words that are written.
+func severity(name string, of func(*Settings) *Severity, unset ...Severity) setting {
+	rank := func(word Severity) int {
+		if word == screensNothing {
+			return len(Severities)
+		}
+		return slices.Index(Severities, word)
+	}
 	return setting{
 		name,
 		func(s Settings) any {
@@ -201,8 +220,7 @@ func severity(name string, of func(*Settings) *Severity) setting {
 		},
 		// What is above the threshold is held, so a higher one lets more through.
 		func(was, to Settings) bool {
-			w, t := *of(&was), *of(&to)
-			return w != "" && (t == "" || slices.Index(Severities, t) > slices.Index(Severities, w))
+			return slices.ContainsFunc(unset, func(u Severity) bool { return rank(cmp.Or(*of(&to), u)) > rank(cmp.Or(*of(&was), u)) })
 		},
 	}
 }
@@ -325,15 +343,16 @@ func readAllowlist(text json.RawMessage, into *Settings) error {
 		return refuse(name, "approvalAllowlist has at most %d entries.", approvalAllowlistMax)
 	}
 	for i, a := range list {
-		folded := customer.FoldEmail(a.Email)
-		// Folding may bring to light what the text as it came did not show.
-		if customer.CheckEmail(a.Email) != nil || customer.CheckEmail(folded) != nil || customer.FoldEmail(folded) != folded {
+		if customer.CheckEmail(a.Email) != nil {
 			return refuse(name, "Entry %d of approvalAllowlist has no e-mail address.", i+1)
+		}
+		if !customer.PlainEmail(a.Email) {
+			return refuse(name, "Entry %d of approvalAllowlist has a character that looks like another one or is not shown, such as a full-width letter: write the address in plain letters.", i+1)
 		}
 		if a.CustomerID != "" && customer.CheckID(a.CustomerID) != nil {
 			return refuse(name, "Entry %d of approvalAllowlist has a customerId that no customer can have.", i+1)
 		}
-		list[i].Email = folded
+		list[i].Email = customer.FoldEmail(a.Email)
 	}
 	slices.SortFunc(list, compareAllowed)
 	for i := range list[:max(0, len(list)-1)] {

@@ -72,7 +72,7 @@ func shown(s org.Settings) string {
 }
 
 const everySetting = `{"screeningSeverityThreshold":"LOW","screeningUsdThreshold":"1000.50","customerWithdrawUsdThreshold":"10000","twoFactorUsdThreshold":"0",
-	"withdrawSeverityThreshold":"MEDIUM","approvalAllowlist":[{"email":"Zo\u00eb@Example.com","customerId":"user_42"},{"email":"\uff41nn@example.com","active":false}],
+	"withdrawSeverityThreshold":"MEDIUM","approvalAllowlist":[{"email":"Zo\u00eb@Example.com","customerId":"user_42"},{"email":"Ann@example.com","active":false}],
 	"approvalQuorum":2,"ipAllowlist":["203.0.113.7"],"customerSwapsEnabled":true,"organizationSwapsEnabled":true,"swappableMintIds":[2,1,2],"swapFeeBps":25,
 	"flaggedDepositApiEnabled":true,"autoRestoreFailedSwaps":true,"requireWithdrawIdempotency":true,"customerFeeDayUsd":"12.5"}`
 
@@ -202,6 +202,9 @@ func TestSettingsOutOfTheirBoundsAreRefusedWhole(t *testing.T) {
 		{"approvalAllowlist", `["ann@example.com"]`},
 		{"approvalAllowlist", `[{"email":"ann"}]`},
 		{"approvalAllowlist", `[{"email":" ann@example.com"}]`},
+		{"approvalAllowlist", `[{"email":"\uff41nn@example.com"}]`},
+		{"approvalAllowlist", `[{"email":"ann@example\u200d.com"}]`},
+		{"approvalAllowlist", `[{"email":"\u0130nn@example.com"}]`},
 		{"approvalAllowlist", `[{"email":"ann\uff20evil.com@example.com"}]`},
 		{"approvalAllowlist", `[{"email":"ann@example.com","customerId":""}]`},
 		{"approvalAllowlist", `[{"email":"ann@example.com","customerId":"a\u0000"}]`},
@@ -270,7 +273,9 @@ func TestTheAllowlistSkipsWhoHasTheEMailAndIsMeant(t *testing.T) {
 	}{
 		{"user_1", "all@example.com", true},
 		{"user_9", "ALL@example.com", true},
-		{"user_9", "\uff41ll@example.com", true},
+		{"user_9", "\uff41ll@example.com", false},
+		{"user_9", "al\u2113@example.com", false},
+		{"user_9", "all@example\u200d.com", false},
 		{"user_1", "one@example.com", true},
 		{"user_2", "one@example.com", false},
 		{"", "one@example.com", false},

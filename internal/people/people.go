@@ -13,13 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"golang.org/x/text/unicode/norm"
-
 	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/jackc/pgx/v5"
 )
 
 // Role is what a person is to the organization. A person may have several.
@@ -69,15 +68,16 @@ func (p Person) May(a Action) bool {
 // Actor is the person in the audit log.
 func (p Person) Actor() audit.Actor { return audit.User(p.ID) }
 
-func fold(email string) string {
-	return norm.NFKC.String(strings.ToLower(norm.NFKC.String(strings.TrimSpace(email))))
-}
-
 // Add makes a person, in a transaction of the system. Errors: INVALID_REQUEST
 // for an e-mail or roles that cannot be, INVALID_STATE when the organization
 // has a person with that e-mail.
 func Add(ctx context.Context, tx pg.Tx, by audit.Actor, org, email, name string, roles ...Role) (Person, error) {
-	p := Person{ID: id.New("usr", tx.Now), OrgID: org, Email: fold(email), Name: name, Roles: roles, CreatedAt: tx.Now}
+	email = strings.TrimSpace(email)
+	if !customer.PlainEmail(email) {
+		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"%+q has a character that looks like another one or is not shown. Nothing was written. Write the address in plain letters.", email).On("email")
+	}
+	p := Person{ID: id.New("usr", tx.Now), OrgID: org, Email: customer.FoldEmail(email), Name: name, Roles: roles, CreatedAt: tx.Now}
 	if at := strings.IndexByte(p.Email, '@'); at < 1 || at == len(p.Email)-1 {
 		return Person{}, fault.New(fault.Invalid, fault.InvalidRequest, "%q is not an e-mail address.", email).On("email")
 	}
@@ -107,15 +107,19 @@ func Add(ctx context.Context, tx pg.Tx, by audit.Actor, org, email, name string,
 // the system sees several organizations, and finding two persons is an error.
 // Error: NOT_FOUND.
 func ByEmail(ctx context.Context, tx pg.Tx, email string) (Person, error) {
+	absent := fault.New(fault.NotFound, fault.CodeNotFound, "Nobody here has the e-mail %s.", email)
+	if email = strings.TrimSpace(email); !customer.PlainEmail(email) {
+		return Person{}, absent
+	}
 	rows, err := tx.Query(ctx, `
-		SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE email = $1`, fold(email))
+		SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE email = $1`, customer.FoldEmail(email))
 	if err != nil {
 		return Person{}, fmt.Errorf("look for a person by e-mail: %w", err)
 	}
 	p, err := pgx.CollectExactlyOneRow(rows, read)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return Person{}, fault.New(fault.NotFound, fault.CodeNotFound, "Nobody here has the e-mail %s.", email)
+		return Person{}, absent
 	case err != nil:
 		return Person{}, fmt.Errorf("look for a person by e-mail: %w", err)
 	}

@@ -55,6 +55,18 @@ func TestAPersonBelongsToOneOrganization(t *testing.T) {
 	if err := add(a.ID, "Ann@Example.com", people.Owner, people.Approver); err != nil {
 		t.Fatal(err)
 	}
+	for _, email := range []string{"\uff41nn@example.com", "ann\u200d@example.com", "\u0130nn@example.com"} {
+		if err := add(b.ID, email, people.Owner); !fault.Is(err, fault.InvalidRequest) {
+			t.Errorf("%+q: got %v, want %v", email, err, fault.InvalidRequest)
+		}
+		err := db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			_, err := people.ByEmail(ctx, tx, email)
+			return err
+		})
+		if !fault.Is(err, fault.CodeNotFound) {
+			t.Errorf("looking for %+q: got %v, want %v", email, err, fault.CodeNotFound)
+		}
+	}
 	if err := add(b.ID, "bob@example.com", people.Viewer); err != nil {
 		t.Fatal(err)
 	}

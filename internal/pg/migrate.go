@@ -52,7 +52,10 @@ func MigrateTo(ctx context.Context, conf Config, version int64) error {
 	if err := patiently(ctx, func() error { return migrations.UpTo(ctx, pool, version) }); err != nil {
 		return err
 	}
-	return admit(ctx, pool, login.User)
+	if err := admit(ctx, pool, login.User); err != nil {
+		return err
+	}
+	return forbidTemporary(ctx, pool, login.User)
 }
 
 // ownerPool is what steps run on.
@@ -96,6 +99,42 @@ func patiently(ctx context.Context, up func() error) error {
 			return err
 		case <-time.After(migratePause):
 		}
+	}
+}
+
+// forbidTemporary takes away the right to make temporary tables, which nothing here needs
+// and which PostgreSQL gives to everybody: such a table is found before one of ours by
+// every function and query that names no schema. The right belongs to the database and is
+// in no dump of it, so each migration takes it away again. An owner of the tables alone
+// cannot; the functions of the schema say for themselves where they look.
+func forbidTemporary(ctx context.Context, pool *pgxpool.Pool, login string) error {
+	const tries = 5
+	roles := []string{"public", roleApp, roleSystem, roleReader, login}
+	for try := 1; ; try++ {
+		var database string
+		var may, owns bool
+		err := pool.QueryRow(ctx, `
+			SELECT datname, pg_has_role(datdba, 'USAGE'),
+				EXISTS (SELECT FROM unnest($1::text[]) AS role (name) WHERE has_database_privilege(role.name, d.oid, 'TEMPORARY'))
+			FROM pg_database d WHERE datname = current_database()`, roles).Scan(&database, &owns, &may)
+		if err != nil {
+			return fmt.Errorf("ask who may make temporary tables: %w", err)
+		}
+		if !may || !owns {
+			return nil
+		}
+		from := "PUBLIC"
+		for _, role := range roles[1:] {
+			from += ", " + pgx.Identifier{role}.Sanitize()
+		}
+		_, err = pool.Exec(ctx, "REVOKE TEMPORARY ON DATABASE "+pgx.Identifier{database}.Sanitize()+" FROM "+from)
+		if err == nil {
+			return nil
+		}
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "XX000" || try == tries {
+			return fmt.Errorf("take the right to temporary tables away: %w", err)
+		}
+		// Another migration of this database did the same at this moment.
 	}
 }
 

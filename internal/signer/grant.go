@@ -48,6 +48,7 @@ const (
 	approvalVersion = "coffer-approval-1"
 	grantVersion    = "coffer-grant-1"
 	flagVersion     = "coffer-flag-1"
+	voidVersion     = "coffer-void-1"
 )
 
 func spelled(words ...string) []byte {

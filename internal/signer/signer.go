@@ -143,6 +143,9 @@ type SignRequest struct {
 	Slot    Slot     `json:"slot"`
 	Act     Act      `json:"act"`
 	Payload []byte   `json:"payload"` // the complete unsigned transaction, as committed by the caller
+	// Proof shows that the chain mines one transaction of the slot at most, where that does
+	// not follow from the payload: see chain.Proofs. Bytes that were signed before need none.
+	Proof string `json:"proof,omitempty"`
 }
 
 // Part is the most that one of so many payments in a transaction pays of its fee: as much
@@ -204,7 +207,7 @@ func (e Entry) Follow(prev Head) (Record, error) {
 		return r, fmt.Errorf("read the body of entry %d: %w", e.Seq, err)
 	}
 	bodies := 0
-	for _, there := range []bool{r.Issue != nil, r.Admit != nil, r.Sign != nil, r.Endorse != nil, r.Revoke != nil} {
+	for _, there := range []bool{r.Issue != nil, r.Admit != nil, r.Sign != nil, r.Endorse != nil, r.Revoke != nil, r.Void != nil, r.Clock != nil} {
 		if there {
 			bodies++
 		}
@@ -223,6 +226,10 @@ func (e Entry) Follow(prev Head) (Record, error) {
 		whole = r.Endorse != nil && bodies == 1
 	case RecordRevoke:
 		whole = r.Revoke != nil && bodies == 1
+	case RecordVoid:
+		whole = r.Void != nil && bodies == 1
+	case RecordClock:
+		whole = r.Clock != nil && bodies == 1
 	}
 	if !whole || (e.Seq == 1) != (r.Kind == RecordGenesis) {
 		return r, fmt.Errorf("entry %d has a body that is no %s record", e.Seq, r.Kind)
@@ -244,17 +251,21 @@ const (
 	RecordSign    RecordKind = "SIGN"
 	RecordEndorse RecordKind = "ENDORSE"
 	RecordRevoke  RecordKind = "REVOKE"
+	RecordVoid    RecordKind = "VOID"
+	RecordClock   RecordKind = "CLOCK"
 )
 
 // Record is the body of an entry; one member is set by Kind.
 type Record struct {
 	Kind    RecordKind   `json:"kind"`
-	At      string       `json:"at"` // RFC 3339; never before the record above it
+	At      string       `json:"at"` // RFC 3339; never before the record above it, except on a CLOCK record
 	Issue   *IssueBody   `json:"issue,omitempty"`
 	Admit   *Intent      `json:"admit,omitempty"`
 	Sign    *SignBody    `json:"sign,omitempty"`
 	Endorse *EndorseBody `json:"endorse,omitempty"`
 	Revoke  *Revocation  `json:"revoke,omitempty"`
+	Void    *Void        `json:"void,omitempty"`
+	Clock   *ClockBody   `json:"clock,omitempty"`
 	Adopts  *AdoptsBody  `json:"adopts,omitempty"` // on a GENESIS that continues a lost journal
 	// AttestKey is on every GENESIS: hex ed25519 public key of the seed that this
 	// journal belongs to, so that no other seed ever continues it.
@@ -277,6 +288,7 @@ type SignBody struct {
 	Payload  []byte       `json:"payload"`
 	Digest   string       `json:"digest"` // hex SHA-256 of the payload
 	Hash     chain.TxHash `json:"hash"`
+	Proof    string       `json:"proof,omitempty"` // of the slot; "" in entries of before decision 0070 too
 }
 
 // AdoptsBody says which journal this one continues.
@@ -287,6 +299,13 @@ type AdoptsBody struct {
 	// At is when, by the clock of then: a revocation that the copy had lost would be
 	// forgotten, so every endorsement cools off anew from here.
 	At string `json:"at,omitempty"`
+}
+
+// ClockBody remembers that a person at the signer's host confirmed the time, which the
+// record has as its own. Every earlier record with a later time was made while the clock was
+// ahead: its payments and fees count as made at the confirmed time.
+type ClockBody struct {
+	Because string `json:"because"`
 }
 
 // Head is where a journal stands.
@@ -312,6 +331,9 @@ const (
 	FeeLimit = "FEE_LIMIT"
 	// CoolingOff is that a whitelisted address may not be paid yet.
 	CoolingOff = "COOLING_OFF"
+	// RefusedClock is that the signer's clock is further ahead than the time that it has seen
+	// pass, so the limits of a day cannot be counted. A person at its host confirms the time.
+	RefusedClock = "CLOCK"
 )
 
 // The other codes.
@@ -324,6 +346,7 @@ const (
 	RefusedSlot          = "SLOT"           // a second slot of an intent, or a slot of another intent
 	RefusedPayload       = "PAYLOAD"        // bytes that do not do exactly what the intent says
 	RefusedFee           = "FEE"            // a fee above the cap of the policy
+	RefusedVoid          = "VOID"           // a payment that people took back: it is never made
 	RefusedHeld          = "HELD"           // a sweep that would leave less than what is flagged
 	RefusedGrant         = "GRANT"          // a payment that was not let go with just these words, or by too few
 	// RefusedWhitelist is an organization's payment to an address that the journal has not
@@ -369,6 +392,10 @@ type Signer interface {
 	// Revoke takes an endorsement back for ever, also one that was never made: its id is
 	// endorsed no more. Again it gives the same entry.
 	Revoke(ctx context.Context, r Revocation) (Entry, error)
+	// Void ends the authority of a payment or return that people took back, for ever, also of
+	// one that was never admitted: it is admitted no more, and nothing that pays it is signed.
+	// Again it gives the same entry. One that has a slot is refused.
+	Void(ctx context.Context, v Void) (Entry, error)
 	// Entries are the journal's entries after a sequence number, in order: none when there
 	// are no more, and at most so many.
 	Entries(ctx context.Context, after uint64, limit int) ([]Entry, error)

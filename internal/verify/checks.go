@@ -492,6 +492,13 @@ var checks = []Check{
 				OR w.status = 'BROADCAST' AND o.status NOT IN ('BROADCAST', 'STUCK')
 				OR w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') AND o.status NOT IN ('REFUSED', 'WITHDRAWN'))`},
 
+	{ID: "I-16-void", Promise: "what people took back is void in the signer's journal before its hold ends, and stays taken back", sql: `
+		SELECT v.org_id, 'order ' || v.order_id, format('was taken back and is %s, its withdrawal is %s, and its void is in entry %s',
+			o.status, coalesce(w.status, 'missing'), coalesce(v.journal_seq::text, 'none'))
+		FROM dispatch_voids v JOIN dispatch_orders o USING (order_id) LEFT JOIN withdrawals w ON w.withdrawal_id = v.order_id
+		WHERE o.status <> 'WITHDRAWN' OR v.journal_seq IS NULL AND coalesce(w.status, 'AWAITING_APPROVAL') <> 'AWAITING_APPROVAL'
+			OR v.journal_seq IS NOT NULL AND w.ends_as IS NOT NULL AND w.status <> w.ends_as`},
+
 	{ID: "I-16-sweep", Promise: "every sweep and top-up is its order, and ended with it", sql: `
 		SELECT coalesce(s.org_id, o.org_id), coalesce(s.what || ' ' || s.id, 'order ' || o.order_id),
 			CASE WHEN s.id IS NULL THEN 'moves what nobody planned'

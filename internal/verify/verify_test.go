@@ -133,6 +133,7 @@ var tamperings = []struct {
 	{"I-02-rights", "a right to change a payment", []string{`GRANT UPDATE (to_address) ON withdrawals TO coffer_app`}},
 	{"I-02-rights", "a right to everybody", []string{`GRANT UPDATE ON coins TO PUBLIC`}},
 	{"I-02-rights", "a right to call", []string{`GRANT EXECUTE ON FUNCTION ledger_move_balances() TO coffer_app`}},
+	{"I-02-triggers", "a guard that looks where its caller says", []string{`ALTER FUNCTION finality_proofs_on_fork() RESET search_path`}},
 	{"I-02-rights", "a right too many", []string{`GRANT UPDATE ON ledger_balances TO coffer_system`}},
 	{"I-02-rights", "a right on a column", []string{`GRANT UPDATE (amount) ON ledger_transfers TO coffer_app`}},
 	{"I-02-rights", "a right to empty", []string{`GRANT TRUNCATE ON audit_log TO coffer_system`}},
@@ -291,6 +292,9 @@ var tamperings = []struct {
 	{"I-16-payment", "another amount", []string{`UPDATE dispatch_orders SET amount = amount + 1 WHERE order_id = 'wd_queued'`}},
 	{"I-16-payment", "a payment without a withdrawal", []string{`DELETE FROM withdrawals WHERE withdrawal_id = 'wd_queued'`}},
 	{"I-16-payment", "a withdrawal without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'wd_queued'`}},
+	{"I-16-void", "an order that was taken back is in the queue", []string{
+		`INSERT INTO dispatch_voids (order_id, org_id, asked_at) SELECT order_id, org_id, now() FROM dispatch_orders WHERE order_id = 'wd_queued'`,
+	}},
 	{"I-16-payment", "paid and not completed", []string{`UPDATE withdrawals SET status = 'BROADCAST' WHERE withdrawal_id = 'wd_paid'`}},
 	{"I-16-payment", "failed and on its way", []string{`UPDATE dispatch_orders SET status = 'BROADCAST' WHERE order_id = 'wd_failed'`}},
 	{"I-16-payment", "paid without approval", []string{`UPDATE withdrawals SET status = 'AWAITING_APPROVAL', approval_reasons = '{REQUIRE_APPROVAL}' WHERE withdrawal_id = 'wd_out'`}},

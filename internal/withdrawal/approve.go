@@ -43,6 +43,9 @@ type row struct {
 	deducted *money.Amount // this much of it: nil until the payment is ordered
 	feeMax   *money.Amount // the caller's limit of the fee
 
+	ending *ending // how people ended it, while the signer has not voided it yet
+	void   bool    // it was taken back and is never paid
+
 	required int    // approvals that it needs; 0: it was never held, or before they were counted
 	round    int    // how often it was sent back to people
 	mac      []byte // of the words that it was requested with
@@ -93,17 +96,23 @@ func read(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (row, e
 	if !id.Is("wd", withdrawalID) {
 		return r, notFound()
 	}
+	var e ending
 	err := tx.QueryRow(ctx, `
 		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
-			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac, cost_max
+			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac, cost_max,
+			coalesce(ends_as, ''), coalesce(ends_note, ''), coalesce(ends_by_kind, ''), coalesce(ends_by, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id)
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
 		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.to, &r.key, &r.status, &r.txHash, &r.reasons,
-			&r.deducts, &r.deducted, &r.feeMax, &r.required, &r.round, &r.mac, &r.costMax)
+			&r.deducts, &r.deducted, &r.feeMax, &r.required, &r.round, &r.mac, &r.costMax,
+			&e.as, &e.note, &e.by.Kind, &e.by.ID, &r.void)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return r, notFound()
 	}
 	if err != nil {
 		return r, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
+	}
+	if e.as != "" {
+		r.ending = &e
 	}
 	return r, nil
 }
@@ -118,6 +127,13 @@ func invalidState(act string, now Status) *fault.Fault {
 	return fault.New(fault.Conflict, fault.InvalidState,
 		"Only a withdrawal that is AWAITING_APPROVAL can be %s, and this one is %s. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.", act, now).
 		Beside("currentStatus", string(now))
+}
+
+// takenBack is the answer about a withdrawal that people took back and that still has its hold.
+func takenBack() *fault.Fault {
+	return fault.New(fault.Conflict, fault.InvalidState,
+		"This withdrawal was taken back and is never paid; the amount is held until it is ended. This call changed nothing and moved no money. GET /withdrawals/{withdrawalId} shows how it stands.").
+		Beside("currentStatus", string(AwaitingApproval))
 }
 
 // Approve is a person's approval of a held withdrawal, for the same amount to the same
@@ -142,6 +158,9 @@ func (s *Service) ApproveSeen(ctx context.Context, org, withdrawalID string, act
 		}
 		if r.status != AwaitingApproval {
 			return invalidState("approved", r.status)
+		}
+		if r.void {
+			return takenBack()
 		}
 		f.mint, err = mintOf(ctx, tx, r)
 		return err
@@ -186,6 +205,9 @@ func (s *Service) ApproveSeen(ctx context.Context, org, withdrawalID string, act
 		}
 		if held.status != AwaitingApproval {
 			return invalidState("approved", held.status)
+		}
+		if held.void {
+			return takenBack()
 		}
 		terms := held.terms(org, now.mint)
 		if terms.Digest() != seen || !s.Grants.Requested(terms, held.required, held.mac) {
@@ -350,62 +372,124 @@ func (s *Service) doubt(ctx context.Context, tx pg.Tx, org string, r row, f fact
 
 // Remove ends a held withdrawal: the amount is the customer's to spend again.
 // The reason is shown as rejectedReason and may be empty. Errors: faults
-// NOT_FOUND, INVALID_STATE, INVALID_REQUEST.
+// NOT_FOUND, INVALID_STATE, INVALID_REQUEST, UNAVAILABLE when the signer has to void it and
+// does not answer: then it is taken back as soon as it does.
 func (s *Service) Remove(ctx context.Context, org, withdrawalID string, actor audit.Actor, reason string) (webhook.Withdrawal, error) {
-	var none, removed webhook.Withdrawal
 	if utf8.RuneCountInString(reason) > reasonRunesMax || !plain(reason) {
-		return none, fault.New(fault.Invalid, fault.InvalidRequest,
+		return webhook.Withdrawal{}, fault.New(fault.Invalid, fault.InvalidRequest,
 			"A reason has at most %d characters of text. The withdrawal still waits and the amount is still held. Shorten the reason.", reasonRunesMax).On("reason")
 	}
-	err := s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		removed, err = s.giveUp(ctx, tx, org, withdrawalID, "removed", Rejected, "rejected_reason = nullif($5, '')", reason)
-		if err != nil {
-			return err
-		}
-		return remember(ctx, tx, org, Decided{withdrawalID: removed.WithdrawalID, Act: Removed, Status: Rejected, Note: reason, Actor: actor},
-			"withdrawal.removed", map[string]any{"reason": reason, "amount": removed.Amount})
-	})
-	if err != nil {
-		return none, err
-	}
-	return removed, nil
+	return s.giveUp(ctx, org, withdrawalID, ending{as: Rejected, note: reason, by: actor})
 }
 
 // Cancel takes a held withdrawal back: the amount is the customer's to spend again.
-// Errors: faults NOT_FOUND, INVALID_STATE, also for one that is cancelled already.
+// Errors: faults NOT_FOUND, INVALID_STATE, also for one that is cancelled already, and
+// UNAVAILABLE as Remove.
 func (s *Service) Cancel(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
-	var none, cancelled webhook.Withdrawal
-	err := s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if cancelled, err = s.giveUp(ctx, tx, org, withdrawalID, "cancelled", Cancelled, ""); err != nil {
-			return err
-		}
-		return remember(ctx, tx, org, Decided{withdrawalID: cancelled.WithdrawalID, Act: Retracted, Status: Cancelled, Actor: actor},
-			"withdrawal.cancelled", map[string]any{"amount": cancelled.Amount})
-	})
-	if err != nil {
-		return none, err
-	}
-	return cancelled, nil
+	return s.giveUp(ctx, org, withdrawalID, ending{as: Cancelled, by: actor})
 }
 
-// giveUp ends a held withdrawal and gives its hold back, once.
-func (s *Service) giveUp(ctx context.Context, tx pg.Tx, org, withdrawalID, act string, to Status, set string, args ...any) (webhook.Withdrawal, error) {
+// ending is how people end a held withdrawal.
+type ending struct {
+	as   Status
+	note string
+	by   audit.Actor
+}
+
+// verb is what somebody did who ends a withdrawal so.
+func (e ending) verb() string {
+	if e.as == Rejected {
+		return "removed"
+	}
+	return "cancelled"
+}
+
+// giveUp ends a held withdrawal and gives its hold back, once. One that was let go once has
+// a grant: it is taken back first and keeps its hold until the signer has voided it.
+func (s *Service) giveUp(ctx context.Context, org, withdrawalID string, e ending) (w webhook.Withdrawal, err error) {
+	var waits, others bool
+	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		waits, others = false, false
+		r, err := locked(ctx, tx, org, withdrawalID)
+		if err != nil {
+			return err
+		}
+		if r.status != AwaitingApproval {
+			return invalidState(e.verb(), r.status)
+		}
+		if others = r.ending != nil; others {
+			return nil
+		}
+		void, err := dispatch.VoidOf(ctx, tx, r.id)
+		if err != nil {
+			return err
+		}
+		if waits = void == dispatch.NotVoided; !waits {
+			w, err = s.end(ctx, tx, org, r, e)
+			return err
+		}
+		if err := takeBack(ctx, tx, r.id); err != nil {
+			return err
+		}
+		return intend(ctx, tx, org, r.id, e)
+	})
+	if err != nil || !waits && !others {
+		return w, err
+	}
+	if err := s.Voids.Finish(ctx, withdrawalID); err != nil {
+		if ctx.Err() != nil {
+			return w, err
+		}
+		return webhook.Withdrawal{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"The withdrawal is taken back: it will not be paid and cannot be approved any more. The signer does not answer at the moment, and until it has written this down the amount is still held. It is given back as soon as that is done, without another call; GET /withdrawals/{withdrawalId} shows it.")
+	}
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		if others {
+			return s.late(ctx, tx, org, withdrawalID, e.verb())
+		}
+		w, err = Object(ctx, tx, org, withdrawalID)
+		return err
+	})
+	return w, err
+}
+
+// intend writes down how a withdrawal ends once the signer has voided it.
+func intend(ctx context.Context, tx pg.Tx, org, withdrawalID string, e ending) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE withdrawals SET ends_as = $3, ends_note = nullif($4, ''), ends_by_kind = $5, ends_by = $6
+		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'AWAITING_APPROVAL' AND ends_as IS NULL`,
+		org, withdrawalID, e.as, e.note, e.by.Kind, e.by.ID)
+	if err != nil {
+		return fmt.Errorf("take withdrawal %s back: %w", withdrawalID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fmt.Errorf("take withdrawal %s back: %w", withdrawalID, errLost)
+	}
+	return nil
+}
+
+// Voided implements dispatch.VoidListener: what people took back ends as they said. One that
+// only a restored journal has as void waits for a person.
+func (s *Service) Voided(ctx context.Context, tx pg.Tx, org, withdrawalID string) error {
+	r, err := locked(ctx, tx, org, withdrawalID)
+	if err != nil || r.ending == nil {
+		return err
+	}
+	_, err = s.end(ctx, tx, org, r, *r.ending)
+	return err
+}
+
+// end ends a held withdrawal and gives its hold back. The row is locked.
+func (s *Service) end(ctx context.Context, tx pg.Tx, org string, r row, e ending) (webhook.Withdrawal, error) {
 	var none webhook.Withdrawal
-	r, err := find(ctx, tx, org, withdrawalID)
-	if err != nil {
-		return none, err
+	set, args := "", []any(nil)
+	d := Decided{withdrawalID: r.id, Act: Retracted, Status: e.as, Actor: e.by}
+	detail := map[string]any{"amount": r.amount.String()}
+	if e.as == Rejected {
+		set, args = "rejected_reason = nullif($5, '')", []any{e.note}
+		d.Act, d.Note, detail["reason"] = Removed, e.note, e.note
 	}
-	if r.status != AwaitingApproval {
-		return none, invalidState(act, r.status)
-	}
-	err = become(ctx, tx, org, r.id, AwaitingApproval, to, set, args...)
-	if errors.Is(err, errLost) {
-		return none, s.late(ctx, tx, org, r.id, act)
-	}
-	if err != nil {
-		return none, err
-	}
-	if err := takeBack(ctx, tx, r.id); err != nil {
+	if err := become(ctx, tx, org, r.id, AwaitingApproval, e.as, set, args...); err != nil {
 		return none, err
 	}
 	if err := ledger.Post(ctx, tx, release(org, r)); err != nil {
@@ -415,13 +499,16 @@ func (s *Service) giveUp(ctx context.Context, tx pg.Tx, org, withdrawalID, act s
 	if err != nil {
 		return none, err
 	}
-	return w, tell(ctx, tx, org, move(AwaitingApproval, to), w)
+	if err := tell(ctx, tx, org, move(AwaitingApproval, e.as), w); err != nil {
+		return none, err
+	}
+	return w, remember(ctx, tx, org, d, "withdrawal."+e.verb(), detail)
 }
 
-// takeBack ends the order of a withdrawal that the signer's policy sent back;
-// most have none. The row is locked before the order here and in Approve, the
-// other way round than in dispatch: no circle, because dispatch lets go of an
-// order it refused and takes it up again only when it is placed again.
+// takeBack ends the order of a withdrawal that was sent back to people. The row is locked
+// before the order here and in Approve, the other way round than in dispatch: no circle,
+// because dispatch lets go of an order it refused and takes it up again only when it is
+// placed again.
 func takeBack(ctx context.Context, tx pg.Tx, withdrawalID string) error {
 	if _, err := dispatch.Withdraw(ctx, tx, withdrawalID); err != nil {
 		return err

@@ -58,7 +58,7 @@ func (h *house) reasons(w webhook.Withdrawal, want ...string) {
 	}
 }
 
-// Rule WD-41.
+// Rule WD-51.
 func TestADestinationThatMadeAPaymentFailIsHeldUntilAnApprovedOneIsPaid(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -83,7 +83,7 @@ func TestADestinationThatMadeAPaymentFailIsHeldUntilAnApprovedOneIsPaid(t *testi
 	h.reasons(h.request(h.want()), "DESTINATION_ADDRESS")
 }
 
-// Rule WD-41.
+// Rule WD-51.
 func TestAPaymentThatWasCancelledHoldsNoOther(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -93,7 +93,7 @@ func TestAPaymentThatWasCancelledHoldsNoOther(t *testing.T) {
 	h.reasons(h.request(h.want()))
 }
 
-// Rules WD-32, WD-41.
+// Rules WD-32, WD-51.
 func TestAFailureSinceTheRequestIsShownBeforeAnApproval(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -111,7 +111,7 @@ func TestAFailureSinceTheRequestIsShownBeforeAnApproval(t *testing.T) {
 	}
 }
 
-// Rule WD-41.
+// Rule WD-51.
 func TestPaymentsThatWereOrderedBeforeAFailureGoBackToPeople(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -185,7 +185,7 @@ func newCostlyHouse(t *testing.T) (*house, *charges) {
 	return h, c
 }
 
-// Rule WD-43.
+// Rule WD-53.
 func TestWhatACustomersWithdrawalsCostInADayIsLimited(t *testing.T) {
 	t.Parallel()
 	h, chainCharges := newCostlyHouse(t)
@@ -228,7 +228,7 @@ func TestWhatACustomersWithdrawalsCostInADayIsLimited(t *testing.T) {
 	h.reasons(h.request(h.want()))
 }
 
-// Rule WD-43.
+// Rule WD-53.
 func TestOfRequestsAtOnceNoneTakesTheCostsAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	h, _ := newCostlyHouse(t)
@@ -253,7 +253,7 @@ func TestOfRequestsAtOnceNoneTakesTheCostsAboveTheLimit(t *testing.T) {
 	}
 }
 
-// Rule WD-43.
+// Rule WD-53.
 func TestCostsWithoutAPriceAreAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	h, _ := newCostlyHouse(t)
@@ -270,7 +270,7 @@ func TestCostsWithoutAPriceAreAboveTheLimit(t *testing.T) {
 	h.reasons(h.request(h.want()), "POLICY_LIMIT")
 }
 
-// Rules WD-32, WD-43.
+// Rules WD-32, WD-53.
 func TestCostsSinceTheRequestAreShownBeforeAnApproval(t *testing.T) {
 	t.Parallel()
 	h, _ := newCostlyHouse(t)
@@ -288,7 +288,7 @@ func TestCostsSinceTheRequestAreShownBeforeAnApproval(t *testing.T) {
 	}
 }
 
-// Rule WD-43. A transaction of many payments divides its fee among them.
+// Rule WD-53. A transaction of many payments divides its fee among them.
 func TestAnAccountThatIsMadeForAPayeeCountsWhole(t *testing.T) {
 	t.Parallel()
 	h, c := newCostlyHouse(t)
@@ -299,7 +299,7 @@ func TestAnAccountThatIsMadeForAPayeeCountsWhole(t *testing.T) {
 	h.reasons(h.request(h.want()), "POLICY_LIMIT") // 57 and 60
 }
 
-// Rule WD-43. The process that takes requests in may have no endpoint of the chain.
+// Rule WD-53. The process that takes requests in may have no endpoint of the chain.
 func TestCostsThatNobodyKnewAreCountedBeforeAPaymentIsSigned(t *testing.T) {
 	t.Parallel()
 	h, c := newCostlyHouse(t)

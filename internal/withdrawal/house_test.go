@@ -3,6 +3,7 @@ package withdrawal
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -84,6 +85,7 @@ func newHouseWith(t *testing.T, grants *signer.GrantKey) (*house, signer.Signer)
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
 	}
 	h.Grants = grants
+	h.Voids = &dispatch.Voider{DB: db, Signer: s, Grants: grants, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: h.Service}, Log: slog.New(slog.DiscardHandler)}
 	h.deposit(alice, usdc, 1_000_000)
 	return h, s
 }

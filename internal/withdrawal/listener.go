@@ -232,6 +232,8 @@ func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *si
 		reason = ReasonNetworkFee
 	case signer.RefusedKey:
 		reason = ReasonDuplicateKey
+	case signer.RefusedVoid:
+		reason = ReasonRestored
 	}
 	w, err := s.moved(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `
 		requires_approval = true, approved_at = NULL, approval_round = approval_round + 1,

@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 var _ dispatch.Restorer = (*Service)(nil)
@@ -36,6 +37,13 @@ func (s *Service) Restored(ctx context.Context, tx pg.Tx, orders []dispatch.Rest
 	left := map[ledger.Account]money.Amount{}
 	var postings []ledger.Posting
 	for _, o := range orders {
+		if o.Voided {
+			// Its hold stays until a person removes it.
+			if err := s.Refused(ctx, tx, o.Order, &signer.Refusal{Code: signer.RefusedVoid, Message: dispatch.VoidedSince}); err != nil {
+				return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
+			}
+			continue
+		}
 		known, err := s.known(ctx, tx, o)
 		if err != nil {
 			return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)

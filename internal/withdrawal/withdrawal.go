@@ -44,6 +44,8 @@ type Service struct {
 	// Grants binds what was decided to the words of the payment, for the signer; nil
 	// where the signer asks for nothing of the kind.
 	Grants *signer.GrantKey
+	// Voids has the signer void payments that were taken back after they had been let go.
+	Voids *dispatch.Voider
 	// PriceAge is how old a price of a mint may be where a dollar threshold decides;
 	// nil means five minutes.
 	PriceAge func(mintID int) time.Duration
@@ -55,9 +57,10 @@ type Service struct {
 
 // The service hears of its payments from dispatch.
 var (
-	_ dispatch.Listener = (*Service)(nil)
-	_ dispatch.Repricer = (*Service)(nil)
-	_ dispatch.Reviewer = (*Service)(nil)
+	_ dispatch.Listener     = (*Service)(nil)
+	_ dispatch.Repricer     = (*Service)(nil)
+	_ dispatch.Reviewer     = (*Service)(nil)
+	_ dispatch.VoidListener = (*Service)(nil)
 )
 
 func (s *Service) priceAge(mintID int) time.Duration {

@@ -100,8 +100,20 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 			b.pause.Store(time.Now().Add(min(time.Duration(s)*time.Second, pauseMax)).UnixNano())
 		}
 	}
-	resp.Body = &body{resp.Body, b.max}
+	bytesMax := b.max
+	if n, ok := r.Context().Value(bytesMaxKey{}).(int64); ok {
+		bytesMax = n
+	}
+	resp.Body = &body{resp.Body, bytesMax}
 	return resp, nil
+}
+
+type bytesMaxKey struct{}
+
+// WithBytesMax bounds the answers to requests with this context, in the place of the
+// bound that New was given.
+func WithBytesMax(ctx context.Context, n int64) context.Context {
+	return context.WithValue(ctx, bytesMaxKey{}, n)
 }
 
 type body struct {
@@ -148,25 +160,43 @@ func (e *Endpoint) Get(ctx context.Context, path string) (Answer, error) {
 	return e.ask(ctx, http.MethodGet, path, "", nil)
 }
 
+// Open is Post to the URL itself for an answer that the caller reads while it arrives,
+// and closes.
+func (e *Endpoint) Open(ctx context.Context, document []byte) (status int, answer io.ReadCloser, err error) {
+	resp, err := e.open(ctx, http.MethodPost, "", "application/json", document)
+	if err != nil {
+		return 0, nil, err
+	}
+	return resp.StatusCode, resp.Body, nil
+}
+
 func (e *Endpoint) ask(ctx context.Context, method, path, kind string, body []byte) (Answer, error) {
+	resp, err := e.open(ctx, method, path, kind, body)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return Answer{resp.StatusCode, text}, err
+}
+
+func (e *Endpoint) open(ctx context.Context, method, path, kind string, body []byte) (*http.Response, error) {
 	to := e.url
 	if path != "" {
 		to = strings.TrimRight(to, "/") + path
 	}
 	r, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
-		return Answer{}, errors.New("the endpoint cannot be asked")
+		return nil, errors.New("the endpoint cannot be asked")
 	}
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
 	}
 	resp, err := e.client.Do(r)
 	if err != nil {
-		return Answer{}, plain(err)
+		return nil, plain(err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return Answer{resp.StatusCode, text}, err
+	return resp, nil
 }
 
 // A saidError is what went wrong with a request: short, and without the endpoint's URL.

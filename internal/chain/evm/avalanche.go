@@ -166,22 +166,21 @@ func (a *adapter) settled(ctx context.Context, p *provider, s *sealed) error {
 	if err != nil {
 		return err
 	}
-	var all receiptRoot
-	for _, b := range together {
-		if !b.whole { // else it is in use, and was checked
-			if b.receipts, err = p.receiptsOf(ctx, b); err != nil {
-				return err
-			}
+	var root listRoot
+	all := make([][]*receipt, len(together))
+	for i, b := range together {
+		if all[i], err = p.receiptsOf(ctx, b, &root); err != nil {
+			return err
 		}
-		all = append(all, b.receipts...)
 	}
-	if rootOf(all) != last.header.ReceiptHash {
+	if root.hash() != last.header.ReceiptHash {
 		return fmt.Errorf("%s: receipts of blocks %d to %d do not give the root in block %d, which settles them", p.name, before+1, last.settled, height)
 	}
-	for _, b := range together {
+	for i, b := range together {
 		if b.whole {
-			continue
+			continue // it is in use, and was checked
 		}
+		b.receipts = all[i]
 		if err := b.count(); err != nil {
 			return fmt.Errorf("%s: receipts of block %d %s: %w", p.name, b.header.Number, b.hash, err)
 		}
@@ -240,14 +239,10 @@ func (a *adapter) together(ctx context.Context, p *provider, s *sealed, chained 
 	own := s.header.Number.Uint64()
 	var all []*sealed
 	read := func(hash common.Hash) (*sealed, error) {
-		var raw json.RawMessage
-		if err := p.call(ctx, &raw, "eth_getBlockByHash", hash, true); err != nil {
-			return nil, err
-		}
-		if absent(raw) {
+		b, err := a.bare(ctx, p, "eth_getBlockByHash", hash, hash)
+		if errors.Is(err, errAbsent) {
 			return nil, fmt.Errorf("%s: has no block %s", p.name, hash)
 		}
-		b, err := a.bare(ctx, p, raw, hash)
 		if err == nil && b.settles == nil {
 			err = fmt.Errorf("%w: block %s has results of its own and is settled by another", chain.ErrUndecodable, hash)
 		}
@@ -278,7 +273,7 @@ func (s *sealed) priced(i int, said beside) error {
 	if said.Price == nil {
 		return errors.New("the receipt has no gas price")
 	}
-	most, err := s.txs[i].signed.EffectiveGasTip(s.header.BaseFee)
+	most, err := s.txs[i].signed.tip(s.header.BaseFee)
 	if err != nil {
 		return err
 	}

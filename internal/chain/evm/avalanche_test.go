@@ -126,7 +126,7 @@ func (n *lagging) add(settles uint64, amounts ...int64) {
 			before = uint64(*last.fields.SettledHeight)
 		}
 	}
-	var list txs
+	var list plainList
 	var gas uint64
 	for _, amount := range amounts {
 		signed := types.MustSignNewTx(n.key, types.LatestSignerForChainID(big.NewInt(chainIDOfTests)), &types.DynamicFeeTx{
@@ -145,7 +145,7 @@ func (n *lagging) add(settles uint64, amounts ...int64) {
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		b.txs, list = append(b.txs, m), append(list, &tx{raw: raw})
+		b.txs, list = append(b.txs, m), append(list, raw)
 		gas += 21_000
 		b.receipts = append(b.receipts, map[string]any{
 			"type": "0x2", "status": "0x1", "cumulativeGasUsed": hexutil.Uint64(gas), "gasUsed": "0x5208", "logs": []any{}, "logsBloom": types.Bloom{},
@@ -163,13 +163,13 @@ func (n *lagging) add(settles uint64, amounts ...int64) {
 			results = append(results, n.at(at))
 		}
 	}
-	var all receiptRoot
+	var all plainList
 	for _, r := range results {
 		text, err := json.Marshal(r.receipts)
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		some, err := readReceipts(text)
+		some, err := plainReceipts(text)
 		if err != nil {
 			n.t.Fatal(err)
 		}

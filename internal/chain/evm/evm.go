@@ -54,6 +54,7 @@ type Finality struct {
 const (
 	timeoutDefault        = 15 * time.Second
 	answerBytesMaxDefault = 64 << 20 // a trace of a full block has tens of megabytes
+	blockBytesMaxDefault  = 1 << 30  // the receipts of a block of 400 million gas that is full of logs have 430 MB
 	blocksKept            = 16
 )
 
@@ -77,6 +78,9 @@ type Config struct {
 
 	Timeout        time.Duration // of one request; zero: 15 seconds
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
+	// BlockBytesMax bounds an answer about a whole block, which is read while it arrives and
+	// not held: its transactions, its receipts. What is longer is asked for in parts. Zero: 1 GiB.
+	BlockBytesMax int64
 }
 
 // all are the endpoints, archives last.
@@ -155,6 +159,9 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	}
 	if cfg.PayeeGasMax == 0 {
 		cfg.PayeeGasMax = PayeeGasDefault
+	}
+	if cfg.BlockBytesMax == 0 {
+		cfg.BlockBytesMax = blockBytesMaxDefault
 	}
 	a := &adapter{Config: cfg, stack: stackOf(cfg.Name), signer: types.LatestSignerForChainID(new(big.Int).SetUint64(cfg.ChainID))}
 	for i := range cfg.all() {

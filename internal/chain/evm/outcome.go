@@ -114,9 +114,9 @@ func (s *sealed) pays(i int, p chain.Payment) bool {
 		tr, err := s.native(i)
 		return err == nil && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount
 	}
-	for _, l := range s.receipts[i].Logs {
-		tr, ok := tokenTransfer(l)
-		if ok && tr.Contract == p.Contract && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount {
+	for _, l := range s.receipts[i].transfers {
+		tr := l.transfer(txHash(s.txs[i].hash), s.receipts[i].firstLog)
+		if tr.Contract == p.Contract && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount {
 			return true
 		}
 	}

@@ -40,7 +40,7 @@ func (l *lab) deploy(t testing.TB, runtime string) chain.Address {
 	return evmtx.Canonical(r.ContractAddress)
 }
 
-// Rule WD-42. The payee succeeded in the simulation and took all gas of the
+// Rule WD-52. The payee succeeded in the simulation and took all gas of the
 // transaction.
 func TestAPayeeCannotTellTheSimulationByItsFees(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestAPayeeCannotTellTheSimulationByItsFees(t *testing.T) {
 	}
 }
 
-// Rule WD-42.
+// Rule WD-52.
 func TestAPayeeMayUseSoMuchGasAboveWhatTheChainChargesForItsData(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -108,7 +108,7 @@ func TestAPayeeMayUseSoMuchGasAboveWhatTheChainChargesForItsData(t *testing.T) {
 	}
 }
 
-// Rule WD-42.
+// Rule WD-52.
 func TestANativePaymentIsSimulatedWithTheFieldsThatAreSent(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -25,7 +25,9 @@ type provider struct {
 	stack   stack
 	timeout time.Duration
 	client  *rpc.Client
-	traces  atomic.Bool // it offers debug_traceBlockByHash
+	// answerBytesMax bounds every answer, blockBytesMax one about a whole block.
+	answerBytesMax, blockBytesMax int64
+	traces                        atomic.Bool // it offers debug_traceBlockByHash
 }
 
 func newProvider(cfg Config, i int) (*provider, error) {
@@ -33,7 +35,10 @@ func newProvider(cfg Config, i int) (*provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &provider{Endpoint: e, name: e.String(), chainID: cfg.ChainID, trace: cfg.Trace, stack: stackOf(cfg.Name), timeout: cfg.Timeout}
+	p := &provider{
+		Endpoint: e, name: e.String(), chainID: cfg.ChainID, trace: cfg.Trace, stack: stackOf(cfg.Name), timeout: cfg.Timeout,
+		answerBytesMax: cfg.AnswerBytesMax, blockBytesMax: cfg.BlockBytesMax,
+	}
 	if p.client, err = rpc.DialOptions(context.Background(), cfg.all()[i], rpc.WithHTTPClient(e.HTTP())); err != nil {
 		return nil, e.Said("dial", err)
 	}

@@ -1,15 +1,15 @@
 package evm
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
-	"slices"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rlp"
@@ -18,10 +18,21 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// A receipt is what a transaction came to, with what stacks add.
+// A receipt is what is kept of what a transaction came to, with what stacks add. Of its
+// logs that is only those that tell of a transfer.
 type receipt struct {
-	*types.Receipt
+	Type              byte
+	TxHash            common.Hash
+	Status            uint64
+	CumulativeGasUsed uint64
+	GasUsed           uint64
+	EffectiveGasPrice *big.Int
+	BlobGasPrice      *big.Int
 	beside
+
+	transfers []tokenLog
+	logs      uint   // how many there are
+	firstLog  uint64 // the index in the block of the first one
 }
 
 // beside is what the OP stack tells of a transaction beside its receipt. The first two
@@ -67,32 +78,134 @@ func (b beside) fee(gas uint64) (money.Amount, error) {
 	return money.FromBig(total)
 }
 
-// receiptRoot is the list that the root of a block is of.
-type receiptRoot []*receipt
+// receiptJSON is what a provider tells of a receipt beside its logs.
+type receiptJSON struct {
+	Type              hexutil.Uint64  `json:"type"`
+	TxHash            *common.Hash    `json:"transactionHash"`
+	PostState         hexutil.Bytes   `json:"root"`
+	Status            *hexutil.Uint64 `json:"status"`
+	CumulativeGasUsed *hexutil.Uint64 `json:"cumulativeGasUsed"`
+	Bloom             *types.Bloom    `json:"logsBloom"`
+	BlobGasPrice      *hexutil.Big    `json:"blobGasPrice"`
+	beside
+}
 
-// Len is how many there are.
-func (l receiptRoot) Len() int { return len(l) }
-
-// EncodeIndex writes the i-th one. What has no encoding gives another root.
-func (l receiptRoot) EncodeIndex(i int, w *bytes.Buffer) {
-	r := l[i]
-	if r.Type != opDeposit || r.DepositVersion == nil {
-		if b, err := r.MarshalBinary(); err == nil {
-			w.Write(b)
-		}
-		return
+// receipt reads a receipt and encodes it as the root of the block's receipts has it.
+func (r *reader) receipt() (*receipt, []byte, error) {
+	if r.kind() == 'n' {
+		_, err := r.token()
+		return nil, nil, errors.Join(errors.New("it is missing"), err)
 	}
-	status := []byte{}
-	if r.Status == types.ReceiptStatusSuccessful {
+	got := &receipt{}
+	var logs []byte // encoded one after the other
+	listed := false
+	document, err := r.members(map[string]func([]byte) error{"logs": func([]byte) error {
+		listed = true
+		return r.items(func(int) (err error) {
+			logs, err = got.addLog(r, logs)
+			return err
+		})
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	var said receiptJSON
+	if err := json.Unmarshal(document, &said); err != nil {
+		return nil, nil, err
+	}
+	if !listed || said.TxHash == nil || said.CumulativeGasUsed == nil || said.Bloom == nil || said.Type > math.MaxUint8 {
+		return nil, nil, errors.New("it lacks a field, or has a type that there is not")
+	}
+	got.Type, got.TxHash, got.CumulativeGasUsed, got.beside = byte(said.Type), *said.TxHash, uint64(*said.CumulativeGasUsed), said.beside
+	if said.Status != nil {
+		got.Status = uint64(*said.Status)
+	}
+	got.EffectiveGasPrice, got.BlobGasPrice = (*big.Int)(said.Price), (*big.Int)(said.BlobGasPrice)
+	return got, got.encoded(said.PostState, *said.Bloom, logs), nil
+}
+
+// addLog reads the next log, keeps it if it tells of a transfer, and appends its encoding.
+func (t *receipt) addLog(r *reader, encoded []byte) ([]byte, error) {
+	if err := r.begin('{'); err != nil {
+		return nil, err
+	}
+	var l types.Log
+	for r.kind() != '}' {
+		name, err := r.token()
+		if err != nil {
+			return nil, err
+		}
+		var field any
+		switch name.String() {
+		case "address":
+			field = &l.Address
+		case "topics":
+			field = &l.Topics
+		case "data":
+			field = (*hexutil.Bytes)(&l.Data)
+		}
+		v, err := r.value()
+		if err == nil && field != nil {
+			err = json.Unmarshal(v, field)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if _, err := r.token(); err != nil {
+		return nil, err
+	}
+	if tr, ok := tokenTransfer(&l); ok {
+		tr.position = t.logs
+		t.transfers = append(t.transfers, tr)
+	}
+	t.logs++
+	buf := rlp.NewEncoderBuffer(nil)
+	list := buf.List()
+	buf.WriteBytes(l.Address[:])
+	topics := buf.List()
+	for i := range l.Topics {
+		buf.WriteBytes(l.Topics[i][:])
+	}
+	buf.ListEnd(topics)
+	buf.WriteBytes(l.Data)
+	buf.ListEnd(list)
+	encoded = buf.AppendToBytes(encoded)
+	return encoded, buf.Flush()
+}
+
+// encoded is the receipt as the root of a block has it.
+func (t *receipt) encoded(postState []byte, bloom types.Bloom, logs []byte) []byte {
+	status := postState
+	switch {
+	case len(postState) > 0:
+	case t.Status == types.ReceiptStatusSuccessful:
 		status = []byte{1}
 	}
-	nonce := uint64(0)
-	if r.DepositNonce != nil {
-		nonce = uint64(*r.DepositNonce)
+	buf := rlp.NewEncoderBuffer(nil)
+	list := buf.List()
+	buf.WriteBytes(status)
+	buf.WriteUint64(t.CumulativeGasUsed)
+	buf.WriteBytes(bloom[:])
+	all := buf.List()
+	_, _ = buf.Write(logs) // a buffer takes everything
+	buf.ListEnd(all)
+	if t.Type == opDeposit && t.DepositVersion != nil {
+		nonce := uint64(0)
+		if t.DepositNonce != nil {
+			nonce = uint64(*t.DepositNonce)
+		}
+		buf.WriteUint64(nonce)
+		buf.WriteUint64(uint64(*t.DepositVersion))
 	}
-	w.WriteByte(r.Type)
-	// A buffer takes everything.
-	_ = rlp.Encode(w, []any{status, r.CumulativeGasUsed, r.Bloom, r.Logs, nonce, uint64(*r.DepositVersion)})
+	buf.ListEnd(list)
+	var out []byte
+	if t.Type != types.LegacyTxType {
+		out = append(out, t.Type)
+	}
+	out = buf.AppendToBytes(out)
+	_ = buf.Flush() // there is no writer behind it
+	return out
 }
 
 // receipts fetches the receipts of a block and checks them against the root in
@@ -102,11 +215,12 @@ func (p *provider) receipts(ctx context.Context, s *sealed) ([]*receipt, error) 
 	if len(s.txs) == 0 && s.header.ReceiptHash == types.EmptyReceiptsHash {
 		return nil, nil // the header itself says that there are none
 	}
-	all, err := p.receiptsOf(ctx, s)
+	var root listRoot
+	all, err := p.receiptsOf(ctx, s, &root)
 	if err != nil {
 		return nil, err
 	}
-	if got := rootOf(receiptRoot(all)); got != s.header.ReceiptHash {
+	if root.hash() != s.header.ReceiptHash {
 		return nil, s.at(p, errors.New("they do not give the root in the header"))
 	}
 	s.receipts = all
@@ -121,81 +235,79 @@ func (s *sealed) at(p *provider, err error) error {
 	return fmt.Errorf("%s: receipts of block %d %s: %w", p.name, s.header.Number, s.hash, err)
 }
 
-// receiptsOf fetches the receipts of the transactions of a block; no root is asked.
-func (p *provider) receiptsOf(ctx context.Context, s *sealed) ([]*receipt, error) {
+const (
+	receiptBytes = 4 << 10 // of a receipt without logs in an answer; two kilobytes are the usual
+	bytesPerGas  = 2       // that a log has in an answer, at most; an empty one has 400 characters for 375 gas
+)
+
+// receiptsBytesMax is how long an answer with the receipts of a block may be.
+func (p *provider) receiptsBytesMax(s *sealed) int64 {
+	if s.settles != nil || s.header.GasUsed > uint64(p.blockBytesMax) {
+		return p.blockBytesMax // its header has the gas of other blocks
+	}
+	return min(p.blockBytesMax, p.answerBytesMax+int64(len(s.txs))*receiptBytes+int64(s.header.GasUsed)*bytesPerGas)
+}
+
+// receiptsOf fetches the receipts of the transactions of a block and adds them to a root;
+// which root that is, is not asked here.
+func (p *provider) receiptsOf(ctx context.Context, s *sealed, root *listRoot) ([]*receipt, error) {
 	if len(s.txs) == 0 && s.settles != nil {
 		return nil, nil
 	}
-	var raw json.RawMessage
-	if err := p.call(ctx, &raw, "eth_getBlockReceipts", s.hash); err != nil {
-		return nil, err
-	}
-	at := func(err error) error { return s.at(p, err) }
-	if absent(raw) {
-		return nil, at(errors.New("there are none"))
-	}
-	all, err := readReceipts(raw)
-	if err != nil {
-		return nil, at(fmt.Errorf("%w: %w", chain.ErrUndecodable, err))
-	}
-	if s.stack == bor && len(all) == len(s.txs)+1 {
-		all = all[:len(s.txs)] // the last one is of what is no transaction of the block
-	}
-	if len(all) != len(s.txs) {
-		return nil, at(fmt.Errorf("got %d for %d transactions", len(all), len(s.txs)))
-	}
-	for i, r := range all {
-		if r == nil {
-			return nil, at(fmt.Errorf("number %d is missing", i))
+	var all []*receipt
+	add := func(i int, r *reader) error {
+		got, encoded, err := r.receipt()
+		switch {
+		case oversized(err):
+			return err
+		case err != nil:
+			return fmt.Errorf("%w: number %d: %w", chain.ErrUndecodable, i, err)
+		case i == len(s.txs) && s.stack == bor:
+			return nil // it is of what is no transaction of the block
+		case i >= len(s.txs):
+			return fmt.Errorf("got more than %d for %d transactions", i, len(s.txs))
+		case got.TxHash != s.txs[i].hash && s.txs[i].kind != borStateSync:
+			return fmt.Errorf("number %d is of transaction %s, not %s", i, got.TxHash, s.txs[i].hash)
+		case got.Type != s.txs[i].kind:
+			return fmt.Errorf("number %d is of type %#x, not %#x", i, got.Type, s.txs[i].kind)
 		}
-		if r.TxHash != s.txs[i].hash && s.txs[i].kind != borStateSync {
-			return nil, at(fmt.Errorf("number %d is of transaction %s, not %s", i, r.TxHash, s.txs[i].hash))
-		}
-		if r.Type != s.txs[i].kind {
-			return nil, at(fmt.Errorf("number %d is of type %#x, not %#x", i, r.Type, s.txs[i].kind))
-		}
-		if slices.Contains(r.Logs, nil) {
-			return nil, at(fmt.Errorf("number %d has a log that is missing", i))
-		}
+		root.add(encoded)
+		all = append(all, got)
+		return nil
+	}
+	bytesMax := p.receiptsBytesMax(s)
+	err := p.stream(ctx, bytesMax, func(r *reader) error {
+		return r.items(func(i int) error { return add(i, r) })
+	}, "eth_getBlockReceipts", s.hash)
+	if oversized(err) && ctx.Err() == nil {
+		err = p.pieces(ctx, len(all), len(s.txs), bytesMax, func(i int) piece {
+			return piece{"eth_getTransactionReceipt", []any{s.txs[i].hash}}
+		}, add)
+	}
+	switch {
+	case errors.Is(err, errAbsent):
+		return nil, s.at(p, errors.New("there are none"))
+	case err != nil:
+		return nil, s.at(p, err)
+	case len(all) != len(s.txs):
+		return nil, s.at(p, fmt.Errorf("got %d for %d transactions", len(all), len(s.txs)))
 	}
 	return all, nil
 }
 
 // count fills in what follows from the receipts that a root covers.
 func (s *sealed) count() error {
-	var gas uint64
-	var logs uint
+	var gas, logs uint64
 	for i, r := range s.receipts {
 		if r.CumulativeGasUsed < gas {
 			return fmt.Errorf("number %d has used less gas than the one before", i)
 		}
 		r.GasUsed = r.CumulativeGasUsed - gas
 		gas = r.CumulativeGasUsed
-		for _, l := range r.Logs {
-			l.Index = logs
-			logs++
-		}
+		r.firstLog = logs
+		logs += uint64(r.logs)
 	}
 	return nil
-}
-
-// readReceipts reads a list; nil stands for one that is missing.
-func readReceipts(raw json.RawMessage) ([]*receipt, error) {
-	var plain []*types.Receipt
-	if err := json.Unmarshal(raw, &plain); err != nil {
-		return nil, err
-	}
-	var more []beside
-	if err := json.Unmarshal(raw, &more); err != nil {
-		return nil, err
-	}
-	all := make([]*receipt, len(plain))
-	for i, r := range plain {
-		if r != nil {
-			all[i] = &receipt{r, more[i]}
-		}
-	}
-	return all, nil
 }
 
 // fee is what the i-th transaction cost its sender, whether it succeeded or not.
@@ -228,43 +340,43 @@ func (s *sealed) tipped() bool {
 
 // gasFee is what its gas cost.
 func (s *sealed) gasFee(i int, said beside) (money.Amount, error) {
-	tx, r := s.txs[i].signed, s.receipts[i]
+	tx, r := s.txs[i], s.receipts[i]
 	price := r.EffectiveGasPrice
 	switch {
 	case s.settles != nil:
 		if err := s.priced(i, said); err != nil {
-			return money.Zero, fmt.Errorf("fee of %s: %w", tx.Hash(), err)
+			return money.Zero, fmt.Errorf("fee of %s: %w", tx.hash, err)
 		}
 		price = said.Price.ToInt()
 	case s.header.BaseFee != nil && !s.tipped():
 		price = s.header.BaseFee
 	case s.header.BaseFee != nil:
-		if tip, err := tx.EffectiveGasTip(s.header.BaseFee); err == nil {
+		if tip, err := tx.signed.tip(s.header.BaseFee); err == nil {
 			price = tip.Add(tip, s.header.BaseFee)
 		}
 	}
 	if price == nil {
-		return money.Zero, fmt.Errorf("transaction %s has no gas price", tx.Hash())
+		return money.Zero, fmt.Errorf("transaction %s has no gas price", tx.hash)
 	}
 	perGas, err := money.FromBig(price)
 	if err != nil {
-		return money.Zero, fmt.Errorf("gas price of %s: %w", tx.Hash(), err)
+		return money.Zero, fmt.Errorf("gas price of %s: %w", tx.hash, err)
 	}
 	fee, err := perGas.Mul(r.GasUsed)
-	if err != nil || tx.BlobGas() == 0 {
+	if err != nil || tx.signed.blobGas == 0 {
 		return fee, err
 	}
 	// The price of blobs is the provider's word. None of our accounts sends any.
 	if r.BlobGasPrice == nil {
-		return money.Zero, fmt.Errorf("transaction %s has no blob gas price", tx.Hash())
+		return money.Zero, fmt.Errorf("transaction %s has no blob gas price", tx.hash)
 	}
 	perBlobGas, err := money.FromBig(r.BlobGasPrice)
 	if err != nil {
-		return money.Zero, fmt.Errorf("blob gas price of %s: %w", tx.Hash(), err)
+		return money.Zero, fmt.Errorf("blob gas price of %s: %w", tx.hash, err)
 	}
-	blobs, err := perBlobGas.Mul(tx.BlobGas())
+	blobs, err := perBlobGas.Mul(tx.signed.blobGas)
 	if err != nil {
-		return money.Zero, fmt.Errorf("blob fee of %s: %w", tx.Hash(), err)
+		return money.Zero, fmt.Errorf("blob fee of %s: %w", tx.hash, err)
 	}
 	return fee.Add(blobs)
 }

@@ -2,7 +2,7 @@ package evm
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -38,14 +38,10 @@ func (a *adapter) Recent(ctx context.Context, height uint64) (chain.Contents, er
 
 // sealedAt is the block that a provider has at a height; nil beyond its head.
 func (a *adapter) sealedAt(ctx context.Context, p *provider, height uint64) (*sealed, error) {
-	var raw json.RawMessage
-	if err := p.call(ctx, &raw, "eth_getBlockByNumber", hexutil.Uint64(height), true); err != nil {
-		return nil, err
-	}
-	if absent(raw) {
+	s, err := a.seal(ctx, p, "eth_getBlockByNumber", hexutil.Uint64(height), common.Hash{})
+	if errors.Is(err, errAbsent) {
 		return nil, nil
 	}
-	s, err := a.seal(ctx, p, raw, common.Hash{})
 	if err == nil && s.header.Number.Uint64() != height {
 		return nil, fmt.Errorf("%s: gave block %d for %d", p.name, s.header.Number, height)
 	}

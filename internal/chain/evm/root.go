@@ -1,79 +1,154 @@
 package evm
 
 import (
-	"bytes"
-	"cmp"
-	"slices"
-
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
 )
 
-// rootOf is the root that a header has for a list of transactions or receipts:
-// of the Merkle-Patricia trie from each one's place to its encoding.
+// A listRoot computes the root that a header has for a list of transactions or receipts:
+// of the Merkle-Patricia trie from each one's index to its encoding. It takes the items
+// in the order of the list and holds two of them at most, however long the list is.
 //
-// go-ethereum's own trie comes with its database and all that it stands on, so
-// the part that is needed, a trie that is built at once and never read, is here.
-func rootOf(list types.DerivableList) common.Hash { return types.DeriveSha(list, new(listTrie)) }
+// go-ethereum's own trie comes with its database and all that it stands on, so the part
+// that is needed is here. Its zero value is the empty list.
+type listRoot struct {
+	trie  sortedTrie
+	count uint64
+	first []byte // the item at index 0, until its turn comes
+}
 
-// A listTrie gathers keys and values; no key is the beginning of another one.
-type listTrie struct{ leaves []leaf }
+// keyOfFirst is where the keys of a list are not in the order of its indices: in RLP the
+// key of index 0 is 0x80, behind those of 1 to 127.
+const keyOfFirst = 0x80
 
-type leaf struct{ path, value []byte } // path: a nibble a byte
+// add takes the next item. The root keeps the slice.
+func (l *listRoot) add(item []byte) {
+	switch l.count {
+	case 0:
+		l.first = item
+	case keyOfFirst:
+		l.flushFirst()
+		fallthrough
+	default:
+		l.trie.add(rlp.AppendUint64(nil, l.count), item)
+	}
+	l.count++
+}
 
-// Reset forgets everything.
-func (t *listTrie) Reset() { t.leaves = nil }
+func (l *listRoot) flushFirst() {
+	l.trie.add(rlp.AppendUint64(nil, 0), l.first)
+	l.first = nil
+}
 
-// Update adds a value.
-func (t *listTrie) Update(key, value []byte) error {
+// hash is the root of all items. Nothing is added after it.
+func (l *listRoot) hash() common.Hash {
+	if l.count == 0 {
+		return types.EmptyRootHash
+	}
+	if l.count <= keyOfFirst {
+		l.flushFirst()
+	}
+	return l.trie.hash()
+}
+
+// A sortedTrie takes keys in ascending order, of which none is the beginning of another.
+// What no later key can change is hashed at once: it holds the last value, and the
+// branches on the way to it.
+type sortedTrie struct {
+	path  []byte // of the last key, a nibble a byte
+	value []byte
+	open  []branch // outermost first; all lie on path
+}
+
+type branch struct {
+	depth    int
+	children [17]any // of which the last, a value of the branch itself, is always empty
+}
+
+func newBranch(depth int) branch {
+	b := branch{depth: depth}
+	for i := range b.children {
+		b.children[i] = []byte{}
+	}
+	return b
+}
+
+func (t *sortedTrie) add(key, value []byte) {
 	path := make([]byte, 0, 2*len(key))
 	for _, b := range key {
 		path = append(path, b>>4, b&15)
 	}
-	t.leaves = append(t.leaves, leaf{path, bytes.Clone(value)})
-	return nil
-}
-
-// Hash is the root.
-func (t *listTrie) Hash() common.Hash {
-	if len(t.leaves) == 0 {
-		return types.EmptyRootHash
-	}
-	slices.SortFunc(t.leaves, func(a, b leaf) int { return cmp.Compare(string(a.path), string(b.path)) })
-	return crypto.Keccak256Hash(node(t.leaves, 0))
-}
-
-// node encodes the part of the trie with some leaves, whose paths are the same
-// up to depth.
-func node(leaves []leaf, depth int) []byte {
-	path := leaves[0].path
-	if len(leaves) == 1 {
-		return encoded([]any{compact(path[depth:], true), leaves[0].value})
-	}
-	last := leaves[len(leaves)-1].path
-	fork := depth
-	for path[fork] == last[fork] {
-		fork++
-	}
-	if fork > depth {
-		return encoded([]any{compact(path[depth:fork], false), reference(node(leaves, fork))})
-	}
-	branch := make([]any, 17)
-	for i := range branch {
-		branch[i] = []byte{}
-	}
-	for len(leaves) > 0 {
-		nibble := leaves[0].path[depth]
-		n := slices.IndexFunc(leaves, func(l leaf) bool { return l.path[depth] != nibble })
-		if n < 0 {
-			n = len(leaves)
+	if t.path != nil {
+		fork := 0
+		for t.path[fork] == path[fork] {
+			fork++
 		}
-		branch[nibble] = reference(node(leaves[:n], depth+1))
-		leaves = leaves[n:]
+		t.place(fork)
 	}
-	return encoded(branch)
+	t.path, t.value = path, value
+}
+
+// place puts the last value below the branch where the next key leaves its path, and
+// closes all branches below that one.
+func (t *sortedTrie) place(fork int) {
+	if len(t.open) == 0 || t.open[len(t.open)-1].depth < fork {
+		t.open = append(t.open, newBranch(fork))
+	}
+	t.putLeaf()
+	for t.top().depth > fork {
+		above := fork
+		if len(t.open) > 1 {
+			above = max(above, t.open[len(t.open)-2].depth)
+		}
+		closed := t.closeTop(above)
+		if len(t.open) == 0 || t.top().depth < above {
+			t.open = append(t.open, newBranch(above))
+		}
+		t.top().children[t.path[above]] = closed
+	}
+}
+
+func (t *sortedTrie) top() *branch { return &t.open[len(t.open)-1] }
+
+func (t *sortedTrie) putLeaf() {
+	top := t.top()
+	top.children[t.path[top.depth]] = reference(t.leaf(top.depth + 1))
+}
+
+func (t *sortedTrie) leaf(from int) []byte {
+	return encoded([]any{compact(t.path[from:], true), t.value})
+}
+
+// closeTop takes the deepest branch away and gives the reference to it from the depth above.
+func (t *sortedTrie) closeTop(above int) any {
+	return reference(t.closedNode(above + 1))
+}
+
+// closedNode takes the deepest branch away and encodes it, behind an extension where it
+// is deeper than from.
+func (t *sortedTrie) closedNode(from int) []byte {
+	top := *t.top()
+	t.open = t.open[:len(t.open)-1]
+	node := encoded(top.children[:])
+	if top.depth > from {
+		node = encoded([]any{compact(t.path[from:top.depth], false), reference(node)})
+	}
+	return node
+}
+
+func (t *sortedTrie) hash() common.Hash {
+	if len(t.open) == 0 {
+		return crypto.Keccak256Hash(t.leaf(0))
+	}
+	t.putLeaf()
+	for len(t.open) > 1 {
+		above := t.open[len(t.open)-2].depth
+		closed := t.closeTop(above)
+		t.top().children[t.path[above]] = closed
+	}
+	return crypto.Keccak256Hash(t.closedNode(0))
 }
 
 // reference is a node inside its parent: itself when it is short, or its hash.

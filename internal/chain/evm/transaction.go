@@ -59,25 +59,40 @@ const (
 type tx struct {
 	hash   common.Hash
 	kind   byte
-	raw    []byte // as the root of the block's transactions has it
 	from   common.Address
 	to     *common.Address // nil creates a contract
 	nonce  uint64
-	value  *big.Int           // goes from from to to when it succeeds
-	signed *types.Transaction // nil when the chain made it; it pays no fee then
+	value  *big.Int // goes from from to to when it succeeds
+	signed *offer   // nil when the chain made it; it pays no fee then
 	// apart says that no contract ran for it, so that it has no calls and a tracer
 	// may say of it what it likes.
 	apart bool
 }
 
-// txs is the list that the root of a block is of.
+// txs are the transactions of a block.
 type txs []*tx
 
-// Len is how many there are.
-func (l txs) Len() int { return len(l) }
+// An offer is what is kept of a transaction that a key signed: what it offers for its gas,
+// and whether it has data. The data itself, which a block may be full of, is not kept.
+type offer struct {
+	prices  *types.Transaction
+	data    []byte // at most its first byte
+	blobGas uint64
+}
 
-// EncodeIndex writes the i-th one.
-func (l txs) EncodeIndex(i int, w *bytes.Buffer) { w.Write(l[i].raw) }
+func offerOf(t *types.Transaction) *offer {
+	data := t.Data()
+	return &offer{
+		prices: types.NewTx(&types.DynamicFeeTx{GasTipCap: t.GasTipCap(), GasFeeCap: t.GasFeeCap()}),
+		data:   bytes.Clone(data[:min(1, len(data))]), blobGas: t.BlobGas(),
+	}
+}
+
+// Data is empty where the transaction has none.
+func (o *offer) Data() []byte { return o.data }
+
+// tip is what it pays for a unit of gas above the base fee. Error: it does not offer that.
+func (o *offer) tip(baseFee *big.Int) (*big.Int, error) { return o.prices.EffectiveGasTip(baseFee) }
 
 // madeJSON is what nodes tell of a transaction that the chain made.
 type madeJSON struct {
@@ -177,23 +192,24 @@ func (m madeJSON) pseudo() bool {
 		m.Gas == 0 && number(m.R).Sign() == 0 && number(m.S).Sign() == 0
 }
 
-// made reads a transaction that the chain made; nil for one that a key signed.
-func (m madeJSON) made(s stack) (*tx, error) {
+// made reads a transaction that the chain made, and encodes it as the root of the block's
+// transactions has it; nil for one that a key signed.
+func (m madeJSON) made(s stack) (t *tx, encoded []byte, err error) {
 	fields := m.fields(s)
 	if fields == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	body, err := rlp.EncodeToBytes(fields)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	t := &tx{
-		kind: byte(m.Type), raw: append([]byte{byte(m.Type)}, body...),
+	encoded = append([]byte{byte(m.Type)}, body...)
+	t = &tx{
+		hash: crypto.Keccak256Hash(encoded), kind: byte(m.Type),
 		from: m.From, to: m.To, nonce: uint64(m.Nonce), value: number(m.Value),
 	}
-	t.hash = crypto.Keccak256Hash(t.raw)
 	if t.hash != m.Hash {
-		return nil, fmt.Errorf("of type %#x gives the hash %s, not %s", t.kind, t.hash, m.Hash)
+		return nil, nil, fmt.Errorf("of type %#x gives the hash %s, not %s", t.kind, t.hash, m.Hash)
 	}
 	switch t.kind {
 	case arbitrumDeposit:
@@ -202,56 +218,56 @@ func (m madeJSON) made(s stack) (*tx, error) {
 		// What the first of them brings is in the retry that follows it.
 		t.apart, t.value = true, new(big.Int)
 	}
-	return t, nil
+	return t, encoded, nil
 }
 
-// transaction reads the i-th transaction of a block; nil for what is not one.
-func (a *adapter) transaction(ctx context.Context, p *provider, raw json.RawMessage, block common.Hash, i int) (*tx, error) {
+// transaction reads the i-th transaction of a block, and encodes it as the root of the
+// block's transactions has it; nil for what is not one.
+func (a *adapter) transaction(ctx context.Context, p *provider, raw []byte, block common.Hash, i int) (t *tx, encoded []byte, err error) {
 	if a.stack != ethereum && a.stack != avalanche {
 		var m madeJSON
 		if err := json.Unmarshal(raw, &m); err != nil {
-			return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
+			return nil, nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
 		}
 		switch {
 		case a.stack == bor && m.pseudo():
-			return nil, nil
+			return nil, nil, nil
 		case a.stack == bor && m.Type == borStateSync:
 			return a.stateSync(ctx, p, block, i)
 		}
-		t, err := m.made(a.stack)
+		t, encoded, err := m.made(a.stack)
 		if err != nil {
-			return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
+			return nil, nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
 		}
 		if t != nil {
-			return t, nil
+			return t, encoded, nil
 		}
 	}
 	signed := new(types.Transaction)
 	if err := json.Unmarshal(raw, signed); err != nil {
-		return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
+		return nil, nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
 	}
-	bytes, err := signed.MarshalBinary()
-	if err != nil {
-		return nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
+	if encoded, err = signed.MarshalBinary(); err != nil {
+		return nil, nil, fmt.Errorf("%w: transaction %d: %w", chain.ErrUndecodable, i, err)
 	}
 	from, err := types.Sender(a.signer, signed)
 	if err != nil {
-		return nil, fmt.Errorf("sender of transaction %d: %w: %w", i, chain.ErrUndecodable, err)
+		return nil, nil, fmt.Errorf("sender of transaction %d: %w: %w", i, chain.ErrUndecodable, err)
 	}
 	return &tx{
-		hash: signed.Hash(), kind: signed.Type(), raw: bytes, from: from, to: signed.To(), nonce: signed.Nonce(), value: signed.Value(), signed: signed,
-	}, nil
+		hash: signed.Hash(), kind: signed.Type(), from: from, to: signed.To(), nonce: signed.Nonce(), value: signed.Value(), signed: offerOf(signed),
+	}, encoded, nil
 }
 
 // stateSync is the transaction with which Polygon brings what happened on the layer
 // below. Nodes do not show what it holds, so it is fetched as it is encoded.
-func (a *adapter) stateSync(ctx context.Context, p *provider, block common.Hash, i int) (*tx, error) {
+func (a *adapter) stateSync(ctx context.Context, p *provider, block common.Hash, i int) (*tx, []byte, error) {
 	var raw hexutil.Bytes
 	if err := p.call(ctx, &raw, "eth_getRawTransactionByBlockHashAndIndex", block, hexutil.Uint64(i)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(raw) == 0 || raw[0] != borStateSync {
-		return nil, errors.New("transaction that synchronizes state is not given as it is encoded")
+		return nil, nil, errors.New("transaction that synchronizes state is not given as it is encoded")
 	}
-	return &tx{hash: crypto.Keccak256Hash(raw), kind: borStateSync, raw: raw, to: &common.Address{}, value: new(big.Int), apart: true}, nil
+	return &tx{hash: crypto.Keccak256Hash(raw), kind: borStateSync, to: &common.Address{}, value: new(big.Int), apart: true}, raw, nil
 }

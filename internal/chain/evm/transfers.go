@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -54,10 +53,10 @@ func (s *sealed) contents(internal [][]chain.Transfer, traced bool, providers in
 		if !native.Amount.IsZero() && native.To != "" {
 			c.Transfers = append(c.Transfers, native)
 		}
-		for n, l := range s.receipts[i].Logs {
-			if tr, ok := tokenTransfer(l); ok && !s.twice(l) {
-				tr.Tx, tr.Position = txHash(tx.hash), strconv.Itoa(n)
-				c.Transfers = append(c.Transfers, tr)
+		hash := txHash(tx.hash)
+		for _, l := range s.receipts[i].transfers {
+			if !s.twice(l) {
+				c.Transfers = append(c.Transfers, l.transfer(hash, s.receipts[i].firstLog))
 			}
 		}
 		if traced {
@@ -90,36 +89,33 @@ func (s *sealed) native(i int) (chain.Transfer, error) {
 var borCoin = common.HexToAddress("0x0000000000000000000000000000000000001010")
 
 // twice tells whether a log repeats a movement of the native coin.
-func (s *sealed) twice(l *types.Log) bool { return s.stack == bor && l.Address == borCoin }
+func (s *sealed) twice(l tokenLog) bool { return s.stack == bor && l.contract == borCoin }
+
+// A tokenLog is a log that is the standard event of a token. It is all that is kept of the
+// logs of a block, of which there may be hundreds of thousands.
+type tokenLog struct {
+	contract, from, to common.Address
+	amount             uint256.Int
+	position           uint // among the logs of its receipt
+}
 
 // tokenTransfer reads a log as the standard event of a token. Anything that
 // differs from it, and a transfer of nothing, is not one.
-func tokenTransfer(l *types.Log) (chain.Transfer, bool) {
+func tokenTransfer(l *types.Log) (t tokenLog, ok bool) {
 	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != common.HashLength || l.Address == nativeLogs {
-		return chain.Transfer{}, false
+		return tokenLog{}, false
 	}
-	from, err := addressOf(l.Topics[1])
-	if err != nil {
-		return chain.Transfer{}, false
-	}
-	to, err := addressOf(l.Topics[2])
-	if err != nil {
-		return chain.Transfer{}, false
-	}
-	amount := money.FromUint256(new(uint256.Int).SetBytes(l.Data))
-	if amount.IsZero() {
-		return chain.Transfer{}, false
-	}
-	return chain.Transfer{
-		Kind: chain.Token, Contract: evmtx.Canonical(l.Address),
-		From: from, To: to, Amount: amount, LogIndex: uint64(l.Index),
-	}, true
+	t.contract, t.from, t.to = l.Address, common.BytesToAddress(l.Topics[1][:]), common.BytesToAddress(l.Topics[2][:])
+	t.amount.SetBytes(l.Data)
+	isAddress := common.BytesToHash(t.from[:]) == l.Topics[1] && common.BytesToHash(t.to[:]) == l.Topics[2]
+	return t, isAddress && !t.amount.IsZero()
 }
 
-func addressOf(topic common.Hash) (chain.Address, error) {
-	a := common.BytesToAddress(topic[:])
-	if common.BytesToHash(a[:]) != topic {
-		return "", errors.New("topic is not an address")
+// transfer is what the log says. firstLog is the index in the block of the first log of
+// its receipt.
+func (l *tokenLog) transfer(tx chain.TxHash, firstLog uint64) chain.Transfer {
+	return chain.Transfer{
+		Tx: tx, Kind: chain.Token, Position: strconv.FormatUint(uint64(l.position), 10), Contract: evmtx.Canonical(l.contract),
+		From: evmtx.Canonical(l.from), To: evmtx.Canonical(l.to), Amount: money.FromUint256(&l.amount), LogIndex: firstLog + uint64(l.position),
 	}
-	return evmtx.Canonical(a), nil
 }

@@ -27,7 +27,7 @@ func TestOnlyTheStandardEventIsATransfer(t *testing.T) {
 			Data:    common.BigToHash(big.NewInt(5)).Bytes(),
 		}
 	}
-	if tr, ok := tokenTransfer(good()); !ok || tr.Amount.String() != "5" {
+	if tr, ok := tokenTransfer(good()); !ok || tr.amount.Dec() != "5" {
 		t.Errorf("standard: got %+v, %v, want a transfer of 5", tr, ok)
 	}
 	for name, change := range map[string]func(*types.Log){
@@ -113,10 +113,16 @@ func TestTheRootOfTheFirstTransactionOfEthereum(t *testing.T) {
 	if got, want := tx.Hash().Hex(), "0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"; got != want {
 		t.Fatalf("hash: got %s, want %s", got, want)
 	}
-	if got, want := rootOf(types.Transactions{tx}).Hex(), "0x4513310fcb9f6f616972a3b948dc5d547f280849a87ebb5af0191f98b87be598"; got != want {
+	encoded, err := tx.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root, none listRoot
+	root.add(encoded)
+	if got, want := root.hash().Hex(), "0x4513310fcb9f6f616972a3b948dc5d547f280849a87ebb5af0191f98b87be598"; got != want {
 		t.Errorf("root: got %s, want %s", got, want)
 	}
-	if got := rootOf(types.Transactions{}); got != types.EmptyRootHash {
+	if got := none.hash(); got != types.EmptyRootHash {
 		t.Errorf("root of nothing: got %s, want %s", got, types.EmptyRootHash)
 	}
 }

@@ -23,7 +23,8 @@ func (l *Last[K, V]) Find(key K) (V, bool) {
 	return v, ok
 }
 
-// Keep keeps so many at most, this one among them. What was under its key goes.
+// Keep keeps so many at most, this one among them; each call may name another number. What
+// was under its key goes.
 func (l *Last[K, V]) Keep(key K, v V, most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,7 +33,8 @@ func (l *Last[K, V]) Keep(key K, v V, most int) {
 	}
 	if _, again := l.of[key]; again {
 		l.keys = slices.DeleteFunc(l.keys, func(k K) bool { return k == key })
-	} else if len(l.keys) >= most {
+	}
+	for len(l.keys) >= max(1, most) {
 		delete(l.of, l.keys[0])
 		l.keys = slices.Delete(l.keys, 0, 1)
 	}

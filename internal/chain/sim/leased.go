@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
@@ -31,8 +33,17 @@ func SolanaAddress(name string) chain.Address {
 // value is what a nonce account has: another one each time that something takes it, and
 // another one on another fork.
 func (s *state) value(account chain.Address) string {
-	if v, ok := s.values[account]; ok {
-		return v
+	v, err := solanatx.Durable(s.before(account))
+	if err != nil {
+		panic("sim: " + err.Error())
+	}
+	return v
+}
+
+// before is the hash of the block that the value of a nonce account follows from.
+func (s *state) before(account chain.Address) string {
+	if b, ok := s.values[account]; ok {
+		return b
 	}
 	return string(SolanaAddress("value of " + string(account)))
 }
@@ -60,6 +71,7 @@ func (s *state) advance(t *tx, words ...any) {
 		return
 	}
 	s.values[t.place] = string(SolanaAddress(digest(append(words, string(t.place), t.value)...)))
+	s.proofs[s.value(t.place)] = s.values[t.place]
 }
 
 // rivals tells whether two transactions are for one place.
@@ -186,4 +198,20 @@ func (c *Chain) leases(a chain.Address, latest, final uint64) ([]chain.Lease, er
 		})
 	}
 	return all, nil
+}
+
+// Proof is what proves a lease that is or was a place's, on whatever fork.
+func (c *Chain) Proof(_ context.Context, _ chain.Address, lease string, known ...string) (string, error) {
+	at, value, err := solanatx.ParseLease(lease)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range append(slices.Clone(known), string(SolanaAddress("value of "+string(at))), c.tip().state.proofs[value]) {
+		if v, err := solanatx.Durable(b); err == nil && v == value {
+			return b, nil
+		}
+	}
+	return "", fmt.Errorf("nothing gave %s this value", at)
 }

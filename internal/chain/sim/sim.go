@@ -129,11 +129,12 @@ type state struct {
 	programs map[chain.Address]bool   // where a contract is
 	coins    map[string]chain.Coin    // by outpoint, where accounts are coins
 	spent    map[string]bool
-	values   map[chain.Address]string // of nonce accounts that were taken
+	values   map[chain.Address]string // of nonce accounts that were taken: the block's hash that each follows from
+	proofs   map[string]string        // what each value that ever was follows from, on whatever fork
 }
 
 func (s *state) copy() *state {
-	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refuses: maps.Clone(s.refuses), programs: maps.Clone(s.programs), coins: maps.Clone(s.coins), spent: maps.Clone(s.spent), values: maps.Clone(s.values)}
+	return &state{nonces: maps.Clone(s.nonces), balances: maps.Clone(s.balances), refuses: maps.Clone(s.refuses), programs: maps.Clone(s.programs), coins: maps.Clone(s.coins), spent: maps.Clone(s.spent), values: maps.Clone(s.values), proofs: s.proofs}
 }
 
 func (s *state) add(h chain.Holding, a money.Amount) error {
@@ -165,7 +166,7 @@ func New(conf Config) *Chain {
 	}
 	genesis := &block{state: &state{
 		nonces: map[chain.Address]uint64{}, balances: map[chain.Holding]money.Amount{}, refuses: map[chain.Holding]string{}, programs: map[chain.Address]bool{},
-		coins: map[string]chain.Coin{}, spent: map[string]bool{}, values: map[chain.Address]string{},
+		coins: map[string]chain.Coin{}, spent: map[string]bool{}, values: map[chain.Address]string{}, proofs: map[string]string{},
 	}, receipts: map[chain.TxHash]*receipt{}}
 	genesis.Block = chain.Block{Hash: digest("genesis", c.conf.ChainID), Parent: digest("nothing"), Time: c.conf.Start}
 	c.blocks = []*block{genesis}
@@ -178,7 +179,7 @@ func (c *Chain) Configured() chain.Chain {
 	if c.leased() {
 		return chain.Chain{
 			Name: c.conf.Name, Network: chain.Local, CAIP2: "solana:sim", SignerID: string(SolanaAddress("network")),
-			Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true,
+			Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true, Proofs: c,
 		}
 	}
 	configured := chain.Chain{

@@ -159,6 +159,9 @@ func (n *Node) Mine(ctx context.Context, blocks int) error {
 		if unit == "absoluteTimestamp" {
 			n.now++
 		}
+		if err := n.derive(ctx, n.slot-1); err != nil {
+			return fmt.Errorf("nonces of block %d: %w", n.slot-1, err)
+		}
 	}
 	return nil
 }

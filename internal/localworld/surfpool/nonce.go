@@ -2,7 +2,6 @@ package surfpool
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 // nonceValueByte is where the value of a nonce account begins.
 const (
 	nonceValueByte = 40
+	advanceNonce   = "6vx8P" // the instruction's data in base58
 	askEvery       = 5 * time.Millisecond
 )
 
@@ -53,6 +53,12 @@ func (n *Node) AfterFailure(ctx context.Context, tx chain.TxHash, lease string) 
 	if ran.Meta.Err == nil {
 		return nil
 	}
+	return n.advance(ctx, at, value, "")
+}
+
+// advance gives a nonce account the value that follows from a block, "" for the newest one,
+// unless it has another than the one that is to go.
+func (n *Node) advance(ctx context.Context, at chain.Address, gone, block string) error {
 	var account struct {
 		Value struct {
 			Data     []string
@@ -71,19 +77,69 @@ func (n *Node) AfterFailure(ctx context.Context, tx chain.TxHash, lease string) 
 		return err
 	}
 	_, now, _, err := solanatx.ParseNonce(data)
-	if err != nil || now != value {
+	if err != nil || now != gone {
 		return err
 	}
-	// As a chain derives it, from the newest block.
-	newest, err := n.blockhash(ctx)
+	if block == "" {
+		if block, err = n.blockhash(ctx); err != nil {
+			return err
+		}
+	}
+	next, err := solanatx.Durable(block)
+	if err != nil {
+		return fmt.Errorf("the block before is %q: %w", block, err)
+	}
+	value, err := base58.Decode(next)
 	if err != nil {
 		return err
 	}
-	hash, err := base58.Decode(newest)
-	if err != nil {
-		return fmt.Errorf("the newest block is %q: %w", newest, err)
-	}
-	next := sha256.Sum256(append([]byte("DURABLE_NONCE"), hash...))
-	copy(data[nonceValueByte:], next[:])
+	copy(data[nonceValueByte:], value)
 	return n.SetAccount(ctx, at, account.Value.Lamports, account.Value.Owner, data)
+}
+
+// derive gives the nonce accounts that were advanced in a block the values that a chain
+// derives: from the hash of the block before. surfpool takes what the transaction carries in
+// place of that. Nothing is built on its own value, since that is in no block before this.
+func (n *Node) derive(ctx context.Context, slot uint64) error {
+	var block *struct {
+		Previous     string `json:"previousBlockhash"`
+		Transactions []struct {
+			Meta        struct{ Err any }
+			Transaction struct {
+				Message struct {
+					Keys         []chain.Address `json:"accountKeys"`
+					Recent       string          `json:"recentBlockhash"`
+					Instructions []struct {
+						Program  int    `json:"programIdIndex"`
+						Accounts []int  `json:"accounts"`
+						Data     string `json:"data"`
+					}
+				}
+			}
+		}
+	}
+	err := n.call(ctx, &block, "getBlock", slot, map[string]any{
+		"commitment": "confirmed", "maxSupportedTransactionVersion": 1, "rewards": false, "encoding": "json",
+	})
+	if err != nil || block == nil {
+		return err
+	}
+	for _, tx := range block.Transactions {
+		m := tx.Transaction.Message
+		if tx.Meta.Err != nil || len(m.Instructions) == 0 {
+			continue
+		}
+		first := m.Instructions[0]
+		if first.Data != advanceNonce || len(first.Accounts) == 0 || first.Program >= len(m.Keys) || m.Keys[first.Program] != solanatx.SystemProgram {
+			continue
+		}
+		its, err := solanatx.Durable(m.Recent)
+		if err != nil {
+			return err
+		}
+		if err := n.advance(ctx, m.Keys[first.Accounts[0]], its, block.Previous); err != nil {
+			return fmt.Errorf("nonce account %s: %w", m.Keys[first.Accounts[0]], err)
+		}
+	}
+	return nil
 }

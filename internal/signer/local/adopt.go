@@ -89,7 +89,7 @@ func Adopt(conf Config, seed keys.Seed, copied []signer.Entry, nonces []ChainNon
 		if r.Kind == signer.RecordGenesis {
 			continue
 		}
-		if r.at.Before(at) {
+		if r.at.Before(at) && r.Kind != signer.RecordClock {
 			return fmt.Errorf("adopt a lost journal: entry %d is older than the one before it", r.seq)
 		}
 		at = r.at
@@ -181,6 +181,10 @@ func (s *Signer) recheck(r signer.Record) error {
 	case r.Revoke != nil:
 		if !word(r.Revoke.OrgID) || !word(r.Revoke.ID) {
 			return refuse(signer.RefusedMalformed, "a revocation of nothing")
+		}
+	case r.Void != nil:
+		if !word(r.Void.OrgID) || !word(r.Void.ID) || len(r.Void.MAC) > 0 {
+			return refuse(signer.RefusedMalformed, "a payment that was voided without its name")
 		}
 	case r.Sign != nil:
 		i := s.index.intents[r.Sign.IntentID]

@@ -52,7 +52,11 @@ func (s *Signer) endorse(e signer.Endorsement, notBefore time.Time) (signer.Endo
 	if _, ours := s.index.owners[owned{e.Chain.Family(), e.Address}]; ours {
 		return none, 0, refuse(signer.RefusedDestination, "%s is an address of this installation", e.Address)
 	}
-	at := s.journal.now(s.conf.now())
+	at, ahead := s.time()
+	if ahead > 0 {
+		// A cooling-off that begins before the time is known could be over at once.
+		return none, 0, s.unconfirmed(ahead)
+	}
 	from := at.Add(s.conf.Policy.coolingOff())
 	if from.Before(notBefore) {
 		from = notBefore

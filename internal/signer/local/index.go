@@ -17,18 +17,21 @@ import (
 type index struct {
 	genesis signer.Record
 	adopted time.Time // zero for a journal that continues none
-	wallets map[signer.WalletRef]issued
-	owners  map[owned]signer.WalletRef
-	intents map[string]*intent
-	slots   map[slot]string  // the id of the one intent that it belongs to
-	places  map[place]string // what of a lease is in one slot for ever
-	changes map[numbered]numbers
-	keys    map[key]string // the id of the payment that has it
-	limits  limits
-	fees    fees
+	// clockSeq is the last entry in which a person confirmed the time, or 0.
+	clockSeq uint64
+	wallets  map[signer.WalletRef]issued
+	owners   map[owned]signer.WalletRef
+	intents  map[string]*intent
+	slots    map[slot]string  // the id of the one intent that it belongs to
+	places   map[place]string // what of a lease is in one slot for ever
+	changes  map[numbered]numbers
+	keys     map[key]string // the id of the payment that has it
+	limits   limits
+	fees     fees
 
 	endorsed map[string]endorsed // by the id of the endorsement
 	revoked  map[string]revoked
+	voids    map[string]voided // by the id of the intent, admitted or not
 
 	// rescue is Config.Rescue: everything goes to one address, so whatever is mined of two
 	// transactions that spend one coin will do; and nobody knows which form a wallet had.
@@ -61,12 +64,21 @@ type owned struct {
 type intent struct {
 	signer.Intent
 	seq   uint64
+	at    time.Time                  // when it counts as admitted
+	fees  []charge                   // what its signatures took of its account's fees
 	slot  *signer.Slot               // once it has one
 	lead  string                     // in whose name its slot is signed for, once it has one: often its own
 	with  []string                   // of a lead: the others of its slot, in their order
 	signs map[string]signer.SignBody // by the payload's digest, without the payload
 	seqs  map[string]uint64
 	fee   money.Amount // the most that its slot may cost by what was signed
+}
+
+// charge is what one signature took of an account's fees, and when that counts as spent.
+type charge struct {
+	seq  uint64
+	at   time.Time
+	fees money.Amount
 }
 
 // key is an idempotency key, by its hash: what a database that was restored to before
@@ -124,6 +136,7 @@ func newIndex() *index {
 
 		endorsed: map[string]endorsed{},
 		revoked:  map[string]revoked{},
+		voids:    map[string]voided{},
 	}
 }
 
@@ -157,12 +170,15 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		if x.intents[r.Admit.ID] != nil {
 			return fmt.Errorf("intent %s was admitted before", r.Admit.ID)
 		}
+		if no := x.live(r.Admit.ID); no != nil {
+			return no
+		}
 		for _, w := range []signer.WalletRef{r.Admit.From, r.Admit.Account()} {
 			if _, known := x.wallets[w]; !known {
 				return fmt.Errorf("intent %s pays from a wallet that was never issued", r.Admit.ID)
 			}
 		}
-		x.intents[r.Admit.ID] = &intent{Intent: *r.Admit, seq: seq, signs: map[string]signer.SignBody{}, seqs: map[string]uint64{}}
+		x.intents[r.Admit.ID] = &intent{Intent: *r.Admit, seq: seq, at: at, signs: map[string]signer.SignBody{}, seqs: map[string]uint64{}}
 		// A journal of before this rule may have a key twice. What it admitted stays
 		// admitted; the first one has the key.
 		if k, ok := keyOf(*r.Admit); ok && x.keys[k] == "" {
@@ -179,6 +195,11 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		if no != nil {
 			return no
 		}
+		for _, o := range all {
+			if no := x.live(o.ID); no != nil && r.Sign.Act == signer.Pay {
+				return no
+			}
+		}
 		if no := x.mayTake(all, payer, r.Sign.Slot); no != nil {
 			return no
 		}
@@ -193,8 +214,14 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 		if err != nil {
 			return fmt.Errorf("what was signed for intent %s: %w", i.ID, err)
 		}
+		if r.Sign.Proof != "" { // a journal of before this rule has none
+			if err := does.proven(r.Sign.Proof); err != nil {
+				return fmt.Errorf("what was signed for intent %s: %w", i.ID, err)
+			}
+		}
 		if more := i.adds(does.costs); !more.IsZero() {
 			x.fees.take(account{payer, i.Chain}, more, at)
+			i.fees = append(i.fees, charge{seq, at, more})
 		}
 		if i.fee.Less(does.costs) {
 			i.fee = does.costs
@@ -232,6 +259,17 @@ func (x *index) apply(seq uint64, at time.Time, r signer.Record) error {
 			return fmt.Errorf("address %s was revoked before", r.Revoke.ID)
 		}
 		x.revoked[r.Revoke.ID] = revoked{r.Revoke.OrgID, seq}
+	case signer.RecordVoid:
+		if _, twice := x.voids[r.Void.ID]; twice {
+			return fmt.Errorf("payment %s was voided before", r.Void.ID)
+		}
+		if i := x.intents[r.Void.ID]; i != nil && i.slot != nil {
+			return fmt.Errorf("payment %s was voided with a slot", r.Void.ID)
+		}
+		x.voids[r.Void.ID] = voided{r.Void.OrgID, seq}
+	case signer.RecordClock:
+		x.redate(at)
+		x.clockSeq = seq
 	default:
 		return fmt.Errorf("%q is no kind of record", r.Kind)
 	}

@@ -148,7 +148,7 @@ func (j *journal) read(line []byte, replay func(signer.Entry, signer.Record) err
 		return err
 	}
 	at, err := time.Parse(time.RFC3339Nano, rec.At)
-	if err != nil || at.Before(j.at) {
+	if err != nil || at.Before(j.at) && rec.Kind != signer.RecordClock {
 		return fmt.Errorf("its time %q does not follow the time before it", rec.At)
 	}
 	if err := replay(e, rec); err != nil {
@@ -158,17 +158,25 @@ func (j *journal) read(line []byte, replay func(signer.Entry, signer.Record) err
 	return nil
 }
 
-// now is the journal's time: the clock's, but never before the last entry's, so
-// that setting a clock back frees no limit.
-func (j *journal) now(clock time.Time) time.Time {
-	// Without the reading of the monotonic clock, which another process cannot compare.
-	clock = clock.Round(0).UTC()
+// last is the time of the last entry.
+func (j *journal) last() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if clock.Before(j.at) {
-		return j.at
-	}
-	return clock
+	return j.at
+}
+
+// id is the journal's.
+func (j *journal) id() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.head.JournalID
+}
+
+// seq is the last entry's number.
+func (j *journal) seq() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.head.Seq
 }
 
 // append gives a record its place. The caller holds the signer's lock, so that the

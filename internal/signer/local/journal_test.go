@@ -179,7 +179,7 @@ func TestReopenedSignerAnswersAsBefore(t *testing.T) {
 
 func TestLimitsOutliveRestartsAndClocksThatGoBack(t *testing.T) {
 	t.Parallel()
-	in := install(t, t.TempDir())
+	in := host(t)
 	s := in.open(t)
 	pay(t, s, payment("wd_1", 100), 0)
 	in.pass(time.Hour)
@@ -202,7 +202,7 @@ func TestLimitsOutliveRestartsAndClocksThatGoBack(t *testing.T) {
 	if admit(s, "wd_3", 51) {
 		t.Error("after a restart: got 251 of 250")
 	}
-	in.pass(-48 * time.Hour)
+	in.set(-48 * time.Hour)
 	if admit(s, "wd_3", 51) {
 		t.Error("after the clock went back: got 251 of 250")
 	}
@@ -210,7 +210,8 @@ func TestLimitsOutliveRestartsAndClocksThatGoBack(t *testing.T) {
 		t.Error("got a refusal of 250 of 250")
 	}
 	reopen()
-	in.pass(48*time.Hour + 22*time.Hour + 59*time.Minute)
+	in.set(48 * time.Hour)
+	in.pass(22*time.Hour + 59*time.Minute)
 	if admit(s, "wd_5", 1) {
 		t.Error("before the window has passed: got 251 of 250")
 	}
@@ -519,7 +520,8 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			r.Fatal(err)
 		}
-		in := install(t, dir)
+		in := &hosted{installation: install(t, dir)}
+		in.conf.Elapsed = in.elapsed
 		s := in.open(t)
 		slotOf, intentOf := map[string]uint64{}, map[uint64]string{}
 		from := signertest.Issue(t, s, signertest.Treasury(org))
@@ -574,8 +576,22 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 				}
 				slotOf[name], intentOf[n] = n, name
 			},
+			"void": func(r *rapid.T) {
+				_, err := s.Void(t.Context(), signer.Void{OrgID: org, ID: id.Draw(r, "id")})
+				mayRefuse(r, err)
+			},
+			"set": func(r *rapid.T) {
+				in.set(time.Duration(rapid.IntRange(-2000, 2000).Draw(r, "hours")) * time.Hour)
+			},
+			"confirm": func(r *rapid.T) {
+				if now := s.ClockStatus(); now.Ahead > 0 || now.Behind > 0 {
+					if _, err := s.ConfirmClock(now.Clock, "why"); err != nil {
+						r.Error(err)
+					}
+				}
+			},
 			"time": func(r *rapid.T) {
-				in.pass(time.Duration(rapid.IntRange(-20, 30).Draw(r, "hours")) * time.Hour)
+				in.pass(time.Duration(rapid.IntRange(0, 30).Draw(r, "hours")) * time.Hour)
 			},
 			"restart": func(r *rapid.T) {
 				known, head := s.Index(), headOf(t, s)
@@ -642,14 +658,14 @@ func TestSignerNeverPrintsItsSecrets(t *testing.T) {
 
 func TestPolicyTellsAllThatIsWrong(t *testing.T) {
 	t.Parallel()
-	good := `{"chains":{"ETHEREUM":{"signerId":"1","feeMax":"1","gasMax":"0","assets":{
+	good := `{"chains":{"ETHEREUM":{"signerId": "31337","feeMax":"1","gasMax":"0","assets":{
 		"":{"paymentMax":"1","organizationMax":"2","overallMax":"3"},
 		"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359":{"paymentMax":"0","organizationMax":"0","overallMax":"0","unlimited":true}}}}}`
 	p, err := local.ParsePolicy([]byte(good))
 	if err != nil || p.Chains[chain.Ethereum].Assets[""].OverallMax != money.Units(3) {
 		t.Fatalf("got %+v, %v", p, err)
 	}
-	bad := strings.NewReplacer(`"signerId":"1"`, `"signerId":"0x1"`, `"feeMax":"1"`, `"feeMax":"0"`, `"paymentMax":"1"`, `"paymentMax":"0"`, "0xfB69", "0xfb69").Replace(good)
+	bad := strings.NewReplacer(`"signerId": "31337"`, `"signerId":"0x1"`, `"feeMax":"1"`, `"feeMax":"0"`, `"paymentMax":"1"`, `"paymentMax":"0"`, "0xfB69", "0xfb69").Replace(good)
 	_, err = local.ParsePolicy([]byte(bad))
 	for _, part := range []string{"signerId", "feeMax", "paymentMax", "0xfb69"} {
 		if err == nil || !strings.Contains(err.Error(), part) {

@@ -53,6 +53,10 @@ type Config struct {
 	// Grants checks who let payments go; nil asks nobody, as tests of other things do.
 	Grants *signer.GrantKey
 	Clock  func() time.Time // nil means time.Now
+	// Elapsed is how much time has passed since some moment, by a clock that cannot be set.
+	// nil means the system's monotonic clock beside time.Now, and whatever a Clock of its own
+	// goes forward.
+	Elapsed func() time.Duration
 	// Rescue lets payments pass that name neither a customer nor an endorsement, coins be
 	// spent by several transactions, and wallets for change have any number: whoever brings
 	// money to safety from a seed of which nothing else is left has nothing else. A service
@@ -78,6 +82,7 @@ type Signer struct {
 	mu      sync.Mutex
 	index   *index
 	journal *journal
+	clock   *clock
 
 	anchors *anchors
 }
@@ -115,6 +120,7 @@ func Open(conf Config, seed keys.Seed) (*Signer, error) {
 		return nil, errors.Join(err, j.close())
 	}
 	s.journal = j
+	s.clock = openClock(conf, signer.Head{JournalID: j.head.JournalID, Seq: j.head.Seq}, s.index.clockSeq, j.at)
 	if s.anchors, err = openAnchors(conf.Journal, s.attest); err != nil {
 		return nil, errors.Join(err, j.close())
 	}
@@ -127,6 +133,9 @@ func (s *Signer) Close() error {
 	defer s.anchors.mu.Unlock()
 	if s.anchors.broken == nil {
 		s.anchors.broken = errors.New("the signer is closed")
+		s.mu.Lock()
+		s.seen(true)
+		s.mu.Unlock()
 	}
 	return errors.Join(s.anchors.file.Close(), s.journal.close())
 }
@@ -184,7 +193,8 @@ func (s *Signer) issue(w signer.WalletRef, key keys.WalletKey) (uint64, error) {
 
 // append gives a record its place in the journal and in the index. s.mu is held.
 func (s *Signer) append(r signer.Record) (uint64, error) {
-	return s.appendAt(s.journal.now(s.conf.now()), r)
+	now, _ := s.time()
+	return s.appendAt(now, r)
 }
 
 // appendAt is append with the time that was looked at for the rules.
@@ -232,6 +242,9 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if no := s.index.live(i.ID); no != nil {
+		return 0, no
+	}
 	if known := s.index.intents[i.ID]; known != nil {
 		if !same(known.Intent, i) {
 			return 0, refuse(signer.RefusedIntent, "intent %s was admitted with other words in entry %d", i.ID, known.seq)
@@ -271,7 +284,10 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 	} else if no != nil {
 		return 0, no
 	}
-	now := s.journal.now(s.conf.now())
+	now, ahead := s.time()
+	if ahead > 0 && s.timed(policy, i) {
+		return 0, s.unconfirmed(ahead)
+	}
 	if no := s.whitelisted(i, now); no != nil {
 		return 0, no
 	}
@@ -284,7 +300,7 @@ func (s *Signer) admit(i signer.Intent) (uint64, error) {
 			return 0, no
 		}
 	}
-	return s.append(signer.Record{Kind: signer.RecordAdmit, Admit: &i})
+	return s.appendAt(now, signer.Record{Kind: signer.RecordAdmit, Admit: &i})
 }
 
 // payer is who pays the fee of a transfer from a wallet that is no treasury: where the
@@ -494,6 +510,8 @@ func (s *Signer) Sign(ctx context.Context, r signer.SignRequest) (signer.Signed,
 		return signer.Signed{}, refuse(signer.RefusedMalformed, "with: give at most %d intents, each in 1 to %d bytes of UTF-8 without NUL", withMax, wordBytesMax)
 	case len(r.Payload) == 0 || len(r.Payload) > payloadBytesMax:
 		return signer.Signed{}, refuse(signer.RefusedMalformed, "payload: give 1 to %d bytes", payloadBytesMax)
+	case r.Proof != "" && !word(r.Proof):
+		return signer.Signed{}, refuse(signer.RefusedMalformed, "proof: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
 	}
 	raw, hash, seq, err := s.sign(r)
 	if err != nil {
@@ -550,7 +568,7 @@ func (s *Signer) sign(r signer.SignRequest) (raw []byte, hash chain.TxHash, seq 
 		return raw, hash, i.seqs[digest], nil
 	}
 	seq, err = s.append(signer.Record{Kind: signer.RecordSign, Sign: &signer.SignBody{
-		IntentID: i.ID, With: r.With, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest, Hash: hash,
+		IntentID: i.ID, With: r.With, Slot: r.Slot, Act: r.Act, Payload: r.Payload, Digest: digest, Hash: hash, Proof: r.Proof,
 	}})
 	return raw, hash, seq, err
 }
@@ -562,6 +580,13 @@ func (s *Signer) check(all []*intent, r signer.SignRequest) error {
 	policy, ok := s.conf.Policy.Chains[lead.Chain]
 	if !ok {
 		return refuse(signer.RefusedNotConfigured, "the policy does not name chain %q any more", lead.Chain)
+	}
+	if r.Act == signer.Pay {
+		for _, i := range all {
+			if no := s.index.live(i.ID); no != nil {
+				return no
+			}
+		}
 	}
 	does, err := s.matches(all, r, policy)
 	if err != nil {
@@ -590,7 +615,11 @@ func (s *Signer) check(all []*intent, r signer.SignRequest) error {
 		}
 	}
 	if more := lead.adds(fee); !more.IsZero() {
-		if no := s.index.fees.allow(policy, account{s.index.wallets[lead.Account()].address, lead.Chain}, more, s.journal.now(s.conf.now())); no != nil {
+		now, ahead := s.time()
+		if ahead > 0 && policy.feeDay() != nil {
+			return s.unconfirmed(ahead)
+		}
+		if no := s.index.fees.allow(policy, account{s.index.wallets[lead.Account()].address, lead.Chain}, more, now); no != nil {
 			return no
 		}
 	}
@@ -619,6 +648,9 @@ func (s *Signer) matches(all []*intent, r signer.SignRequest, policy ChainPolicy
 		return does, refuse(signer.RefusedPayload, "the payload of intent %s has %v, and its slot is %v", i.ID, does.slot, r.Slot)
 	case does.payer != "" && does.payer != payer:
 		return does, refuse(signer.RefusedPayload, "the fee of intent %s is paid by %s, and by %s in its payload", i.ID, payer, does.payer)
+	}
+	if err := does.proven(r.Proof); err != nil {
+		return does, refuse(signer.RefusedPayload, "more than one transaction in the slot of intent %s could be mined: %v", i.ID, err)
 	}
 	if err := s.spends(i, does.coins); err != nil {
 		return does, err
@@ -702,6 +734,9 @@ func (s *Signer) Head(ctx context.Context) (signer.Head, error) {
 	if err := ctx.Err(); err != nil {
 		return signer.Head{}, err
 	}
+	s.mu.Lock()
+	s.seen(false)
+	s.mu.Unlock()
 	last, err := s.journal.place()
 	if err != nil {
 		return signer.Head{}, err

@@ -1,16 +1,19 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/networks"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
@@ -66,7 +69,7 @@ type ChainPolicy struct {
 	// Assets are the limits of payments by contract, "" for the native coin.
 	Assets map[chain.Address]Limit `json:"assets"`
 	// Unlimited lets payments of every asset that Assets does not name pass without
-	// a limit, and any number of fees. It is for local chains.
+	// a limit, and any number of fees. It is for local chains and test networks.
 	Unlimited bool `json:"unlimited,omitempty"`
 }
 
@@ -91,7 +94,8 @@ type Limit struct {
 	PaymentMax      money.Amount `json:"paymentMax"`      // one payment
 	OrganizationMax money.Amount `json:"organizationMax"` // all of an organization in 24 hours
 	OverallMax      money.Amount `json:"overallMax"`      // all of the installation in 24 hours
-	// Unlimited says that this asset has no limit; the three above must then be absent.
+	// Unlimited says that this asset has no limit; the three above must then be absent. It
+	// is for local chains and test networks.
 	Unlimited bool `json:"unlimited,omitempty"`
 }
 
@@ -132,6 +136,9 @@ func (p Policy) Check() error {
 		if err := family.network(c.SignerID); err != nil {
 			complain("chains.%s.signerId: got %q, %w", name, c.SignerID, err)
 		}
+		if at := c.unlimited(); at != "" && mainNetwork(c.SignerID) {
+			complain("chains.%s.%s: is for local chains and test networks, and signerId %s is a main network; set limits", name, at, c.SignerID)
+		}
 		if c.FeeMax.IsZero() {
 			complain("chains.%s.feeMax: set the most that a transaction may cost, in native units", name)
 		}
@@ -151,6 +158,38 @@ func (p Policy) Check() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Unlimited names what in the policy has no limit; "" where everything has one.
+func (p Policy) Unlimited() string {
+	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
+		if at := p.Chains[name].unlimited(); at != "" {
+			return fmt.Sprintf("chains.%s.%s", name, at)
+		}
+	}
+	return ""
+}
+
+func (c ChainPolicy) unlimited() string {
+	if c.Unlimited {
+		return "unlimited"
+	}
+	for _, contract := range slices.Sorted(maps.Keys(c.Assets)) {
+		if c.Assets[contract].Unlimited {
+			return fmt.Sprintf("assets.%q.unlimited", contract)
+		}
+	}
+	return ""
+}
+
+// mainNetwork tells whether a signerId is that of a main network which this program
+// knows. Of any other network the configuration knows more: see Unlimited.
+func mainNetwork(signerID string) bool {
+	known, ok := networks.ByGenesis(signerID)
+	if id, err := strconv.ParseUint(signerID, 10, 64); err == nil {
+		known, ok = networks.ByChainID(id)
+	}
+	return ok && known.Network == chain.Mainnet
 }
 
 // limit is the limit of an asset; nil means none.
@@ -261,6 +300,47 @@ var amountMax = money.MustParse("11579208923731619542357098500868790785326998466
 
 func assets(i signer.Intent) [2]asset {
 	return [2]asset{{i.Chain, i.Contract, i.From.OrgID}, {i.Chain, i.Contract, ""}}
+}
+
+// redate counts what is dated later than a confirmed time as made at that time, and nothing
+// as made earlier than it was: a wrong clock had dropped what is within the window again.
+func (x *index) redate(confirmed time.Time) {
+	earlier := func(at time.Time) time.Time {
+		if at.After(confirmed) {
+			return confirmed
+		}
+		return at
+	}
+	x.adopted = earlier(x.adopted)
+	for id, e := range x.endorsed {
+		e.at = earlier(e.at)
+		x.endorsed[id] = e
+	}
+	type taking struct {
+		seq  uint64
+		at   time.Time
+		take func()
+	}
+	var all []taking
+	x.limits, x.fees = limits{}, fees{}
+	for _, i := range x.intents {
+		i.at = earlier(i.at)
+		if confirmed.Sub(i.at) < window {
+			all = append(all, taking{i.seq, i.at, func() { x.limits.take(i.Intent, i.at) }})
+		}
+		of := account{x.wallets[i.Account()].address, i.Chain}
+		for n := range i.fees {
+			c := &i.fees[n]
+			c.at = earlier(c.at)
+			if confirmed.Sub(c.at) < window {
+				all = append(all, taking{c.seq, c.at, func() { x.fees.take(of, c.fees, c.at) }})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b taking) int { return cmp.Compare(a.seq, b.seq) })
+	for _, t := range all {
+		t.take()
+	}
 }
 
 // account is what fees are counted for.

@@ -13,13 +13,37 @@ import (
 func TestTwoNamesForOneNetworkAreRefused(t *testing.T) {
 	t.Parallel()
 	of := func(id string) string {
-		return `{"signerId": "` + id + `", "feeMax": "1", "gasMax": "1", "unlimited": true}`
+		return `{"signerId": "` + id + `", "feeMax": "1", "gasMax": "1"}`
 	}
 	if _, err := local.ParsePolicy([]byte(`{"chains": {"BASE": ` + of("1") + `, "ETHEREUM": ` + of("1") + `}}`)); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("got %v, want the second name refused", err)
 	}
 	if _, err := local.ParsePolicy([]byte(`{"chains": {"BASE": ` + of("8453") + `, "ETHEREUM": ` + of("1") + `}}`)); err != nil {
 		t.Errorf("two networks: got %v, want no error", err)
+	}
+}
+
+// The signer tells a main network by its own list, whatever the service says that it runs.
+func TestNothingIsUnlimitedOnAMainNetwork(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		chain, id string
+		refused   bool
+	}{
+		{"ETHEREUM", "1", true},
+		{"BASE", "8453", true},
+		{"SOLANA", "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", true},
+		{"BITCOIN", "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f", true},
+		{"ETHEREUM", "31337", false},
+		{"ETHEREUM", "11155111", false},
+		{"BITCOIN", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206", false},
+	} {
+		for _, unlimited := range []string{`"unlimited": true`, `"assets": {"": {"unlimited": true}}`} {
+			_, err := local.ParsePolicy([]byte(`{"chains": {"` + c.chain + `": {"signerId": "` + c.id + `", "feeMax": "1", "gasMax": "1", ` + unlimited + `}}}`))
+			if (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "unlimited") {
+				t.Errorf("%s %s with %s: got %v, want it refused: %v", c.chain, c.id, unlimited, err, c.refused)
+			}
+		}
 	}
 }
 
@@ -51,9 +75,13 @@ func TestAJournalWithAKeyTwiceOpensAndPaysNoThird(t *testing.T) {
 // rewrite changes the words of a journal and computes its hashes anew.
 func (in *installation) rewrite(t *testing.T, old, replacement string) {
 	t.Helper()
-	var out []byte
+	in.write(t, rewritten(t, in.read(t), old, replacement))
+}
+
+func rewritten(t *testing.T, journal []byte, old, replacement string) (out []byte) {
+	t.Helper()
 	var prev signer.Head
-	for line := range strings.Lines(string(in.read(t))) {
+	for line := range strings.Lines(string(journal)) {
 		var e signer.Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
@@ -64,5 +92,5 @@ func (in *installation) rewrite(t *testing.T, old, replacement string) {
 		prev = e.Head()
 		out = append(append(out, marshal(t, e)...), '\n')
 	}
-	in.write(t, out)
+	return out
 }

@@ -16,12 +16,26 @@ import (
 const (
 	solUSDC   chain.Address = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 	solPayee  chain.Address = "26VTSsebGu1WS51mQmKspTCCyKJoVFKMjhJP5cPUM9v2"
-	genesis                 = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
+	genesis                 = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"
 	lamports                = 1_000_000_000
-	nonceA                  = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"
-	nonceB                  = "4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM"
+	blockA                  = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"
+	blockB                  = "4uQeVj5tqViQh7yWWGStvkEG1Zmhx6uasJtWCJziofM"
 	solTokens chain.Address = solanatx.TokenProgram
 )
+
+// nonceA and nonceB are what nonce accounts get after two blocks, which proofs has.
+var (
+	nonceA, nonceB = durable(blockA), durable(blockB)
+	proofs         = map[string]string{nonceA: blockA, nonceB: blockB}
+)
+
+func durable(block string) string {
+	v, err := solanatx.Durable(block)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
 
 // vault is a signer with the treasury and a deposit wallet of one organization.
 type vault struct {
@@ -126,7 +140,7 @@ func (v *vault) request(i signer.Intent, n uint64, value string, change func(*so
 	}
 	return signer.SignRequest{
 		IntentID: i.ID, Act: signer.Pay, Payload: payload,
-		Slot: signer.Slot{Nonce: n, Lease: solanatx.Lease(account, value)},
+		Slot: signer.Slot{Nonce: n, Lease: solanatx.Lease(account, value)}, Proof: proofs[value],
 	}
 }
 

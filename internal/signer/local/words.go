@@ -65,6 +65,9 @@ type deed struct {
 	pays func(...chain.Payment) error
 	// cancels says in which way it is no cancel of an account.
 	cancels func(account chain.Address) error
+	// proves says in which way a proof does not show that the chain mines one transaction of
+	// the slot at most; nil where that needs none.
+	proves func(proof string) error
 	// coins says whose coins it spends and where the rest of them goes, where accounts are
 	// coins; nil where the intent's own wallets sign.
 	coins *spends
@@ -83,6 +86,17 @@ func (d deed) in(s signer.Slot) bool {
 		return d.slot.Lease == s.Lease
 	}
 	return d.slot == s
+}
+
+// proven is an error unless the slot is shown to be one, where that needs a proof.
+func (d deed) proven(proof string) error {
+	switch {
+	case d.proves != nil:
+		return d.proves(proof)
+	case proof != "":
+		return errors.New("there is a proof, and nothing that it could be of")
+	}
+	return nil
 }
 
 // one is what pays is where a transaction makes one payment.
@@ -152,6 +166,8 @@ type solanaWords struct{}
 func (solanaWords) read(payload []byte) (deed, error) {
 	tx, err := solanatx.Decode(payload)
 	if err != nil {
+		// It names a recent block, so each that is signed may be mined. The chain makes the
+		// account once, and the fees of the others are counted: see intent.adds.
 		made, no := solanatx.DecodeNonceCreation(payload)
 		if no != nil {
 			return deed{}, fmt.Errorf("%w; and it makes no nonce account: %w", err, no)
@@ -162,7 +178,7 @@ func (solanaWords) read(payload []byte) (deed, error) {
 		}, nil
 	}
 	return deed{
-		slot: signer.Slot{Lease: tx.Lease()}, payer: tx.Payer, costs: tx.MaxCost(), pays: tx.Pays,
+		slot: signer.Slot{Lease: tx.Lease()}, payer: tx.Payer, costs: tx.MaxCost(), pays: tx.Pays, proves: tx.Proves,
 		cancels: func(account chain.Address) error {
 			if tx.Payer != account || len(tx.Moves) != 0 || len(tx.Closes) != 0 {
 				return fmt.Errorf("it does more than advance the nonce of %s", account)

@@ -354,7 +354,7 @@ func step(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, at sig
 		return at, fmt.Errorf("ask the signer for the entries after %d: %w", at.Seq, err)
 	}
 	var wallets []signer.Issued
-	var intents []string
+	var intents, voids []string
 	var signs []signer.SignBody
 	end := at
 	for _, e := range entries {
@@ -374,14 +374,16 @@ func step(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, at sig
 			intents = append(intents, r.Admit.ID)
 		case signer.RecordSign:
 			signs = append(signs, *r.Sign)
-		case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke:
+		case signer.RecordVoid:
+			voids = append(voids, r.Void.ID)
+		case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke, signer.RecordClock:
 			// Package whitelist compares its rows with the signer's own words.
 		}
 	}
 	next := end
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		next = end
-		if err := missing(ctx, tx, wallets, intents, signs); err != nil {
+		if err := missing(ctx, tx, wallets, intents, voids, signs); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
@@ -416,8 +418,9 @@ func step(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, at sig
 
 // missing finds what the journal knows and the database does not. An order that is
 // there counts for a signature only with the slot and the bytes that were signed: both
-// are committed before the signer is asked, so a database without them is an older one.
-func missing(ctx context.Context, tx pg.Tx, wallets []signer.Issued, intents []string, signs []signer.SignBody) error {
+// are committed before the signer is asked, so a database without them is an older one. The
+// same holds for a payment that was voided: its order was taken back before.
+func missing(ctx context.Context, tx pg.Tx, wallets []signer.Issued, intents, voids []string, signs []signer.SignBody) error {
 	var lacks UnknownError
 	if err := unsigned(ctx, tx, signs, &lacks.Intents); err != nil {
 		return err
@@ -432,6 +435,7 @@ func missing(ctx context.Context, tx pg.Tx, wallets []signer.Issued, intents []s
 		into *[]string
 	}{
 		{intents, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id) ORDER BY id`, &lacks.Intents},
+		{voids, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = id AND status = 'WITHDRAWN') ORDER BY id`, &lacks.Intents},
 		{orgs, `SELECT DISTINCT id FROM unnest($1::text[]) AS id WHERE NOT EXISTS (SELECT FROM organizations WHERE org_id = id) ORDER BY id`, &lacks.Organizations},
 	} {
 		if len(q.ids) == 0 {

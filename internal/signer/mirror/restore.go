@@ -15,10 +15,12 @@ import (
 // which the database was imported.
 type Remembered struct {
 	ID string
-	// Intent and At are nil and zero for one that was admitted before that entry.
+	// Intent and At are nil and zero for one that was admitted before that entry, or never.
 	Intent *signer.Intent
 	At     time.Time
 	Signed []Signature // in the order of the journal
+	// Voided is the entry by which people took it back; the zero Head when they did not.
+	Voided signer.Head
 	// Rides is the intent with which it was signed, whose transactions are its own too.
 	Rides string
 }
@@ -85,7 +87,7 @@ func Restore(ctx context.Context, db *pg.DB, s signer.Signer, keeper Keeper, res
 	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		done.Lacking = UnknownError{}
 		var lacking *UnknownError
-		if err := missing(ctx, tx, news.wallets, news.admitted, news.signs()); errors.As(err, &lacking) {
+		if err := missing(ctx, tx, news.wallets, news.admitted, news.voided, news.signs()); errors.As(err, &lacking) {
 			done.Lacking = *lacking
 		} else if err != nil {
 			return err
@@ -135,6 +137,7 @@ type beyond struct {
 	wallets  []signer.Issued
 	intents  []Remembered
 	admitted []string
+	voided   []string
 	last     time.Time
 }
 
@@ -146,6 +149,21 @@ func (b beyond) signs() []signer.SignBody {
 		}
 	}
 	return all
+}
+
+// redate takes the time of the last entry for what is dated later: the clock was wrong then.
+func (b *beyond) redate() {
+	for n := range b.intents {
+		i := &b.intents[n]
+		if i.At.After(b.last) {
+			i.At = b.last
+		}
+		for m := range i.Signed {
+			if i.Signed[m].At.After(b.last) {
+				i.Signed[m].At = b.last
+			}
+		}
+	}
 }
 
 // gather reads the journal's entries after at, and has the signer say again what is
@@ -196,7 +214,7 @@ func gather(ctx context.Context, s signer.Signer, at, head signer.Head) (beyond,
 				b.admitted = append(b.admitted, r.Admit.ID)
 			case signer.RecordSign:
 				signed, err := s.Sign(ctx, signer.SignRequest{
-					IntentID: r.Sign.IntentID, With: r.Sign.With, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload,
+					IntentID: r.Sign.IntentID, With: r.Sign.With, Slot: r.Sign.Slot, Act: r.Sign.Act, Payload: r.Sign.Payload, Proof: r.Sign.Proof,
 				})
 				if err != nil {
 					return b, fmt.Errorf("ask the signer for the bytes of entry %d: %w", e.Seq, err)
@@ -209,6 +227,11 @@ func gather(ctx context.Context, s signer.Signer, at, head signer.Head) (beyond,
 				for _, id := range r.Sign.With {
 					place(id).Rides = r.Sign.IntentID
 				}
+			case signer.RecordVoid:
+				place(r.Void.ID).Voided = at
+				b.voided = append(b.voided, r.Void.ID)
+			case signer.RecordClock:
+				b.redate()
 			case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke:
 			}
 		}

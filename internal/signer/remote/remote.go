@@ -60,6 +60,7 @@ var (
 	anchors = call{"/anchors"}
 	endorse = call{"/endorse"}
 	revoke  = call{"/revoke"}
+	void    = call{"/void"}
 )
 
 type entriesRequest struct {
@@ -156,6 +157,7 @@ func handler(s signer.Signer) http.Handler {
 	serve(mux, anchor, s.Anchor)
 	serve(mux, endorse, s.Endorse)
 	serve(mux, revoke, s.Revoke)
+	serve(mux, void, s.Void)
 	serve(mux, anchors, func(ctx context.Context, r entriesRequest) ([]signer.Anchor, error) {
 		if r.Limit <= 0 || r.Limit > entriesMax {
 			r.Limit = entriesMax
@@ -310,6 +312,14 @@ func (c *Client) Endorse(ctx context.Context, e signer.Endorsement) (out signer.
 // Revoke asks to take an endorsement back.
 func (c *Client) Revoke(ctx context.Context, r signer.Revocation) (out signer.Entry, err error) {
 	if err := c.ask(ctx, revoke, r, &out); err != nil {
+		return signer.Entry{}, err
+	}
+	return out, whole(c.path, out)
+}
+
+// Void asks to end the authority of a payment.
+func (c *Client) Void(ctx context.Context, v signer.Void) (out signer.Entry, err error) {
+	if err := c.ask(ctx, void, v, &out); err != nil {
 		return signer.Entry{}, err
 	}
 	return out, whole(c.path, out)

@@ -26,7 +26,7 @@ type May string
 // What a client may ask for, each with all before it.
 const (
 	MayRead  May = "READ"  // where the journal stands, its entries, and the anchors of the audit log
-	MayIssue May = "ISSUE" // addresses, endorsements, and anchors of the audit log
+	MayIssue May = "ISSUE" // addresses, endorsements, voids, and anchors of the audit log
 	MayPay   May = "PAY"   // payments: Admit and Sign
 )
 
@@ -34,7 +34,7 @@ const (
 func (m May) Valid() bool { return m == MayRead || m == MayIssue || m == MayPay }
 
 var (
-	calls = map[string]May{head.path: MayRead, entries.path: MayRead, anchors.path: MayRead, anchor.path: MayIssue, issue.path: MayIssue, endorse.path: MayIssue, revoke.path: MayIssue, admit.path: MayPay, sign.path: MayPay}
+	calls = map[string]May{head.path: MayRead, entries.path: MayRead, anchors.path: MayRead, anchor.path: MayIssue, issue.path: MayIssue, endorse.path: MayIssue, revoke.path: MayIssue, void.path: MayIssue, admit.path: MayPay, sign.path: MayPay}
 	ranks = map[May]int{MayRead: 1, MayIssue: 2, MayPay: 3}
 )
 

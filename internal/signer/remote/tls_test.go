@@ -195,13 +195,14 @@ func TestAClientHasNoMoreOfTheSignerThanItMay(t *testing.T) {
 		_, issueErr := c.Issue(t.Context(), signertest.Treasury("org_1"))
 		_, endorseErr := c.Endorse(t.Context(), signer.Endorsement{})
 		_, revokeErr := c.Revoke(t.Context(), signer.Revocation{})
+		_, voidErr := c.Void(t.Context(), signer.Void{OrgID: "org_1", ID: "wd_9"})
 		_, admitErr := c.Admit(t.Context(), signer.Intent{ID: "wd_1"})
 		_, signErr := c.Sign(t.Context(), signer.SignRequest{IntentID: "wd_1"})
 		for _, call := range []struct {
 			name  string
 			err   error
 			needs int
-		}{{"Head", headErr, 0}, {"Entries", entriesErr, 0}, {"Anchors", anchorsErr, 0}, {"Anchor", anchorErr, 1}, {"Issue", issueErr, 1}, {"Endorse", endorseErr, 1}, {"Revoke", revokeErr, 1}, {"Admit", admitErr, 2}, {"Sign", signErr, 2}} {
+		}{{"Head", headErr, 0}, {"Entries", entriesErr, 0}, {"Anchors", anchorsErr, 0}, {"Anchor", anchorErr, 1}, {"Issue", issueErr, 1}, {"Endorse", endorseErr, 1}, {"Revoke", revokeErr, 1}, {"Void", voidErr, 1}, {"Admit", admitErr, 2}, {"Sign", signErr, 2}} {
 			if i >= call.needs {
 				if call.err != nil && !refusal(call.err) {
 					t.Errorf("%s asks %s: got %v, want the signer's answer", p.May, call.name, call.err)

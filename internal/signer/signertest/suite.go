@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.PublicKey
 		"anchors go forward and are kept":                keepsAnchors,
 		"an organization is paid where it was endorsed":  paysEndorsed,
 		"an endorsement is made once and proven":         endorsesOnce,
+		"what people took back is never paid":            keepsVoids,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -780,6 +781,34 @@ func endorsesOnce(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 	}
 	_, err = s.Revoke(t.Context(), signer.Revocation{OrgID: org})
 	refused(t, "revoke nothing", err, signer.RefusedMalformed)
+}
+
+func keepsVoids(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
+	pays, _ := issued(t, s)
+	pay := func(id string) signer.Intent {
+		return signer.Intent{ID: id, Purpose: signer.Payment, Chain: Chain, From: Treasury(org), To: Stranger, Contract: Token, Amount: money.Units(5), CustomerID: "alice", MintID: 2}
+	}
+	if _, err := s.Admit(t.Context(), pay("wd_1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"wd_1", "wd_2"} { // admitted, and never heard of
+		done, err := s.Void(t.Context(), signer.Void{OrgID: org, ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := s.Void(t.Context(), signer.Void{OrgID: org, ID: id})
+		if err != nil || again.Hash != done.Hash {
+			t.Errorf("voided again: got %+v %v, want %+v", again, err, done)
+		}
+		_, err = s.Void(t.Context(), signer.Void{OrgID: other, ID: id})
+		refused(t, "voided for another organization", err, signer.RefusedVoid)
+		_, err = s.Admit(t.Context(), pay(id))
+		refused(t, "admit what is void", err, signer.RefusedVoid)
+	}
+	_, err := s.Sign(t.Context(), signer.SignRequest{IntentID: "wd_1", Act: signer.Pay, Payload: PayloadOf(t, pay("wd_1"), pays, 0, Fees())})
+	refused(t, "sign what is void", err, signer.RefusedVoid)
+	_, err = s.Void(t.Context(), signer.Void{OrgID: org})
+	refused(t, "void nothing", err, signer.RefusedMalformed)
 }
 
 func paysEndorsed(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {

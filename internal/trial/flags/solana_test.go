@@ -42,7 +42,7 @@ const (
 	solUSDC = 12
 	solOdd  = 13                                             // a token of Token-2022 that is as good as any, for now
 	solBad  = 14                                             // one whose issuer may take what anybody has
-	genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d" // nobody compares it here
+	genesis = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG" // nobody compares it here
 )
 
 var usdCoin = surfpool.Mint{Address: surfpool.USDC, Program: solanatx.TokenProgram, Decimals: 6}

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
-// Rule WD-43. A token account for a new wallet costs 2,039,280 lamports, which are 0.41
+// Rule WD-53. A token account for a new wallet costs 2,039,280 lamports, which are 0.41
 // dollars here, and the payee may close it and keep them.
 func TestTokenAccountsForNewWalletsAreLimitedByCustomer(t *testing.T) {
 	t.Parallel()

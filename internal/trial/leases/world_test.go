@@ -40,7 +40,7 @@ const (
 	usdc = 1
 	sol  = 2
 
-	genesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d" // of the main network: any will do
+	genesis = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG" // of a test network: any will do
 	longAgo = 200                                            // blocks after which nothing can name the one before
 )
 
@@ -130,7 +130,7 @@ func (w *world) start() {
 	w.must(err)
 	w.fate = &fate{}
 	c := w.far
-	c.Sender, c.Places = mortalSender{c.Sender, w.fate}, mortalPlaces{c.Places, w.fate}
+	c.Sender, c.Places, c.Proofs = mortalSender{c.Sender, w.fate}, mortalPlaces{c.Places, w.fate}, mortalProofs{c.Proofs, w.fate}
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), sol: money.MustParseUSD("200")}, Clock: w.clock}
 	w.Works = works.Wire(works.Plan{
 		DB: w.db, Chain: c, Start: w.first, Signer: mortalSigner{w.sign, w.fate}, Attest: w.seed.Attest().Public(), Prices: prices,
@@ -264,6 +264,8 @@ type fate struct {
 
 	silent bool // what is sent reaches nobody
 	lost   bool // what is sent is taken, and the answer is lost
+	mute   bool // the signer does not answer when it is to sign
+	knows  bool // it dies when it has the proof of a place
 }
 
 var errDead = errors.New("the service has died")
@@ -300,6 +302,9 @@ func (s mortalSigner) Admit(ctx context.Context, i signer.Intent) (e signer.Entr
 }
 
 func (s mortalSigner) Sign(ctx context.Context, r signer.SignRequest) (out signer.Signed, err error) {
+	if s.mute {
+		return out, errors.New("the signer does not answer")
+	}
 	err = s.meet("sign", func() (err error) { out, err = s.Signer.Sign(ctx, r); return err })
 	return out, err
 }
@@ -341,6 +346,24 @@ type mortalPlaces struct {
 func (p mortalPlaces) Lapsed(ctx context.Context, txs []chain.TxHash, until uint64) (yes bool, err error) {
 	err = p.meet("lapsed", func() (err error) { yes, err = p.Places.Lapsed(ctx, txs, until); return err })
 	return yes, err
+}
+
+type mortalProofs struct {
+	chain.Proofs
+	*fate
+}
+
+func (p mortalProofs) Proof(ctx context.Context, account chain.Address, lease string, known ...string) (string, error) {
+	proof, err := p.Proofs.Proof(ctx, account, lease, known...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.knows && err == nil {
+		p.dead = true
+	}
+	if p.dead {
+		return "", errDead
+	}
+	return proof, err
 }
 
 // key is the key of one of our wallets: whoever has it as well is a thief.

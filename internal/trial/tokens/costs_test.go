@@ -59,7 +59,7 @@ func (h *house) sent(id string) {
 	h.wantWithdrawal(id, "BROADCAST")
 }
 
-// Rules WD-16, WD-42.
+// Rules WD-16, WD-52.
 func TestAContractThatFailsOnlyWhenItIsPaidCostsNothing(t *testing.T) {
 	t.Parallel()
 	h := open(t, nil)
@@ -77,7 +77,7 @@ func TestAContractThatFailsOnlyWhenItIsPaidCostsNothing(t *testing.T) {
 	h.sound()
 }
 
-// Rules WD-41, WD-42.
+// Rules WD-51, WD-52.
 func TestAContractThatFailsItsPaymentCostsLittleAndOnce(t *testing.T) {
 	t.Parallel()
 	h := open(t, nil)
@@ -105,7 +105,7 @@ func TestAContractThatFailsItsPaymentCostsLittleAndOnce(t *testing.T) {
 	h.sound()
 }
 
-// Rule WD-41.
+// Rule WD-51.
 func TestOfPaymentsOrderedTogetherTheFirstFailureStopsTheRest(t *testing.T) {
 	t.Parallel()
 	h := open(t, nil)

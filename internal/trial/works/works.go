@@ -64,8 +64,10 @@ func Wire(p Plan) *Works {
 	}
 	w := &Works{Chains: chain.Chains{p.Chain.Name: p.Chain}, Book: wallet.New(p.DB, p.Signer, p.Attest)}
 	w.Pay = &withdrawal.Service{DB: p.DB, Chains: w.Chains, Wallets: w.Book, Prices: p.Prices, Risk: p.Screens, Grants: p.Grants}
+	w.Pay.Voids = &dispatch.Voider{DB: p.DB, Signer: p.Signer, Grants: p.Grants, Log: p.Log}
 	w.Deposits = deposit.New(p.DB, w.Book, p.Prices, p.Screens, p.Log, deposit.Bound(p.Grants), deposit.Senders(w.Chains))
-	w.Flags = deposit.NewResolutions(p.DB, w.Chains, w.Book, p.Log, deposit.Granted(p.Grants))
+	w.Flags = deposit.NewResolutions(p.DB, w.Chains, w.Book, p.Log, deposit.Granted(p.Grants), deposit.Voiding(w.Pay.Voids))
+	w.Pay.Voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: w.Pay, signer.Return: w.Flags}
 	w.Walk = scan.New(p.DB, scan.Config{
 		Chain: p.Chain.Name, Reader: p.Chain.Reader, Start: &p.Start, Concerned: []finality.Concerned{w.Deposits},
 	}, w.Deposits, p.Log)
@@ -111,6 +113,7 @@ func (w *Works) Steps(amid func(name string)) []Step {
 		{"credits", "deposit", func(ctx context.Context) error { _, err := w.Deposits.Credit(ctx); return err }},
 		{"sweeps", "sweep", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
 		until("dispatch", "dispatch", w.Out.Round),
+		{"voids", "voids", func(ctx context.Context) error { return w.Pay.Voids.Pass(ctx) }},
 		{"sequencer", "sequencer", func(ctx context.Context) error { _, err := w.Sequencer.Step(ctx); return err }},
 	}
 }

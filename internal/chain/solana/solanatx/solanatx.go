@@ -12,6 +12,7 @@ package solanatx
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -234,6 +235,46 @@ func ParseLease(lease string) (account chain.Address, value string, err error) {
 		return "", "", fmt.Errorf("lease of a nonce value: %w", err)
 	}
 	return chain.Address(a), value, nil
+}
+
+// durablePrefix is what the chain hashes a block's hash with for a nonce's value, so that
+// no value is the hash of a block: those are hashes of other lengths.
+const durablePrefix = "DURABLE_NONCE"
+
+// Durable is the value that a nonce account gets in the block after one with this hash. Who
+// knows that hash has the proof that a value is one, and no recent block's hash.
+func Durable(blockhash string) (value string, err error) {
+	b, err := hash(blockhash)
+	if err != nil {
+		return "", err
+	}
+	v := sha256.Sum256(append([]byte(durablePrefix), b[:]...))
+	return base58.Encode(v[:]), nil
+}
+
+// Proves tells whether a transaction is in a slot of which the chain mines one: its value is
+// that of a nonce, by the hash of the block that it follows from, and the nonce account is
+// one of the payer's own, whose life nobody else decides.
+func (t Tx) Proves(blockhash string) error {
+	own := false
+	for n := range uint32(NonceAccountsMax) {
+		at, err := NonceAccount(t.Payer, n)
+		own = own || err == nil && at == t.NonceAccount
+	}
+	if !own {
+		return fmt.Errorf("%s is no nonce account of %s", t.NonceAccount, t.Payer)
+	}
+	if blockhash == "" {
+		return fmt.Errorf("its value %s is not proven to be a nonce's: no block's hash that it follows from is given", t.NonceValue)
+	}
+	value, err := Durable(blockhash)
+	if err != nil {
+		return fmt.Errorf("its value %s is not proven to be a nonce's: %w", t.NonceValue, err)
+	}
+	if value != t.NonceValue {
+		return fmt.Errorf("its value %s is not proven to be a nonce's: of block %s it would be %s", t.NonceValue, blockhash, value)
+	}
+	return nil
 }
 
 // MaxFee is what a transaction costs when its whole limit is used, in lamports. The

@@ -1,0 +1,138 @@
+package evm
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
+)
+
+// rootOf is the root of a list as go-ethereum orders its keys, of a trie that is built at
+// once: what listRoot is compared with.
+func rootOf(list types.DerivableList) common.Hash { return types.DeriveSha(list, new(listTrie)) }
+
+// A listTrie gathers keys and values; no key is the beginning of another one.
+type listTrie struct{ leaves []leaf }
+
+type leaf struct{ path, value []byte } // path: a nibble a byte
+
+// Reset forgets everything.
+func (t *listTrie) Reset() { t.leaves = nil }
+
+// Update adds a value.
+func (t *listTrie) Update(key, value []byte) error {
+	path := make([]byte, 0, 2*len(key))
+	for _, b := range key {
+		path = append(path, b>>4, b&15)
+	}
+	t.leaves = append(t.leaves, leaf{path, bytes.Clone(value)})
+	return nil
+}
+
+// Hash is the root.
+func (t *listTrie) Hash() common.Hash {
+	if len(t.leaves) == 0 {
+		return types.EmptyRootHash
+	}
+	slices.SortFunc(t.leaves, func(a, b leaf) int { return cmp.Compare(string(a.path), string(b.path)) })
+	return crypto.Keccak256Hash(node(t.leaves, 0))
+}
+
+// node encodes the part of the trie with some leaves, whose paths are the same
+// up to depth.
+func node(leaves []leaf, depth int) []byte {
+	path := leaves[0].path
+	if len(leaves) == 1 {
+		return encoded([]any{compact(path[depth:], true), leaves[0].value})
+	}
+	last := leaves[len(leaves)-1].path
+	fork := depth
+	for path[fork] == last[fork] {
+		fork++
+	}
+	if fork > depth {
+		return encoded([]any{compact(path[depth:fork], false), reference(node(leaves, fork))})
+	}
+	branch := make([]any, 17)
+	for i := range branch {
+		branch[i] = []byte{}
+	}
+	for len(leaves) > 0 {
+		nibble := leaves[0].path[depth]
+		n := slices.IndexFunc(leaves, func(l leaf) bool { return l.path[depth] != nibble })
+		if n < 0 {
+			n = len(leaves)
+		}
+		branch[nibble] = reference(node(leaves[:n], depth+1))
+		leaves = leaves[n:]
+	}
+	return encoded(branch)
+}
+
+// A plainList is of items as a root has them.
+type plainList [][]byte
+
+// Len is how many there are.
+func (l plainList) Len() int { return len(l) }
+
+// EncodeIndex writes the i-th one.
+func (l plainList) EncodeIndex(i int, w *bytes.Buffer) { w.Write(l[i]) }
+
+// plainReceipts encodes receipts as go-ethereum does.
+func plainReceipts(raw []byte) (list plainList, err error) {
+	var plain []*types.Receipt
+	if err := json.Unmarshal(raw, &plain); err != nil {
+		return nil, err
+	}
+	var more []beside
+	if err := json.Unmarshal(raw, &more); err != nil {
+		return nil, err
+	}
+	for i, r := range plain {
+		if r.Type != opDeposit || more[i].DepositVersion == nil {
+			b, err := r.MarshalBinary()
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, b)
+			continue
+		}
+		status := []byte{}
+		if r.Status == types.ReceiptStatusSuccessful {
+			status = []byte{1}
+		}
+		nonce := uint64(0)
+		if more[i].DepositNonce != nil {
+			nonce = uint64(*more[i].DepositNonce)
+		}
+		b, err := rlp.EncodeToBytes([]any{status, r.CumulativeGasUsed, r.Bloom, r.Logs, nonce, uint64(*more[i].DepositVersion)})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, append([]byte{r.Type}, b...))
+	}
+	return list, nil
+}
+
+func TestARootIsComputedItemByItem(t *testing.T) {
+	t.Parallel()
+	counts := []int{0, 1, 2, 3, 15, 16, 17, 126, 127, 128, 129, 130, 255, 256, 257, 300, 511, 512, 4095, 4096, 5000, 65_535, 65_536, 65_537}
+	for _, n := range counts {
+		var root listRoot
+		list := make(plainList, n)
+		for i := range list {
+			// Some are so short that they stand in their parent, some are not.
+			list[i] = bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 1+i%40)
+			root.add(list[i])
+		}
+		if got, want := root.hash(), rootOf(list); got != want {
+			t.Errorf("%d items: got %s, want %s", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package solana_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// proves asks for the proof of a place and sees that it is one.
+func proves(t *testing.T, c chain.Chain, treasury chain.Address, lease string, known ...string) string {
+	t.Helper()
+	proof, err := c.Proofs.Proof(t.Context(), treasury, lease, known...)
+	if err != nil {
+		t.Fatalf("Proof(%s): got %v, want one", lease, err)
+	}
+	_, value, err := solanatx.ParseLease(lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := solanatx.Durable(proof); err != nil || v != value {
+		t.Fatalf("got block %s (%v), from which %s follows, want %s", proof, err, v, value)
+	}
+	return proof
+}
+
+// The proof of a place is the block before the one that made it, or that it was used in last,
+// whoever used it and whatever else names it.
+func TestAPlaceIsProvenByTheBlockBefore(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	from := l.Payer(t)
+	at := l.slot(t, from, 0)
+	account, _, err := solanatx.ParseLease(at.Lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := proves(t, l.chain, from, at.Lease)
+
+	p := chain.Payment{From: from, To: l.Account(t), Amount: money.Units(1_000_000)}
+	fees := l.quote(t, p)
+	raw, _ := l.signed(t, &p, from, at, fees)
+	l.take(t, raw)
+	l.Mine(t, 1)
+	l.Finalize(t)
+	next := l.slot(t, from, 0)
+	if next.Lease == at.Lease {
+		t.Fatal("got the same place, want it used")
+	}
+	for range 3 { // strangers name it
+		l.Pay(t, chain.Native, account, money.Units(1))
+		l.Mine(t, 1)
+	}
+	l.Finalize(t)
+	used := proves(t, l.chain, from, next.Lease)
+	if used == made {
+		t.Error("got one block for two values, want two")
+	}
+	if got := proves(t, l.chain, from, at.Lease); got != made {
+		t.Errorf("what it was before: got %s, want %s", got, made)
+	}
+
+	// What the caller has is compared first, and nobody is asked.
+	before := l.front.Asked("getSignaturesForAddress")
+	if got := proves(t, l.chain, from, next.Lease, "", made, "no hash", used); got != used || l.front.Asked("getSignaturesForAddress") != before {
+		t.Errorf("got %s and providers asked, want %s and none", got, used)
+	}
+
+	for what, lease := range map[string]string{
+		"a recent block":  solanatx.Lease(account, used),
+		"another account": solanatx.Lease(l.Account(t), strings.Fields(next.Lease)[1]),
+		"a site":          string(account),
+	} {
+		if proof, err := l.chain.Proofs.Proof(t.Context(), from, lease, used, made); err == nil {
+			t.Errorf("%s: got proof %s, want an error", what, proof)
+		}
+	}
+}
+
+// Nobody can make a proof up, so one provider that has it is enough, and any number of those
+// that lie or have forgotten do no harm.
+func TestAProofIsFoundWhereSomebodyHasIt(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	from := l.Payer(t)
+	lease := l.slot(t, from, 0).Lease
+	want := proves(t, l.chain, from, lease)
+	for what, lie := range map[string]func(*proxy){
+		"another parent": func(p *proxy) {
+			p.On("getBlock", func(e *exchange) {
+				e.Edit(t, func(m map[string]any) { m["previousBlockhash"] = m["blockhash"] })
+			})
+		},
+		"no parent": func(p *proxy) {
+			p.On("getBlock", func(e *exchange) { e.Edit(t, func(m map[string]any) { delete(m, "previousBlockhash") }) })
+		},
+		"the block is gone": func(p *proxy) {
+			p.On("getBlock", func(e *exchange) { e.Refuse(`{"code":-32001,"message":"Block cleaned up"}`) })
+		},
+		"the history is gone": func(p *proxy) { p.On("getSignaturesForAddress", func(e *exchange) { e.Say(`[]`) }) },
+		"there is no history": func(p *proxy) {
+			p.On("getSignaturesForAddress", func(e *exchange) {
+				e.Refuse(`{"code":-32011,"message":"Transaction history is not available from this node"}`)
+			})
+		},
+		"another block": func(p *proxy) {
+			p.On("getSignaturesForAddress", func(e *exchange) {
+				e.EditList(t, func(all []map[string]any) []map[string]any {
+					for i := range all {
+						all[i]["slot"] = l.node.Slot() - 1
+					}
+					return all
+				})
+			})
+		},
+	} {
+		liar := newProxy(t, l.node.URL, l.settled(t))
+		lie(liar)
+		if proof, err := open(t, config(liar.URL)).Proofs.Proof(t.Context(), from, lease); err == nil {
+			t.Errorf("%s: got proof %s, want an error", what, proof)
+		}
+		if got := proves(t, open(t, config(liar.URL, l.front.URL)), from, lease); got != want {
+			t.Errorf("%s, and somebody who knows: got %s, want %s", what, got, want)
+		}
+	}
+}

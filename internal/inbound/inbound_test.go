@@ -1,0 +1,362 @@
+package inbound_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/inbound"
+)
+
+// server answers every request with its path and body, and keeps them.
+type server struct {
+	t    *testing.T
+	addr string
+
+	mu   sync.Mutex
+	seen []string
+
+	reset bool // how the last connection of answers was closed
+}
+
+func start(t *testing.T, limits inbound.Limits) *server {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, addr: l.Addr().String()}
+	h := &http.Server{
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn), MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: time.Hour, ReadTimeout: time.Hour, IdleTimeout: time.Hour,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			s.mu.Lock()
+			s.seen = append(s.seen, fmt.Sprintf("%s %s", r.URL.Path, body))
+			s.mu.Unlock()
+			if err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			fmt.Fprintf(w, "%s %s", r.URL.Path, body)
+		}),
+	}
+	t.Cleanup(func() { h.Close() })
+	go func() { _ = h.Serve(inbound.Listen(l, limits, slog.New(slog.DiscardHandler))) }()
+	return s
+}
+
+func (s *server) dial() net.Conn {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// patience is when a test gives up on a server that should have answered or closed.
+const patience = time.Minute
+
+// answers writes parts, each in a segment of its own, and reads the answers until the
+// server closes or, where it does not, as many as are wanted. closed tells which it was.
+func (s *server) answers(want int, parts ...string) (statuses []int, closed bool) {
+	s.t.Helper()
+	c := s.dial()
+	for _, part := range parts {
+		if _, err := io.WriteString(c, part); err != nil {
+			break // the server closed before it had all
+		}
+	}
+	in := bufio.NewReader(c)
+	for {
+		if len(statuses) == want {
+			// A connection that is open answers one request more.
+			_, _ = io.WriteString(c, "GET /last HTTP/1.1\r\nHost: x\r\n\r\n")
+		}
+		r, err := http.ReadResponse(in, nil)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			s.t.Fatal("the server neither answers nor closes")
+		}
+		if err != nil {
+			s.reset = errors.Is(err, syscall.ECONNRESET)
+			return statuses, true
+		}
+		body, err := io.ReadAll(r.Body)
+		if errors.Is(err, syscall.ECONNRESET) {
+			return append(statuses, r.StatusCode), true
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if strings.HasPrefix(string(body), "/last") {
+			return statuses, false
+		}
+		statuses = append(statuses, r.StatusCode)
+	}
+}
+
+const next = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+
+func post(headers, body string) string {
+	return "POST /a HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n" + body
+}
+
+// refusedHeads say the length of a body in two ways, or could be read so.
+var refusedHeads = map[string]string{
+	"both lengths":               post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"both, the other way round":  post("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
+	"both, far apart":            post("Transfer-Encoding: chunked\r\nA: b\r\nC: d\r\nContent-Length: 5\r\n", "0\r\n\r\n"),
+	"in other letters":           post("cOnTeNt-LeNgTh: 5\r\ntRaNsFeR-eNcOdInG: Chunked\r\n", "0\r\n\r\n"),
+	"with tabs":                  post("Content-Length:\t5\t\r\nTransfer-Encoding:\tchunked\t\r\n", "0\r\n\r\n"),
+	"a space before the colon":   post("Content-Length : 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"lines without CR":           "POST /a HTTP/1.1\nHost: x\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\r\n\r\n",
+	"a length of nothing":        post("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"two equal lengths":          post("Content-Length: 5\r\nContent-Length: 5\r\n", "hello"),
+	"two lengths":                post("Content-Length: 5\r\nContent-Length: 6\r\n", "hello"),
+	"two lengths in one":         post("Content-Length: 5, 5\r\n", "hello"),
+	"a length that is no number": post("Content-Length: +5\r\n", "hello"),
+	"a folded length":            post("Content-Length:\r\n 5\r\n", "hello"),
+	"a folded encoding":          post("Content-Length: 5\r\nTransfer-Encoding:\r\n chunked\r\n", "0\r\n\r\n"),
+	"a chunked body in 1.0":      "POST /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+	"two encodings":              post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+	"an encoding that is none":   post("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"),
+	"chunked, and more":          post("Transfer-Encoding: chunked, identity\r\n", "0\r\n\r\n"),
+	"and awaits a word":          post("Expect: 100-continue\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+}
+
+// sliced is a text in segments of so many bytes.
+func sliced(text string, n int) (parts []string) {
+	for part := range slices.Chunk([]byte(text), n) {
+		parts = append(parts, string(part))
+	}
+	return parts
+}
+
+// Rule REQ-8.
+func TestARequestWithTwoLengthsIsRefusedAndEndsItsConnection(t *testing.T) {
+	t.Parallel()
+	for name, head := range refusedHeads {
+		for how, parts := range map[string][]string{
+			"alone":             {head},
+			"with a next one":   {head + next},
+			"byte by byte":      sliced(head+next, 1),
+			"in sevens":         sliced(head+next, 7),
+			"after a sound one": {post("Content-Length: 2\r\n", "ok") + head + next},
+			"after a chunked":   {post("Transfer-Encoding: chunked\r\n", "2\r\nok\r\n0\r\n\r\n") + head + next},
+		} {
+			s := start(t, inbound.Limits{})
+			before := 0
+			if strings.HasPrefix(how, "after") {
+				before = 1
+			}
+			statuses, closed := s.answers(before+1, parts...)
+			// A server that closes with bytes unread may take its answers back with a reset.
+			reset := closed && len(statuses) <= before && s.reset
+			if !reset && (len(statuses) != before+1 || !closed || before == 1 && statuses[0] != 200 || statuses[before] != 400 && statuses[before] != 501) {
+				t.Errorf("%s, %s: got %v and closed %v, want 400 and the connection closed", name, how, statuses, closed)
+			}
+			s.mu.Lock()
+			if len(s.seen) != before {
+				t.Errorf("%s, %s: got %q let in, want %d", name, how, s.seen, before)
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+func TestASoundRequestIsReadAsItIs(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100_000)
+	for name, c := range map[string]struct {
+		request string
+		want    []string
+	}{
+		"a length":                {post("Content-Length: 5\r\n", "hello"), []string{"/a hello"}},
+		"no body":                 {"GET /a HTTP/1.1\r\nHost: x\r\n\r\n", []string{"/a "}},
+		"a length of nothing":     {post("Content-Length: 0\r\n", ""), []string{"/a "}},
+		"a head in a body":        {post("Content-Length: 56\r\n", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"), []string{"/a Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nxx"}},
+		"chunked":                 {post("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n1;a=b\r\n!\r\n0\r\n\r\n"), []string{"/a hello!"}},
+		"chunked, in capitals":    {post("TRANSFER-ENCODING: CHUNKED\r\n", "a\r\n0123456789\r\n0\r\n\r\n"), []string{"/a 0123456789"}},
+		"a head in a chunk":       {post("Transfer-Encoding: chunked\r\n", "1d\r\n\r\nContent-Length: 5\r\nA: bcd\r\n\r\n0\r\n\r\n"), []string{"/a \r\nContent-Length: 5\r\nA: bcd\r\n"}},
+		"a length in 1.0":         {"POST /a HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", []string{"/a ok"}},
+		"long":                    {post("Content-Length: 100000\r\n", long) + next, []string{"/a " + long, "/smuggled "}},
+		"several":                 {next + post("Content-Length: 2\r\n", "ok") + "\r\n" + next + post("Transfer-Encoding: chunked\r\n", "0\r\n\r\n") + next, []string{"/smuggled ", "/a ok", "/smuggled ", "/a ", "/smuggled "}},
+		"a coding after a length": {post("Content-Length: 2\r\n", "ok") + post("Transfer-Encoding: chunked\r\n", "2\r\nok\r\n0\r\n\r\n"), []string{"/a ok", "/a ok"}},
+		"headers like the ones":   {"GET /a HTTP/1.1\r\nHost: x\r\nX-Content-Length: 5\r\nContent-Length-X: 6\r\nTransfer-Encodings: chunked\r\n\r\n", []string{"/a "}},
+	} {
+		for _, n := range []int{1 << 20, 4096, 3, 1} {
+			if n < 100 && len(c.request) > 10_000 {
+				continue
+			}
+			s := start(t, inbound.Limits{BodyWait: time.Hour, BodyRate: 64 << 10})
+			statuses, closed := s.answers(len(c.want), sliced(c.request, n)...)
+			if len(statuses) != len(c.want) || closed || slices.Max(statuses) != 200 {
+				t.Errorf("%s by %d: got %v and closed %v, want %d answers 200 and the connection open", name, n, statuses, closed, len(c.want))
+			}
+			s.mu.Lock()
+			if got := s.seen[:min(len(s.seen), len(c.want))]; !slices.Equal(got, c.want) {
+				t.Errorf("%s by %d: got %.200q, want %.200q", name, n, got, c.want)
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// The word to go on is given before the body comes.
+func TestABodyThatAwaitsAWordIsTaken(t *testing.T) {
+	t.Parallel()
+	s := start(t, inbound.Limits{BodyWait: time.Hour})
+	c := s.dial()
+	if _, err := io.WriteString(c, post("Expect: 100-continue\r\nContent-Length: 5\r\n", "")); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	line, err := in.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
+		t.Fatalf("got %q and %v, want 100", line, err)
+	}
+	if _, err := io.WriteString(c, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.ReadResponse(in, nil)
+	if err != nil || r.StatusCode != 200 {
+		t.Fatalf("got %v and %v, want 200", r, err)
+	}
+	r.Body.Close()
+}
+
+// What the scanner does not follow ends the connection: no request behind it is answered.
+func TestWhatCannotBeFollowedEndsTheConnection(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"chunks without CR":  "2\nok\n0\n\n",
+		"a chunk too short":  "1\r\nok\r\n0\r\n\r\n",
+		"a chunk of no size": "\r\nok\r\n0\r\n\r\n",
+		"a size with a sign": "+2\r\nok\r\n0\r\n\r\n",
+		"a size in 0x":       "0x2\r\nok\r\n0\r\n\r\n",
+		"a size of 64 bits":  "ffffffffffffffff\r\nok\r\n0\r\n\r\n",
+		"CR in an extension": "2;a\rb\r\nok\r\n0\r\n\r\n",
+		"a trailer":          "0\r\nContent-Length: 5\r\n\r\n",
+		"an end without CR":  "0\r\n\n",
+	} {
+		for _, n := range []int{1 << 20, 1} {
+			s := start(t, inbound.Limits{})
+			statuses, closed := s.answers(2, sliced(post("Transfer-Encoding: chunked\r\n", body)+next, n)...)
+			s.mu.Lock()
+			smuggled := slices.ContainsFunc(s.seen, func(r string) bool { return strings.HasPrefix(r, "/smuggled") })
+			s.mu.Unlock()
+			if !closed || smuggled {
+				t.Errorf("%s by %d: got %v and closed %v, the next one answered: %v; want the connection closed", name, n, statuses, closed, smuggled)
+			}
+		}
+	}
+}
+
+// A head that is too long is net/http's to refuse.
+func TestALongHeadIsToldThatItIs(t *testing.T) {
+	t.Parallel()
+	s := start(t, inbound.Limits{})
+	statuses, closed := s.answers(1, "GET /a HTTP/1.1\r\nHost: x\r\nA: "+strings.Repeat("x", 20<<10)+"\r\n\r\n")
+	if !slices.Equal(statuses, []int{431}) || !closed {
+		t.Errorf("got %v and closed %v, want 431 and the connection closed", statuses, closed)
+	}
+}
+
+// Every part of a body that comes late is waited for by what is left, until nothing is.
+// Rule REQ-9.
+func TestABodyThatDoesNotArriveIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := start(t, inbound.Limits{BodyWait: 50 * time.Millisecond, BodyRate: 64 << 10})
+	for name, text := range map[string]string{
+		"nothing":  post("Content-Length: 5\r\n", ""),
+		"a part":   post("Content-Length: 5\r\n", "he"),
+		"a chunk":  post("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n"),
+		"no trail": post("Transfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n"),
+	} {
+		// Nobody sends anything more: only the server can end this.
+		if statuses, closed := s.answers(2, text); !slices.Equal(statuses, []int{400}) || !closed {
+			t.Errorf("%s: got %v and closed %v, want 400 and the connection closed", name, statuses, closed)
+		}
+	}
+	// A byte now and then is not enough: this body would take hours.
+	s = start(t, inbound.Limits{BodyWait: 2 * time.Second, BodyRate: 64 << 10})
+	c := s.dial()
+	if _, err := io.WriteString(c, post("Content-Length: 1000000\r\n", "")); err != nil {
+		t.Fatal(err)
+	}
+	pace := time.NewTicker(20 * time.Millisecond)
+	defer pace.Stop()
+	go func() {
+		for range pace.C {
+			if _, err := io.WriteString(c, "x"); err != nil {
+				return
+			}
+		}
+	}()
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || r.StatusCode != 400 {
+		t.Fatalf("got %v and %v, want 400", r, err)
+	}
+	r.Body.Close()
+}
+
+// Rule REQ-9.
+func TestConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limits inbound.Limits
+		want   int
+	}{
+		{inbound.Limits{Connections: 3, PerAddress: 100}, 3},
+		{inbound.Limits{Connections: 100, PerAddress: 2}, 2},
+		{inbound.Limits{Connections: 4, PerAddress: 2, Proxy: func(a netip.Addr) bool { return a.IsLoopback() }}, 4},
+	} {
+		s := start(t, c.limits)
+		answered := func(conn net.Conn) bool {
+			_, _ = io.WriteString(conn, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
+			r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err == nil {
+				r.Body.Close()
+			}
+			return err == nil
+		}
+		var open []net.Conn
+		for range c.want {
+			conn := s.dial()
+			if !answered(conn) {
+				t.Fatalf("%+v: got connection %d closed, want it taken", c.limits, len(open)+1)
+			}
+			open = append(open, conn)
+		}
+		if answered(s.dial()) {
+			t.Errorf("%+v: got one more taken, want it closed", c.limits)
+		}
+		// One that ends makes room for one.
+		open[0].Close()
+		for !answered(s.dial()) {
+		}
+		if answered(s.dial()) {
+			t.Errorf("%+v: got one more taken after one ended, want it closed", c.limits)
+		}
+	}
+}

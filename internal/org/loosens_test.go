@@ -1,0 +1,91 @@
+package org
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/risk"
+)
+
+// scale has values of a setting, the tightest first. Values with the same effect share a
+// group, and null stands where its effect stands.
+type scale [][]string
+
+func (s scale) place(value string) int {
+	return slices.IndexFunc(s, func(group []string) bool { return slices.Contains(group, value) })
+}
+
+// A setting without a scale controls nothing. Of one with two scales the installation
+// decides which applies: a change that loosens the control by either is one that loosens it.
+// Rule OP-7.
+func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
+	t.Parallel()
+	entry := func(customer, active string) string {
+		return `[{"email":"eve@example.com"` + customer + `,"active":` + active + `}]`
+	}
+	dollars := []scale{{{`"0"`}, {`"9.99"`}, {`"10"`, `"10.00"`}, {`"999999999999"`}, {`null`}}}
+	scales := map[string][]scale{
+		// Unset, no deposit is screened.
+		"screeningSeverityThreshold":   {{{`"NONE"`}, {`"LOW"`}, {`"MEDIUM"`}, {`"HIGH"`}, {`"SEVERE"`}, {`null`}}},
+		"screeningUsdThreshold":        dollars,
+		"customerWithdrawUsdThreshold": dollars,
+		"twoFactorUsdThreshold":        dollars,
+		"withdrawSeverityThreshold": {
+			// Unset, HIGH holds where the installation screens: SEVERE destinations are refused.
+			{{`"NONE"`}, {`"LOW"`}, {`"MEDIUM"`}, {`"HIGH"`, `null`}, {`"SEVERE"`}},
+			// Where it does not screen, a threshold holds every withdrawal and null holds none.
+			{{`"NONE"`, `"LOW"`, `"MEDIUM"`, `"HIGH"`, `"SEVERE"`}, {`null`}},
+		},
+		"approvalAllowlist":          {{{`[]`, entry("", "false")}, {entry("", "true")}}},
+		"approvalQuorum":             {{{`10`}, {`2`}, {`1`}}},
+		"ipAllowlist":                {{{`["127.0.0.1"]`, `["127.0.0.1/32"]`}, {`["127.0.0.0/8"]`}, {`[]`}}},
+		"flaggedDepositApiEnabled":   {{{`false`}, {`true`}}},
+		"requireWithdrawIdempotency": {{{`true`}, {`false`}}},
+		"customerFeeDayUsd":          dollars,
+		"customerSwapsEnabled":       nil,
+		"organizationSwapsEnabled":   nil,
+		"swappableMintIds":           nil,
+		"swapFeeBps":                 nil,
+		"autoRestoreFailedSwaps":     nil,
+	}
+	if string(withdrawDefault) != string(risk.WithdrawalThreshold) {
+		t.Errorf("got %s where no threshold is set, want %s, by which withdrawals are decided", withdrawDefault, risk.WithdrawalThreshold)
+	}
+	fresh := Settings{ApprovalQuorum: 1}
+	for _, one := range settings {
+		of, known := scales[one.name]
+		if !known {
+			t.Errorf("%s is not in this table: add its values, the tightest first", one.name)
+			continue
+		}
+		if (of == nil) != (one.loosens == nil) {
+			t.Errorf("%s: got a control %v, want %v", one.name, one.loosens != nil, of != nil)
+			continue
+		}
+		if of == nil {
+			continue
+		}
+		if began, err := json.Marshal(one.show(fresh)); err != nil || of[0].place(string(began)) < 0 {
+			t.Errorf("%s: the table does not have %s, the value of a new organization (%v)", one.name, began, err)
+		}
+		values := slices.Concat(of[0]...)
+		for _, from := range values {
+			for _, to := range values {
+				before, err := Changes{one.name: json.RawMessage(from)}.apply(fresh)
+				if err != nil {
+					t.Fatalf("%s: %s: %v", one.name, from, err)
+				}
+				after, err := Changes{one.name: json.RawMessage(to)}.apply(before)
+				if err != nil {
+					t.Fatalf("%s: %s: %v", one.name, to, err)
+				}
+				got := slices.ContainsFunc(differences(before, after), func(d Difference) bool { return d.Loosening })
+				want := slices.ContainsFunc(of, func(s scale) bool { return s.place(to) > s.place(from) })
+				if got != want {
+					t.Errorf("%s from %s to %s: got loosening %v, want %v", one.name, from, to, got, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package withdrawal
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// flaky is a signer that is away, before or after it journals.
+type flaky struct {
+	signer.Signer
+	away, lost atomic.Bool
+}
+
+func (f *flaky) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
+	if f.away.Load() {
+		return signer.Entry{}, errors.New("no connection")
+	}
+	e, err := f.Signer.Void(ctx, v)
+	if f.lost.Load() {
+		return signer.Entry{}, errors.New("the answer was lost")
+	}
+	return e, err
+}
+
+// voiding is a house whose signer asks for grants and can be away.
+func voiding(t *testing.T) (*house, *flaky) {
+	t.Helper()
+	h, s := grantedHouse(t)
+	f := &flaky{Signer: s}
+	h.Voids.Signer = f
+	return h, f
+}
+
+// admitted asks the signer for a payment with the grant that its order has.
+func (h *house) admitted(s signer.Signer, id, want string) {
+	h.t.Helper()
+	_, err := s.Admit(h.t.Context(), h.intent(id))
+	var no *signer.Refusal
+	if got := ""; errors.As(err, &no) {
+		got = no.Code
+		if got != want {
+			h.t.Errorf("admit: got %v, want %q", err, want)
+		}
+	} else if err != nil || want != "" {
+		h.t.Errorf("admit: got %v, want %q", err, want)
+	}
+}
+
+// Rule WD-50: whichever way people end it, the signer never pays it afterwards with the grant
+// that it had, also when the owner of the database puts the order back.
+func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
+	t.Parallel()
+	h, f := voiding(t)
+	for status, end := range map[string]func(id string) (webhook.Withdrawal, error){
+		"REJECTED": func(id string) (webhook.Withdrawal, error) { return h.Remove(t.Context(), h.org, id, person, "no") },
+		"CANCELLED": func(id string) (webhook.Withdrawal, error) {
+			return h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
+		},
+	} {
+		w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit, Message: "too much today"})
+		got, err := end(w.WithdrawalID)
+		if err != nil || got.Status != status {
+			t.Fatalf("got %+v %v, want %s", got, err, status)
+		}
+		h.balances("1000000", "0")
+		h.tampered(`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`, w.WithdrawalID)
+		h.admitted(f, w.WithdrawalID, signer.RefusedVoid)
+		h.tampered(`UPDATE dispatch_orders SET status = 'WITHDRAWN', ended_at = now() WHERE order_id = $1`, w.WithdrawalID)
+		if all := h.decisions(w.WithdrawalID); len(all) != 3 || string(all[2].Status) != status {
+			t.Errorf("decisions: got %+v, want the request, the signer's no and the end", all)
+		}
+	}
+	// One that was never let go has no grant, and needs no word.
+	f.away.Store(true)
+	if _, err := h.Cancel(t.Context(), h.org, h.held().WithdrawalID, audit.APIKey(h.org)); err != nil {
+		t.Errorf("one that was never let go, while the signer is away: got %v", err)
+	}
+	if err := mirror.Import(t.Context(), h.DB, f, h.book); err != nil {
+		t.Errorf("the journal and the database: got %v, want one story", err)
+	}
+}
+
+// tampered writes as the owner of the database can, past every trigger.
+func (h *house) tampered(sql string, args ...any) {
+	h.t.Helper()
+	tx, err := pgtest.Owner(h.t, h.DB).Begin(h.t.Context())
+	if err == nil {
+		defer tx.Rollback(context.Background())
+		if _, err = tx.Exec(h.t.Context(), `SET LOCAL session_replication_role = replica`); err == nil {
+			_, err = tx.Exec(h.t.Context(), sql, args...)
+		}
+	}
+	if err == nil {
+		err = tx.Commit(h.t.Context())
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// Rule WD-50: while the signer is away nothing is given back and nothing is paid; once it
+// answers, the withdrawal ends as it was decided, without another call.
+func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]func(f *flaky) *atomic.Bool{
+		"the signer is away":             func(f *flaky) *atomic.Bool { return &f.away },
+		"its answer is lost, or we died": func(f *flaky) *atomic.Bool { return &f.lost },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, f := voiding(t)
+			w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
+			id := w.WithdrawalID
+			broken(f).Store(true)
+			_, err := h.Remove(t.Context(), h.org, id, person, "no")
+			refused(t, err, fault.CodeUnavailable)
+			h.balances("999000", "1000")
+			if got := h.orders(id); got != "WITHDRAWN" {
+				t.Errorf("order: got %s, want WITHDRAWN", got)
+			}
+			if got, err := h.ByID(t.Context(), h.org, id); err != nil || got.Status != "AWAITING_APPROVAL" {
+				t.Errorf("got %+v %v, want it to wait", got, err)
+			}
+			_, err = h.Approve(t.Context(), h.org, id, person)
+			refused(t, err, fault.InvalidState)
+			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org)) // and the first one stands
+			refused(t, err, fault.CodeUnavailable)
+			h.heard(id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL")
+			if err := h.Voids.Pass(t.Context()); !errors.Is(err, dispatch.ErrVoidOpen) {
+				t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidOpen)
+			}
+
+			broken(f).Store(false)
+			// Two processes at once.
+			second := *h.Voids
+			crowd(2, func(i int) {
+				if err := []*dispatch.Voider{h.Voids, &second}[i].Pass(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			got, err := h.ByID(t.Context(), h.org, id)
+			if err != nil || got.Status != "REJECTED" || got.RejectedReason == nil || *got.RejectedReason != "no" {
+				t.Errorf("got %+v %v, want it removed as it was decided", got, err)
+			}
+			h.balances("1000000", "0")
+			h.heard(id, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL", "CUSTOMER_WITHDRAW_REJECTED REJECTED")
+			_, err = h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
+			refused(t, err, fault.InvalidState)
+			if fault.Of(err).Extra["currentStatus"] != "REJECTED" {
+				t.Errorf("got %v, want the state that won", fault.Of(err).Extra)
+			}
+			h.admitted(f, id, signer.RefusedVoid)
+		})
+	}
+}
+
+// Rule WD-50: of several who end it while the signer is asked one wins, and the hold ends once.
+func TestOneOfSeveralWhoTakeBackWhatWasLetGoWins(t *testing.T) {
+	t.Parallel()
+	h, _ := voiding(t)
+	w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
+	var won atomic.Int64
+	crowd(16, func(i int) {
+		var err error
+		if i%2 == 0 {
+			_, err = h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
+		} else {
+			_, err = h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org))
+		}
+		if err == nil {
+			won.Add(1)
+		} else if !fault.Is(err, fault.InvalidState) || fault.Of(err).Extra["currentStatus"] == "AWAITING_APPROVAL" {
+			t.Errorf("loser: got %v, want the state that won", err)
+		}
+	})
+	if won.Load() != 1 {
+		t.Errorf("got %d winners, want one", won.Load())
+	}
+	h.balances("1000000", "0")
+	if n := h.DB.Counts().Deadlocks; n != 0 {
+		t.Errorf("deadlocks: got %v, want 0", n)
+	}
+}
+
+// The tables release no hold of a withdrawal that was let go before its void is journaled.
+func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
+	t.Parallel()
+	h, f := voiding(t)
+	w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
+	f.away.Store(true)
+	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
+	refused(t, err, fault.CodeUnavailable)
+	err = h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.Voided(ctx, tx, h.org, w.WithdrawalID) })
+	if !pg.Violates(err, "withdrawals_void_first") {
+		t.Errorf("an end without a void: got %v, want it refused", err)
+	}
+	for sql, rule := range map[string]string{
+		`UPDATE withdrawals SET ends_as = 'CANCELLED' WHERE withdrawal_id = $1`:                                                                           "withdrawals_ends_fixed",
+		`UPDATE dispatch_voids SET asked_at = now() WHERE order_id = $1`:                                                                                  "dispatch_voids_fixed",
+		`UPDATE dispatch_voids SET journal_id = j.journal_id, journal_seq = 1, voided_at = now() FROM signer_journal j WHERE j.seq = 1 AND order_id = $1`: "dispatch_voids_by_entry",
+	} {
+		err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, sql, w.WithdrawalID)
+			return err
+		})
+		if !pg.Violates(err, rule) {
+			t.Errorf("%s: got %v, want %s", sql, err, rule)
+		}
+	}
+	h.balances("999000", "1000")
+}
+
+// A signer that has a slot of what people take back knows more than the database: nothing
+// is given back, and everything stops.
+func TestWhatTheSignerHasASlotOfIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	h, f := voiding(t)
+	w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
+	h.admitted(f, w.WithdrawalID, "")
+	i := h.intent(w.WithdrawalID)
+	payload := signertest.PayloadOf(t, i, signertest.Issue(t, f, i.From), 0, signertest.Fees())
+	if _, err := f.Sign(t.Context(), signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
+	refused(t, err, fault.CodeUnavailable)
+	h.balances("999000", "1000")
+	var frozen int
+	if err := pgtest.Owner(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM freezes WHERE scope = 'ALL' AND lifted_at IS NULL`).Scan(&frozen); err != nil || frozen != 1 {
+		t.Errorf("freezes: got %d %v, want everything stopped", frozen, err)
+	}
+}
