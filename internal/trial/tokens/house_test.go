@@ -104,8 +104,9 @@ func fiat(h *house) common.Address {
 	return at
 }
 
-// open makes a house with an organization whose treasury has gas.
-func open(t *testing.T, tokens listed) *house {
+// open makes a house with an organization whose treasury has gas. Each of with changes
+// how the service speaks to the chain.
+func open(t *testing.T, tokens listed, with ...func(*evm.Config)) *house {
 	t.Helper()
 	h := &house{T: t, ctx: t.Context(), at: map[int]common.Address{}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	h.node = anviltest.Start(t, anvil.Config{Manual: true, SlotsInEpoch: finality / 2})
@@ -120,10 +121,14 @@ func open(t *testing.T, tokens listed) *house {
 		m.DepositEnabled, m.WithdrawEnabled, m.MinDeposit, m.MinWithdraw = true, true, money.Units(least), money.Units(1)
 	}
 	h.mine(finality)
-	ch, err := evm.New(h.ctx, evm.Config{
+	conf := evm.Config{
 		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{h.node.URL}, Agree: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
-	})
+	}
+	for _, change := range with {
+		change(&conf)
+	}
+	ch, err := evm.New(h.ctx, conf)
 	h.must(err)
 	h.db = pgtest.NewWithClock(t, h.clock)
 	h.must(mint.Sync(h.ctx, h.db, mints))

@@ -1,0 +1,97 @@
+package tokens
+
+import (
+	"fmt"
+	"math/big"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/params"
+
+	"github.com/cofferpay/coffer/internal/chain/evm"
+	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
+)
+
+// attackerAt is where the attack of a number lies.
+func attackerAt(n int) common.Address {
+	return common.BigToAddress(big.NewInt(0xA77AC4<<20 + int64(n)))
+}
+
+// An attacker fills blocks with transactions that are cheap to send and costly to look at.
+// Deposits in the same blocks and after them are credited, and so is every internal one
+// that such a transaction makes.
+func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			h := open(t, listed{usdc: usual(evmtoken.Token)}, func(c *evm.Config) { c.AnswerBytesMax = 2 << 20 })
+			const value = params.Ether / 1000
+			all := attacks(seed)
+			for i, a := range all {
+				h.must(h.node.SetCode(h.ctx, attackerAt(i), a.code))
+			}
+			for i := range all {
+				to := attackerAt(i)
+				target := h.customer(fmt.Sprint("inside ", i))
+				h.send(to, value, common.LeftPadBytes(target.Bytes(), 32))
+				h.coin(h.customer(fmt.Sprint("beside ", i)), value)
+				h.pay(usdc, h.customer(fmt.Sprint("token ", i)), 500)
+				h.mine(1)
+			}
+			h.coin(h.customer("after"), value)
+			h.settle()
+			h.has("after", eth, value)
+			for i := range all {
+				h.has(fmt.Sprint("beside ", i), eth, value)
+				h.has(fmt.Sprint("token ", i), usdc, 500)
+			}
+			h.settle()
+			for i, a := range all {
+				want := int64(value) - a.keeps
+				if got := h.number(`SELECT coalesce(sum(amount), 0)::bigint FROM deposits WHERE customer_id = $1 AND status = 'CREDITED'`, fmt.Sprint("inside ", i)); got != want {
+					t.Errorf("%s: got %d credited of its internal deposit, want %d", a.name, got, want)
+				}
+			}
+			h.wantQuarantine()
+			h.sound()
+		})
+	}
+}
+
+// A payee that tells a simulation from a block costs at most one failed payment, of a
+// bounded amount of gas. The next payment to it waits for people.
+func TestAPayeeThatTellsSimulationsApartCostsOneBoundedFailure(t *testing.T) {
+	t.Parallel()
+	h := open(t, listed{})
+	h.coin(h.customer("ann"), 2*params.Ether)
+	h.coin(raw(h.treasury.Address), 2*params.Ether)
+	h.settle()
+	// What a transfer costs on this chain, and what a payee may take beside it.
+	const gasMax = 21_000 + 100_000
+	for i, c := range traps {
+		payee := common.BigToAddress(big.NewInt(0x7A9<<20 + int64(i)))
+		h.must(h.node.SetCode(h.ctx, payee, trapCode(c.simulated)))
+		failed := 0
+		for range 4 {
+			w, err := h.ask("ann", eth, "10000000000000", payee)
+			h.must(err)
+			h.ends(w.WithdrawalID)
+			if w = h.withdrawal(w.WithdrawalID); w.Status == "FAILED" {
+				failed++
+			}
+			if w.TxHash == nil {
+				continue
+			}
+			receipt, err := h.node.Eth.TransactionReceipt(h.ctx, common.HexToHash(*w.TxHash))
+			h.must(err)
+			if receipt.GasUsed > gasMax {
+				t.Errorf("%s: got a payment that used %d gas, want %d at most", c.name, receipt.GasUsed, gasMax)
+			}
+		}
+		if failed > 1 {
+			t.Errorf("%s: got %d failed payments, want one at most", c.name, failed)
+		}
+	}
+	h.sound()
+}
