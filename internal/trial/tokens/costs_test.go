@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"context"
 	"fmt"
 	"math/big"
 	"testing"
@@ -9,6 +10,10 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/params"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/pg"
 )
 
 const (
@@ -116,12 +121,34 @@ func TestOfPaymentsOrderedTogetherTheFirstFailureStopsTheRest(t *testing.T) {
 	first := h.withdraw("ann", eth, "10000000000000", payee)
 	h.sent(first)
 	h.ahead(payee, 1)
-	second := h.withdraw("ann", eth, "10000000000000", payee) // not sent yet: the payee would be refused in simulation
+	// The second waits, and the payee takes coin again when it is looked at: nothing but the
+	// failure is against it.
+	second := h.withdraw("ann", eth, "10000000000000", payee)
+	stopped := h.stop("ann")
 	h.mine(1)
 	h.ahead(payee, 0)
+	h.mine(1)
 	h.ends(first)
 	h.wantWithdrawal(first, "FAILED")
-	h.pass(1)
+	h.wantWithdrawal(second, "PROCESSING")
+	h.must(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Lift(ctx, tx, stopped, audit.Operator("op"))
+	}))
+	h.ends(second)
 	h.wantWithdrawal(second, "AWAITING_APPROVAL", "DESTINATION_ADDRESS")
+	if n := h.number(`SELECT count(*) FROM dispatch_slots WHERE order_id = $1`, second); n != 0 {
+		t.Errorf("got %d slots of the second, want none", n)
+	}
 	h.sound()
+}
+
+// stop freezes a customer and tells the freeze's id.
+func (h *house) stop(customerID string) string {
+	h.Helper()
+	h.must(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Put(ctx, tx, freeze.Freeze{
+			Scope: freeze.Customer, OrgID: h.org, CustomerID: customerID, Source: freeze.ByOperator, Reason: "trial", By: audit.Operator("op"),
+		})
+	}))
+	return h.word(`SELECT freeze_id FROM freezes WHERE lifted_at IS NULL`)
 }
