@@ -594,11 +594,17 @@ type GateResult struct {
 	Available *string `json:"available,omitempty"`
 	// The refusal of the signer or of the chain.
 	Code *string `json:"code,omitempty"`
+	// What the network takes at most, or took, for the customer's other withdrawals of the
+	// last 24 hours, in dollars.
+	CostsUSD *string `json:"costsUsd,omitempty"`
+	// The withdrawal to the same destination that the chain reverted, since which no
+	// approved one was paid.
+	FailedWithdrawalID *string `json:"failedWithdrawalId,omitempty"`
 	// What is stopped.
 	Freeze *string `json:"freeze,omitempty"`
 	// The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK,
-	// REQUIRE_APPROVAL, USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE or
-	// SIGNER. Rules are added without notice.
+	// REQUIRE_APPROVAL, USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE,
+	// CUSTOMER_COSTS or SIGNER. Rules are added without notice.
 	Gate string `json:"gate"`
 	// What your addresses could pay, as far as it was counted.
 	Liquid *string `json:"liquid,omitempty"`

@@ -36,6 +36,7 @@ type OrganizationSettings struct {
 	FlaggedDepositAPIEnabled     bool              `json:"flaggedDepositApiEnabled"`
 	AutoRestoreFailedSwaps       bool              `json:"autoRestoreFailedSwaps"`
 	RequireWithdrawIdempotency   bool              `json:"requireWithdrawIdempotency"`
+	CustomerFeeDayUSD            *string           `json:"customerFeeDayUsd"`
 
 	Unavailable []string        `json:"unavailable"`
 	Waiting     []ChangeRequest `json:"changeRequests"`
@@ -67,6 +68,7 @@ type SettingsChange struct {
 	FlaggedDepositAPIEnabled     bool              `json:"flaggedDepositApiEnabled,omitempty"`
 	AutoRestoreFailedSwaps       bool              `json:"autoRestoreFailedSwaps,omitempty"`
 	RequireWithdrawIdempotency   bool              `json:"requireWithdrawIdempotency,omitempty"`
+	CustomerFeeDayUSD            *string           `json:"customerFeeDayUsd,omitempty"`
 }
 
 func showSettings(of string, s org.Settings, waiting []foureyes.Request) OrganizationSettings {
@@ -77,7 +79,7 @@ func showSettings(of string, s org.Settings, waiting []foureyes.Request) Organiz
 		WithdrawSeverityThreshold: optional(string(s.WithdrawSeverityThreshold)), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: s.ApprovalQuorum,
 		IPAllowlist: []string{}, CustomerSwapsEnabled: s.CustomerSwapsEnabled, OrganizationSwapsEnabled: s.OrganizationSwapsEnabled,
 		SwappableMintIDs: append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps, FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
-		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency,
+		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency, CustomerFeeDayUSD: dollars(s.CustomerFeeDayUSD),
 		Unavailable: sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
 	}
 	for _, r := range waiting {

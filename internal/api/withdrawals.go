@@ -79,7 +79,9 @@ type GateResult struct {
 	Liquid          string `json:"liquid,omitempty"`
 	NetworkFee      string `json:"networkFee,omitempty"`
 	MaxNetworkFee   string `json:"maxNetworkFee,omitempty"`
+	CostsUSD        string `json:"costsUsd,omitempty"`
 	Resembles       string `json:"resembles,omitempty"`
+	FailedID        string `json:"failedWithdrawalId,omitempty"`
 	Freeze          string `json:"freeze,omitempty"`
 	Scope           string `json:"scope,omitempty"`
 	Code            string `json:"code,omitempty"`

@@ -268,7 +268,7 @@ func (a *App) open(ctx context.Context, sign signer.Signer, attest ed25519.Publi
 		AttestKey: attest, Grants: grants, Chains: a.chains, CoolingOff: a.conf.Operator.coolingOff(),
 	}, a.log)
 	a.withdraw = &withdrawal.Service{
-		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAge: a.conf.PriceAge(),
+		DB: a.db, Chains: a.chains, Wallets: a.book, Prices: a.prices, PriceAge: a.conf.PriceAge(), Priced: a.conf.priced(),
 		Risk: a.screens, Grants: grants, Whitelist: listed{a.white}, Voids: a.voids,
 	}
 	a.voids.Listeners = map[signer.Purpose]dispatch.VoidListener{signer.Payment: a.withdraw, signer.Return: a.flags}

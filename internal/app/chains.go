@@ -34,6 +34,7 @@ type Chain struct {
 	Tiers         []Tier   `toml:"tiers,omitempty" comment:"BITCOIN: amounts whose deposits wait for more than depth; above 1 BTC 6 unless it is set, [] for none"`
 	FeeCap        string   `toml:"fee_cap,omitempty" comment:"most that is paid per gas, in wei"`
 	TipCap        string   `toml:"tip_cap,omitempty" comment:"most that is offered as a tip per gas, in wei; 3 gwei"`
+	PayeeGasMax   uint64   `toml:"payee_gas_max,omitempty" comment:"most gas that a contract may use that native coin is paid to, above what the chain charges for the transaction's data; 100000"`
 	PriceMax      uint64   `toml:"price_max,omitempty" comment:"SOLANA: most that is offered for a compute unit, in millionths of a lamport; 5000000"`
 	CostMax       string   `toml:"cost_max,omitempty" comment:"most that a transaction may cost; SOLANA: in lamports, 10000000; BITCOIN: in satoshi, 5000000"`
 	CloseIdle     string   `toml:"close_idle_after,omitempty" comment:"SOLANA: how long nothing has come to an address' account for a token before that is closed for its rent; 720h, 0s never"`
@@ -174,6 +175,7 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 	return evm.New(ctx, evm.Config{
 		Name: name, Network: c.Network, ChainID: ch.ChainID, Endpoints: ch.Endpoints, Agree: ch.Agree, Archives: ch.Archives,
 		Finality: evm.Finality{Depth: ch.Depth}, FeeCap: money.MustParse(ch.FeeCap), TipCap: ch.tipCap(), Trace: trace,
+		PayeeGasMax: ch.PayeeGasMax,
 	})
 }
 
@@ -315,6 +317,7 @@ func (ch Chain) checkFamily(at string, family chain.Family, errs *faults) {
 		"archives_file":    {ch.ArchivesFile != "", []chain.Family{chain.EVM}},
 		"fee_cap":          {ch.FeeCap != "", []chain.Family{chain.EVM}},
 		"tip_cap":          {ch.TipCap != "", []chain.Family{chain.EVM}},
+		"payee_gas_max":    {ch.PayeeGasMax != 0, []chain.Family{chain.EVM}},
 		"trace":            {ch.Trace != "", []chain.Family{chain.EVM}},
 		"depth":            {ch.Depth != 0, []chain.Family{chain.EVM, chain.BitcoinFamily}},
 		"tiers":            {ch.Tiers != nil, []chain.Family{chain.BitcoinFamily}},
@@ -382,6 +385,9 @@ func (ch Chain) checkEVM(at string, errs *faults) {
 		errs.bad(at+".tip_cap", "%q is not a number of wei per gas above 0", ch.TipCap)
 	} else if err == nil && most.Less(n) {
 		errs.bad(at+".tip_cap", "%s is more than fee_cap, %s; lower the one or raise the other", tip, ch.FeeCap)
+	}
+	if ch.PayeeGasMax > evm.PayeeGasLimit {
+		errs.bad(at+".payee_gas_max", "is %d; it is at most %d, and no payment of native coin needs more", ch.PayeeGasMax, uint64(evm.PayeeGasLimit))
 	}
 	if !slices.Contains([]string{"", "auto", "on", "off"}, ch.Trace) {
 		errs.bad(at+".trace", "is %q; set it to auto, on or off", ch.Trace)

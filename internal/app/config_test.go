@@ -97,6 +97,7 @@ var mistakes = []mistake{
 	{"chains.ETHEREUM.agree", "between 1 and their number", func(c *Config) { with(c, func(ch *Chain) { ch.Agree = 3 }) }},
 	{"chains.ETHEREUM.fee_cap", "200 gwei", func(c *Config) { with(c, func(ch *Chain) { ch.FeeCap = "0.1" }) }},
 	{"chains.ETHEREUM.tip_cap", "above 0", func(c *Config) { with(c, func(ch *Chain) { ch.TipCap = "x" }) }},
+	{"chains.ETHEREUM.payee_gas_max", "at most 979000", func(c *Config) { with(c, func(ch *Chain) { ch.PayeeGasMax = 979_001 }) }},
 	{"chains.ETHEREUM.trace", "auto, on or off", func(c *Config) { with(c, func(ch *Chain) { ch.Trace = "yes" }) }},
 	{"api.trusted_proxies", "networks of the proxies", func(c *Config) { c.API.TrustedProxies = []string{"10.0.0.1", "proxy.internal"} }},
 	{"api.trusted_proxies", "everybody", func(c *Config) { c.API.TrustedProxies = []string{"0.0.0.0/0"} }},
@@ -444,7 +445,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	t.Parallel()
 	want := sound()
 	want.Chains[chain.Ethereum] = Chain{
-		ChainID: 1, Endpoints: []string{"https://one.example.com"}, Agree: 1, Depth: 64, FeeCap: "200000000000", TipCap: "1", StartHeight: 7, Trace: "on",
+		ChainID: 1, Endpoints: []string{"https://one.example.com"}, Agree: 1, Depth: 64, FeeCap: "200000000000", TipCap: "1", StartHeight: 7, Trace: "on", PayeeGasMax: 150_000,
 	}
 	want.Database.OwnerURL = "postgres://owner@db/coffer"
 	want.Paces.Scan = Duration(1500 * time.Millisecond)

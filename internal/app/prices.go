@@ -154,6 +154,17 @@ func byMint[V any](m map[string]V) map[int]V {
 	return out
 }
 
+// priced tells whether a mint has a source of its price.
+func (c Config) priced() func(mintID int) bool {
+	all := map[int]bool{}
+	for _, of := range [][]int{sortedInts(byMint(c.Prices.Fixed)), sortedInts(byMint(c.Prices.Chainlink)), sortedInts(byMint(c.Prices.CoinGecko.Coins)), sortedInts(byMint(c.Prices.OneClick.Assets))} {
+		for _, id := range of {
+			all[id] = true
+		}
+	}
+	return func(mintID int) bool { return all[mintID] }
+}
+
 // pegged tells whether a mint is meant to be worth a dollar.
 func (c Config) pegged() func(mintID int) bool {
 	all := map[int]bool{}

@@ -422,6 +422,9 @@ type Fees struct {
 	// unit for each of GasLimit; on Bitcoin TipCap is units for a thousand virtual bytes
 	// and GasLimit the virtual bytes.
 	Beside money.Amount
+	// Rent is the part of Beside that stays in accounts which the transaction makes for its
+	// payees. It is told by Quote and is no part of the transaction.
+	Rent money.Amount
 	// Recent is the block that a transaction without a place has to name, where its chain
 	// knows such, and Until the number of the last block that it can be in; see Places.
 	// "" and 0 for every other.
@@ -513,6 +516,14 @@ const (
 	CausePayee   Cause = "PAYEE"   // this payee receives nothing
 	CauseAmount  Cause = "AMOUNT"  // this payee cannot receive this amount, and could receive another
 )
+// FeeShortError says that a payment could not be tried out because its payer does not hold
+// the amount and the fee. Nothing was sent.
+type FeeShortError struct{ Fee money.Amount } // the most that the fee may be
+
+// Error says what the payer would need.
+func (e *FeeShortError) Error() string {
+	return fmt.Sprintf("the payer does not hold the amount and a fee of up to %v", e.Fee)
+}
 
 // RevertedError says that a simulation on the current state proves that a payment
 // would fail, for example because a token blacklists the receiver. Nothing was sent.
@@ -535,7 +546,7 @@ type Sender interface {
 	Fits(ps []Payment) int
 	// Quote simulates a transaction that makes these payments and proposes its fees,
 	// within the configured cap. Errors: *RevertedError when the chain refuses it as
-	// things stand.
+	// things stand, *FeeShortError when the payer lacks the fee that trying it out takes.
 	Quote(ctx context.Context, ps ...Payment) (Fees, error)
 	// TransferFees are the fees of a usual token transfer as things stand,
 	// without simulating one: for deciding whether a transfer is worth it.

@@ -255,6 +255,7 @@ var inJSON = map[string]func(value string) any{
 	"customerWithdrawUsdThreshold": orNull,
 	"twoFactorUsdThreshold":        orNull,
 	"withdrawSeverityThreshold":    orNull,
+	"customerFeeDayUsd":            orNull,
 	"ipAllowlist":                  func(value string) any { return commas(value) },
 	"swappableMintIds": func(value string) any {
 		ids := []any{}

@@ -242,10 +242,16 @@ func ordersOf(cs []candidate) []Order {
 // grows by it.
 func (d *Desk) candidate(ctx context.Context, from wallet.Wallet, acct chain.Account, o Order, promised map[int]money.Amount) (*candidate, error) {
 	var reason string
+	var refusal *signer.Refusal
 	c := candidate{Order: o, holder: from}
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		if reason, err = d.barred(ctx, tx, o); err != nil || reason != "" {
 			return err
+		}
+		if reviewer, ok := d.listeners[o.Purpose].(Reviewer); ok {
+			if refusal, err = reviewer.Review(ctx, tx, o); err != nil || refusal != nil {
+				return err
+			}
 		}
 		if c.native, err = nativeMint(ctx, tx, o.Chain); err != nil {
 			return err
@@ -273,6 +279,9 @@ func (d *Desk) candidate(ctx context.Context, from wallet.Wallet, acct chain.Acc
 	}
 	if reason != "" {
 		return nil, d.wait(ctx, o, WantFreeze, money.Zero, reason)
+	}
+	if refusal != nil {
+		return nil, d.refuse(ctx, o, refusal)
 	}
 	if o.Purpose == signer.Place {
 		switch free, taken, err := d.site(ctx, acct, o); {
@@ -415,6 +424,10 @@ func (d *Desk) slotted(ctx context.Context, from wallet.Wallet, acct chain.Accou
 // what somebody else does.
 func (d *Desk) unquoted(ctx context.Context, from wallet.Wallet, c candidate, why error) error {
 	o, native, gas := c.Order, c.native, c.gas
+	var feeShort *chain.FeeShortError
+	if errors.As(why, &feeShort) && !missing(feeShort.Fee, gas.GasSpendable()).IsZero() {
+		return d.lacks(ctx, o, WantGas, native, feeShort.Fee, "the wallet cannot pay for it yet: "+why.Error())
+	}
 	var reverted *chain.RevertedError
 	wouldRevert := errors.As(why, &reverted)
 	// A node tries a transaction out only when the wallet could pay for it, and says
@@ -859,6 +872,8 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 		d.log.Warn("a place cannot be made: something is there already, and its number is left out for good", "order", o.ID, "at", string(o.To))
 	case AmountRefused:
 		d.log.Warn("the chain would refuse a payment because of its amount", "order", o.ID, "payee", string(o.To), "amount", o.Amount.String(), "why", r.Message)
+	case PayeeFailed, CustomerCosts:
+		d.log.Warn("a payment goes back to a person before it is signed", "order", o.ID, "code", r.Code, "why", r.Message)
 	case PayeeRefused:
 		d.log.Warn("the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To), "why", r.Message)
 	default:

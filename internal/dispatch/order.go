@@ -108,6 +108,14 @@ const FeeRefused = "FEE_MAX"
 // something else, for good.
 const PlaceTaken = "PLACE_TAKEN"
 
+// Codes of a Reviewer's refusals.
+const (
+	// PayeeFailed: a payment to the same destination has failed since this one was ordered.
+	PayeeFailed = "PAYEE_FAILED"
+	// CustomerCosts: the customer's withdrawals have caused as many costs as they may in a day.
+	CustomerCosts = "CUSTOMER_COSTS"
+)
+
 // A Block is what cannot be moved as things stand.
 type Block struct {
 	OrgID, WalletID string
@@ -175,6 +183,13 @@ type Listener interface {
 	// Withdrawn tells that a person ended the order, which had no slot: nothing of it was
 	// signed and nothing will be. What the feature held for it is given back here, once.
 	Withdrawn(ctx context.Context, tx pg.Tx, o Order, by audit.Actor) error
+}
+
+// Reviewer is a Listener that looks at an order again before it gets a slot: much may have
+// happened since it was placed.
+type Reviewer interface {
+	// Review is why an order has to go back to a person, or nil. It only reads.
+	Review(ctx context.Context, tx pg.Tx, o Order) (*signer.Refusal, error)
 }
 
 // Place queues an order in the caller's transaction. An order that the signer

@@ -58,6 +58,12 @@ func ValueOf(a Amount, decimals int, price USD) (USD, error) {
 // Cmp is -1, 0 or +1 as u is below, equal to or above v.
 func (u USD) Cmp(v USD) int { return u.n.Cmp(v.n) }
 
+// Add is the sum. Error: ErrRange.
+func (u USD) Add(v USD) (USD, error) {
+	n, err := u.n.Add(v.n)
+	return USD{n}, err
+}
+
 // Cents prints two fraction digits, rounded half up: the form for display.
 func (u USD) Cents() string {
 	cent := new(big.Int).Div(usdUnit, big.NewInt(100))

@@ -42,6 +42,7 @@ func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 		"ipAllowlist":                {{{`["127.0.0.1"]`, `["127.0.0.1/32"]`}, {`["127.0.0.0/8"]`}, {`[]`}}},
 		"flaggedDepositApiEnabled":   {{{`false`}, {`true`}}},
 		"requireWithdrawIdempotency": {{{`true`}, {`false`}}},
+		"customerFeeDayUsd":          dollars,
 		"customerSwapsEnabled":       nil,
 		"organizationSwapsEnabled":   nil,
 		"swappableMintIds":           nil,

@@ -779,7 +779,8 @@ var checks = []Check{
 			('swapFeeBps', to_jsonb(s.swap_fee_bps), '0'),
 			('flaggedDepositApiEnabled', to_jsonb(s.flagged_deposit_api_enabled), 'false'),
 			('autoRestoreFailedSwaps', to_jsonb(s.auto_restore_failed_swaps), 'false'),
-			('requireWithdrawIdempotency', to_jsonb(s.require_withdraw_idempotency), 'false')
+			('requireWithdrawIdempotency', to_jsonb(s.require_withdraw_idempotency), 'false'),
+			('customerFeeDayUsd', to_jsonb(s.customer_fee_day_usd), '"50"')
 		) AS n (name, is_now, unset)
 		LEFT JOIN LATERAL (
 			SELECT a.detail -> 'to' AS value FROM audit_log a
@@ -787,7 +788,7 @@ var checks = []Check{
 			ORDER BY a.audit_id DESC LIMIT 1) l ON true
 		CROSS JOIN LATERAL (SELECT coalesce(l.value, n.unset) AS should, coalesce(n.is_now, 'null'::jsonb) AS is_now) w
 		WHERE CASE
-			WHEN n.name LIKE '%UsdThreshold' AND jsonb_typeof(w.should) = 'string' AND jsonb_typeof(w.is_now) = 'number'
+			WHEN n.name LIKE '%Usd%' AND jsonb_typeof(w.should) = 'string' AND jsonb_typeof(w.is_now) = 'number'
 				THEN (w.should #>> '{}')::numeric <> (w.is_now #>> '{}')::numeric
 			WHEN n.name = 'ipAllowlist' AND jsonb_typeof(w.should) = 'array'
 				THEN ARRAY(SELECT x::cidr FROM jsonb_array_elements_text(w.should) x) <> s.ip_allowlist

@@ -49,6 +49,8 @@ type row struct {
 	required int    // approvals that it needs; 0: it was never held, or before they were counted
 	round    int    // how often it was sent back to people
 	mac      []byte // of the words that it was requested with
+
+	costMax *money.Amount // the most that the network would have taken when it was requested; nil: not known
 }
 
 // terms are the words that people approve.
@@ -97,11 +99,11 @@ func read(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (row, e
 	var e ending
 	err := tx.QueryRow(ctx, `
 		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
-			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac,
+			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac, cost_max,
 			coalesce(ends_as, ''), coalesce(ends_note, ''), coalesce(ends_by_kind, ''), coalesce(ends_by, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id)
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
 		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.to, &r.key, &r.status, &r.txHash, &r.reasons,
-			&r.deducts, &r.deducted, &r.feeMax, &r.required, &r.round, &r.mac,
+			&r.deducts, &r.deducted, &r.feeMax, &r.required, &r.round, &r.mac, &r.costMax,
 			&e.as, &e.note, &e.by.Kind, &e.by.ID, &r.void)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return r, notFound()
@@ -185,6 +187,7 @@ func (s *Service) ApproveSeen(ctx context.Context, org, withdrawalID string, act
 	if r.owner.product == "" {
 		f.kept = r.deducted
 	}
+	f.costs = costs{known: true, except: r.id, most: r.costMax}
 	if _, err := s.outside(ctx, org, &f, f.deducts); err != nil {
 		return none, err
 	}
@@ -289,8 +292,8 @@ func (s *Service) approve(ctx context.Context, tx pg.Tx, org string, r row, f fa
 	if fee := f.deducted(); fee != nil {
 		r.deducted = fee
 	}
-	err = become(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8",
-		tx.Now, r.deducted, shownOf(f.screen.Decision), required)
+	err = become(ctx, tx, org, r.id, AwaitingApproval, Processing, "approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, cost_price)",
+		tx.Now, r.deducted, shownOf(f.screen.Decision), required, f.costs.price())
 	if err != nil {
 		return none, err
 	}

@@ -222,8 +222,8 @@ func TestFailedWithdrawalGivesTheMoneyBackOnce(t *testing.T) {
 		chain     string
 		reason    string
 	}{
-		{"reverted", true, dispatch.End{Hash: "0xaa"}, "REVERTED", "REVERTED"},
 		{"cancelled before it was out", false, dispatch.End{Hash: "0xbb", Cancelled: true}, "REPLACED", "CANCELLED"},
+		{"reverted", true, dispatch.End{Hash: "0xaa"}, "REVERTED", "REVERTED"},
 	} {
 		w := h.request(h.want())
 		o := h.order(w)

@@ -62,11 +62,17 @@ func (s *Service) current(ctx context.Context, tx pg.Tx, orgID string, f *facts)
 			return err
 		}
 	}
+	if err := countCosts(ctx, tx, orgID, f, settings); err != nil {
+		return err
+	}
 	f.screen.Case.Threshold = nil
 	if t := risk.Severity(settings.WithdrawSeverityThreshold); t != "" {
 		f.screen.Case.Threshold = &t
 	}
 	f.screen.Decision = risk.DecideWithdrawal(f.screen.Case)
+	if f.failed, _, err = failedTo(ctx, tx, orgID, f.mint.Chain, f.destination); err != nil {
+		return err
+	}
 	if err := freeze.Hold(ctx, tx); err != nil {
 		return err
 	}
@@ -191,6 +197,24 @@ func resembled(ctx context.Context, tx pg.Tx, orgID string, a chain.Address) (ch
 		return "", fmt.Errorf("look for addresses like %s: %w", a, err)
 	}
 	return found, nil
+}
+
+// failedTo is the latest of an organization's withdrawals to a destination that the chain
+// reverted, and when it ended, unless one that a person has approved since then was paid.
+func failedTo(ctx context.Context, tx pg.Tx, orgID string, on chain.Name, to chain.Address) (withdrawalID string, at time.Time, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT f.withdrawal_id, f.completed_at FROM withdrawals f
+		WHERE f.org_id = $1 AND f.chain = $2 AND f.to_address = $3 AND f.status = 'FAILED' AND f.failure_reason = 'REVERTED'
+			AND NOT EXISTS (SELECT FROM withdrawals p
+				WHERE p.org_id = $1 AND p.chain = $2 AND p.to_address = $3 AND p.status = 'COMPLETED' AND p.approved_at >= f.completed_at)
+		ORDER BY f.completed_at DESC LIMIT 1`, orgID, on, to).Scan(&withdrawalID, &at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", at, nil
+	}
+	if err != nil {
+		return "", at, fmt.Errorf("look for a payment to %s that failed: %w", to, err)
+	}
+	return withdrawalID, at, nil
 }
 
 // fresh tells whether a price may decide about a threshold.

@@ -18,11 +18,12 @@ const quoteMax = 5 * time.Second
 
 // fee is the most that a payment would cost as the chain stands, nil when it does not
 // say. From may be unknown, and To for an estimate: then it is what a usual token's
-// transfer takes, which is more than a coin's.
-func (s *Service) fee(ctx context.Context, p chain.Payment, on chain.Name) *money.Amount {
+// transfer takes, which is more than a coin's. rent is the part of it that stays in an
+// account that is made for the payee.
+func (s *Service) fee(ctx context.Context, p chain.Payment, on chain.Name) (fee *money.Amount, rent money.Amount) {
 	sender := s.Chains[on].Sender
 	if sender == nil {
-		return nil
+		return nil, rent
 	}
 	ctx, cancel := context.WithTimeout(ctx, quoteMax)
 	defer cancel()
@@ -39,14 +40,14 @@ func (s *Service) fee(ctx context.Context, p chain.Payment, on chain.Name) *mone
 	}
 	if err != nil || fees.GasLimit == 0 {
 		if fees, err = sender.TransferFees(ctx); err != nil {
-			return nil
+			return nil, rent
 		}
 	}
 	most, err := fees.Max()
 	if err != nil {
-		return nil
+		return nil, rent
 	}
-	return &most
+	return &most, fees.Rent
 }
 
 // least is the smallest payment that reaches a destination as the chain stands, nil when
@@ -117,7 +118,7 @@ func (s *Service) Estimate(ctx context.Context, org string, r Estimation) (Estim
 	if _, refusal := suspended(facts{mint: mint.Mint{WithdrawEnabled: true}, chainRuns: p.runs}); refusal != nil {
 		return none, refusal
 	}
-	fee := s.fee(ctx, chain.Payment{From: from, To: p.to, Contract: p.mint.Contract, Amount: p.amount}, p.mint.Chain)
+	fee, _ := s.fee(ctx, chain.Payment{From: from, To: p.to, Contract: p.mint.Contract, Amount: p.amount}, p.mint.Chain)
 	if fee == nil {
 		return none, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"The chain does not say at the moment what it would charge. Nothing was held and nothing was sent. Ask again shortly.")

@@ -32,6 +32,7 @@ type facts struct {
 	ours        bool          // the destination is a wallet of this installation
 	token       bool          // the destination is a token's contract
 	resembles   chain.Address // a known destination that it could be mistaken for, or ""
+	failed      string        // the withdrawal to the destination that failed on the chain, and none after it succeeded; or ""
 
 	max      bool         // an organization wants all of its balance: amount follows from it
 	listed   Listed       // what the organization's list says of the destination's entry
@@ -47,6 +48,8 @@ type facts struct {
 	quote           *price.Quote // what the price's source said, fresh or not; nil: nothing
 	asked           time.Time    // when it said so
 	liquid          money.Amount
+
+	costs costs
 
 	deducts bool          // the fee comes out of the amount; of a product's balance, it comes on top
 	feeMax  *money.Amount // the caller's limit of the fee, or nil
@@ -122,6 +125,7 @@ const (
 	GateDestination    Gate = "DESTINATION_ADDRESS"
 	GateLiquidity      Gate = "LIQUIDITY"
 	GateNetworkFee     Gate = "NETWORK_FEE"
+	GateCustomerCosts  Gate = "CUSTOMER_COSTS"
 	// GateSigner is no gate of a request: it stands in the record where the signer or
 	// the chain has sent an order back.
 	GateSigner Gate = "SIGNER"
@@ -164,13 +168,13 @@ func decide(f facts) Decision {
 	d := Decision{Reasons: []Reason{}}
 	gates := []func(facts) (Step, *fault.Fault){
 		standing, keyed, minimum, suspended, address, balance, screened,
-		asked, threshold, lookalike, liquidity, networkFee,
+		asked, threshold, knownDestination, liquidity, networkFee, customerCosts,
 	}
 	if f.owner.product != "" {
 		// Rule OW-1. A person asks, who needs no key and whom no list of customers lets pass.
 		gates = []func(facts) (Step, *fault.Fault){
 			standing, minimum, suspended, whitelisted, address, balance, screened,
-			threshold, lookalike, liquidity, networkFee,
+			threshold, knownDestination, liquidity, networkFee,
 		}
 	}
 	for _, ask := range gates {
@@ -220,7 +224,15 @@ func recheck(f facts, seen []Reason) (asked []Step, found []Reason, refusal *fau
 	}
 	worth, _ := threshold(f)
 	asked = append(asked, worth)
-	for _, s := range []Step{step, worth} {
+	destination, _ := knownDestination(facts{failed: f.failed}) // a likeness was there to be seen
+	if destination.Result == Hold {
+		asked = append(asked, destination)
+	}
+	cost, _ := customerCosts(f)
+	if cost.Result == Hold {
+		asked = append(asked, cost)
+	}
+	for _, s := range []Step{step, worth, destination, cost} {
 		if s.Result == Hold && !slices.Contains(seen, s.Reason) {
 			found = append(found, s.Reason)
 		}
@@ -524,14 +536,20 @@ func threshold(f facts) (Step, *fault.Fault) {
 	return s, nil
 }
 
-func lookalike(f facts) (Step, *fault.Fault) {
-	if f.resembles == "" {
-		return Step{Gate: GateDestination, Result: Pass}, nil
+// knownDestination holds what resembles a known destination and is another, and what goes to
+// a destination that made a payment fail: it may do so again, at the organization's cost.
+func knownDestination(f facts) (Step, *fault.Fault) {
+	s := Step{Gate: GateDestination, Result: Pass, Inputs: map[string]string{}}
+	if f.resembles != "" {
+		s.Inputs["resembles"] = string(f.resembles)
 	}
-	return Step{
-		Gate: GateDestination, Result: Hold, Reason: ReasonDestinationAddress,
-		Inputs: map[string]string{"resembles": string(f.resembles)},
-	}, nil
+	if f.failed != "" {
+		s.Inputs["failedWithdrawalId"] = f.failed
+	}
+	if len(s.Inputs) > 0 {
+		s.Result, s.Reason = Hold, ReasonDestinationAddress
+	}
+	return s, nil
 }
 
 func liquidity(f facts) (Step, *fault.Fault) {

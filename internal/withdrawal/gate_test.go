@@ -8,6 +8,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 )
 
@@ -43,6 +44,18 @@ func units(n uint64) *money.Amount {
 // deducting takes a fee out of the amount.
 func deducting(fee uint64, most *money.Amount) func(*facts) {
 	return func(f *facts) { f.deducts, f.fee, f.feeMax = true, units(fee), most }
+}
+
+// costing has spent dollars of a limit, and costs some of a coin that is worth 3000.
+func costing(spent, limit, ether string) func(*facts) {
+	return func(f *facts) {
+		s, l := money.MustParseUSD(spent), money.MustParseUSD(limit)
+		most, err := money.ParseDecimal(ether, 18)
+		if err != nil {
+			panic(err)
+		}
+		f.costs = costs{asked: true, decimals: 18, quote: &price.Quote{Price: money.MustParseUSD("3000"), Source: "test"}, most: &most, limit: &l, spent: &s}
+	}
 }
 
 // The rows are those of the interface's table of withdrawals and of its order
@@ -103,7 +116,16 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		{"allowed skips nothing else", func(f *facts) {
 			f.allowed, f.screen, f.resembles, f.liquid, f.fee, f.feeMax = true, says(""), stranger, money.Zero, units(8), units(7)
 		}, "", AwaitingApproval, []Reason{ReasonRiskReview, ReasonDestinationAddress, ReasonLowLiquidity, ReasonNetworkFee}},
+		{"allowed skips no limit on costs", func(f *facts) { f.allowed = true; costing("21", "50", "0.01")(f) }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
 		{"allowed does not unblock", func(f *facts) { f.allowed, f.screen = true, says(risk.Severe) }, fault.WithdrawalRiskBlocked, Blocked, nil},
+
+		{"costs at the limit", costing("20", "50", "0.01"), "", Processing, nil},
+		{"costs above the limit by the least", costing("20.000000000000000001", "50", "0.01"), "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
+		{"costs, and no limit", func(f *facts) { costing("1000", "50", "0.01")(f); f.costs.limit = nil }, "", Processing, nil},
+		{"costs, and no source of the coin's price", func(f *facts) { costing("1000", "50", "0.01")(f); f.costs.asked = false }, "", Processing, nil},
+		{"costs, and the coin's source gives no price", func(f *facts) { costing("0", "50", "0.01")(f); f.costs.quote = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
+		{"costs that cannot be added up", func(f *facts) { costing("0", "50", "0.01")(f); f.costs.spent = nil }, "", AwaitingApproval, []Reason{ReasonPolicyLimit}},
+		{"costs that the chain does not tell: dispatch asks", func(f *facts) { costing("20", "50", "0.01")(f); f.costs.most = nil }, "", Processing, nil},
 
 		{"customer frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Customer} }, fault.CustomerFrozen, "", nil},
 		{"organization frozen", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Organization} }, fault.OrganizationFrozen, "", nil},
@@ -136,8 +158,8 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		if d.refusal != nil || d.Status != c.status || !slices.Equal(d.Reasons, c.reasons) {
 			t.Errorf("%s: got %v %s %v, want %s %v", c.name, d.refusal, d.Status, d.Reasons, c.status, c.reasons)
 		}
-		if len(d.Gates) != 12 {
-			t.Errorf("%s: got a record of %d gates, want all 12", c.name, len(d.Gates))
+		if len(d.Gates) != 13 {
+			t.Errorf("%s: got a record of %d gates, want all 13", c.name, len(d.Gates))
 		}
 	}
 }
@@ -181,6 +203,8 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		{"nobody knows the destination since", func(f *facts) { f.screen = says(risk.Unknown) }, fault.ApprovalRefused},
 		{"nobody answers, whoever saw it", func(f *facts) { f.screen, f.requireApproval = says(""), true }, fault.ApprovalRefused},
 		{"screening refuses now, whoever saw it", func(f *facts) { f.screen, f.requireApproval = says(risk.Severe), true }, fault.ApprovalRefused},
+		{"costs above the limit since", costing("21", "50", "0.01"), fault.ApprovalRefused},
+		{"costs above the limit, as the person could see", func(f *facts) { costing("21", "50", "0.01")(f); f.requireApproval = true }, ""},
 		{"customer frozen since", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.Customer} }, fault.CustomerFrozen},
 		{"everything stopped since", func(f *facts) { f.frozen = &freeze.Freeze{Scope: freeze.All} }, fault.WithdrawalsSuspended},
 		{"quarantined since", func(f *facts) { f.mint.Quarantined = true }, fault.WithdrawalsSuspended},
@@ -201,7 +225,7 @@ func TestApprovalAsksAgainWhatMayHaveChanged(t *testing.T) {
 		c.change(&f)
 		var seen []Reason
 		if f.requireApproval {
-			seen = []Reason{ReasonPriceUnavailable, ReasonRiskReview}
+			seen = []Reason{ReasonPriceUnavailable, ReasonRiskReview, ReasonPolicyLimit}
 		}
 		_, _, got := recheck(f, seen)
 		if (got == nil) != (c.want == "") || got != nil && got.Code != c.want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
@@ -194,13 +195,38 @@ func (*Service) Repriced(ctx context.Context, tx pg.Tx, o dispatch.Order, fee mo
 	return nil
 }
 
+// Review implements dispatch.Reviewer. Of several payments to a destination that were
+// ordered together, the first that fails stops those that have no slot yet.
+func (s *Service) Review(ctx context.Context, tx pg.Tx, o dispatch.Order) (*signer.Refusal, error) {
+	why, err := s.overspent(ctx, tx, o)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		return &signer.Refusal{Code: dispatch.CustomerCosts, Message: why}, nil
+	}
+	failed, at, err := failedTo(ctx, tx, o.OrgID, o.Chain, o.To)
+	if err != nil || failed == "" {
+		return nil, err
+	}
+	var ordered time.Time
+	err = tx.QueryRow(ctx, `SELECT coalesce(approved_at, created_at) FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`, o.OrgID, o.ID).Scan(&ordered)
+	if err != nil {
+		return nil, fmt.Errorf("when withdrawal %s was ordered: %w", o.ID, err)
+	}
+	if !at.After(ordered) {
+		return nil, nil
+	}
+	return &signer.Refusal{Code: dispatch.PayeeFailed, Message: fmt.Sprintf("%s to the same destination was reverted by the chain after this withdrawal was accepted", failed)}, nil
+}
+
 // Refused implements dispatch.Listener: the signer's policy said no, or the chain
 // would because of the destination or of what would reach it, before anything was
 // journaled. A person may try again later or give up.
 func (s *Service) Refused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
 	reason := ReasonPolicyLimit
 	switch r.Code {
-	case dispatch.PayeeRefused, dispatch.AmountRefused:
+	case dispatch.PayeeRefused, dispatch.AmountRefused, dispatch.PayeeFailed:
 		reason = ReasonDestinationAddress
 	case dispatch.FeeRefused:
 		reason = ReasonNetworkFee

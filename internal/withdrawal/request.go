@@ -625,12 +625,12 @@ func (s *Service) write(ctx context.Context, tx pg.Tx, org, withdrawalID string,
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
 			idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
 			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac,
-			product, whitelisted_address_id)
-		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''))`,
+			product, whitelisted_address_id, cost_max, cost_rent, cost_price)
+		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''), $26, $27, $28)`,
 		withdrawalID, org, f.owner.customerID, p.mint.ID, p.mint.Chain, amount, p.to,
 		r.IdempotencyKey, p.digest, r.Reference, r.Metadata, d.Status, d.Status == AwaitingApproval, d.Reasons,
 		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel, shownOf(f.screen.Decision), quorum, s.Grants.Request(asked.terms(org, p.mint), quorum),
-		f.owner.product, f.owner.listedID)
+		f.owner.product, f.owner.listedID, f.costs.most, f.costs.rentKnown(), f.costs.price())
 	if err != nil {
 		return none, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}
@@ -696,6 +696,9 @@ func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool
 			return err
 		}
 		f.ours = len(known) > 0
+		if err := s.costsAsked(ctx, tx, f); err != nil {
+			return err
+		}
 		if from, err = payer(ctx, tx, org, f.mint.Chain); err == nil && f.max {
 			f.balance, err = spendable(ctx, tx, org, f.owner, f.mint.ID)
 		}
@@ -707,8 +710,8 @@ func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool
 	if f.max {
 		f.amount = f.balance
 	}
-	if priced {
-		f.fee = s.fee(ctx, chain.Payment{From: from, To: f.destination, Contract: f.mint.Contract, Amount: f.amount}, f.mint.Chain)
+	if priced || f.costs.asked && !f.costs.known {
+		f.fee, f.costs.rent = s.fee(ctx, chain.Payment{From: from, To: f.destination, Contract: f.mint.Contract, Amount: f.amount}, f.mint.Chain)
 	}
 	if fee := f.deducted(); f.max && fee != nil {
 		f.amount = less(f.amount, *fee)
@@ -721,7 +724,30 @@ func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool
 		Configured: s.Risk.Configured(), UnknownAs: s.Risk.UnknownAs, Now: s.DB.Clock()(),
 	}
 	s.priced(ctx, f)
+	if f.costs.asked {
+		if !f.costs.known {
+			f.costs.most = f.fee
+		}
+		if q := s.quote(ctx, f.costs.native); q != nil && fresh(*q, s.DB.Clock()(), s.priceAge(f.costs.native)) {
+			f.costs.quote = q
+		}
+	}
 	return from != "", nil
+}
+
+// costsAsked tells whether a customer's costs can be counted: whether the coin in which the
+// network takes them has a price here at all.
+func (s *Service) costsAsked(ctx context.Context, tx pg.Tx, f *facts) error {
+	if s.Priced == nil || f.owner.customerID == "" {
+		return nil
+	}
+	var mints mint.Catalogue
+	if err := loadMints(ctx, tx, &mints); err != nil {
+		return err
+	}
+	native, ok := mints.Native(f.mint.Chain)
+	f.costs.asked, f.costs.native, f.costs.decimals = ok && s.Priced(native.ID), native.ID, native.Decimals
+	return nil
 }
 
 // payer is the address of an organization's treasury as its row has it, "" before its

@@ -49,12 +49,17 @@ type Service struct {
 	// PriceAge is how old a price of a mint may be where a dollar threshold decides;
 	// nil means five minutes.
 	PriceAge func(mintID int) time.Duration
+	// Priced tells whether there is a source of a mint's price, whether it answers now or
+	// not. Costs in a coin without one cannot be valued, and have no limit in dollars. nil:
+	// there is none of any.
+	Priced func(mintID int) bool
 }
 
 // The service hears of its payments from dispatch.
 var (
 	_ dispatch.Listener     = (*Service)(nil)
 	_ dispatch.Repricer     = (*Service)(nil)
+	_ dispatch.Reviewer     = (*Service)(nil)
 	_ dispatch.VoidListener = (*Service)(nil)
 )
 

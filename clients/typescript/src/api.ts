@@ -694,12 +694,22 @@ export interface GateResult {
   available?: string;
   /** The refusal of the signer or of the chain. */
   code?: string;
+  /**
+   * What the network takes at most, or took, for the customer's other withdrawals of the last 24
+   * hours, in dollars.
+   */
+  costsUsd?: string;
+  /**
+   * The withdrawal to the same destination that the chain reverted, since which no approved one was
+   * paid.
+   */
+  failedWithdrawalId?: string;
   /** What is stopped. */
   freeze?: string;
   /**
    * The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK, REQUIRE_APPROVAL,
-   * USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE or SIGNER. Rules are added without
-   * notice.
+   * USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE, CUSTOMER_COSTS or SIGNER. Rules are
+   * added without notice.
    */
   gate: string;
   /** What your addresses could pay, as far as it was counted. */

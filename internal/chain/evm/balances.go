@@ -31,6 +31,10 @@ type call struct {
 	To    common.Address  `json:"to"`
 	Value *hexutil.Big    `json:"value,omitempty"`
 	Data  hexutil.Bytes   `json:"data,omitempty"`
+
+	Gas    hexutil.Uint64 `json:"gas,omitempty"`
+	FeeCap *hexutil.Big   `json:"maxFeePerGas,omitempty"`
+	TipCap *hexutil.Big   `json:"maxPriorityFeePerGas,omitempty"`
 }
 
 // balanceOfSelector begins every call of balanceOf(address).

@@ -72,6 +72,9 @@ type Config struct {
 	FeeCap   money.Amount // wei: most that is paid per gas, tip included
 	TipCap   money.Amount // wei: most that is offered as a tip per gas, unless a replacement needs more
 	Trace    Tracing
+	// PayeeGasMax is the most gas that a payment of native coin may use above what the chain
+	// charges for the transaction's own data; zero: PayeeGasDefault.
+	PayeeGasMax uint64
 
 	Timeout        time.Duration // of one request; zero: 15 seconds
 	AnswerBytesMax int64         // of one answer; zero: 64 MiB
@@ -116,6 +119,9 @@ func (c Config) check() error {
 	if c.TipCap.IsZero() || c.FeeCap.Less(c.TipCap) {
 		say("tip cap is %v: it has to be above zero and at most the fee cap %v", c.TipCap, c.FeeCap)
 	}
+	if c.PayeeGasMax > PayeeGasLimit {
+		say("payee gas is %d: it has to be at most %d", c.PayeeGasMax, uint64(PayeeGasLimit))
+	}
 	if c.Trace != TraceAuto && c.Trace != TraceOn && c.Trace != TraceOff {
 		say("trace is %q: it has to be ON, OFF or nothing", c.Trace)
 	}
@@ -151,6 +157,9 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	}
 	if cfg.AnswerBytesMax == 0 {
 		cfg.AnswerBytesMax = answerBytesMaxDefault
+	}
+	if cfg.PayeeGasMax == 0 {
+		cfg.PayeeGasMax = PayeeGasDefault
 	}
 	if cfg.BlockBytesMax == 0 {
 		cfg.BlockBytesMax = blockBytesMaxDefault

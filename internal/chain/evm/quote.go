@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/several"
+	"github.com/cofferpay/coffer/internal/money"
 )
 
 const (
@@ -25,6 +26,13 @@ const (
 	gasSpare = 20_000
 	gasMax   = 1_000_000 // what asks for more is no transfer
 	codeVM   = 3         // of a JSON-RPC error: the call was run and reverted
+)
+
+// What a payee of native coin may use: a contract decides that itself, and the fee is not its
+// own. Above PayeeGasLimit no quote would pass anyway.
+const (
+	PayeeGasDefault = 100_000
+	PayeeGasLimit   = gasMax - gasPlain
 )
 
 // GasLimitMax is the most gas that a quote ever proposes for a transaction, so
@@ -85,48 +93,145 @@ func callOf(p chain.Payment) (call, error) {
 }
 
 func (a *adapter) quote(ctx context.Context, from *provider, p chain.Payment, c call) (chain.Fees, error) {
-	if err := from.simulate(ctx, p, c); err != nil {
+	// Asked first, because nodes differ in how they say that coin is missing.
+	held, err := from.balances(ctx, "latest", []chain.Holding{{Address: p.From}})
+	if err != nil {
 		return chain.Fees{}, err
 	}
-	var gas hexutil.Uint64
-	if err := from.call(ctx, &gas, "eth_estimateGas", c, "latest"); err != nil {
+	if p.Contract == "" {
+		return a.quoteCoin(ctx, from, p, c, held[0])
+	}
+	if err := from.simulateToken(ctx, p, c); err != nil {
+		return chain.Fees{}, err
+	}
+	gas, err := from.estimate(ctx, c)
+	if err != nil {
 		return chain.Fees{}, reverted(err)
 	}
-	limit := uint64(gas)
-	if limit > gasMax {
-		return chain.Fees{}, &chain.RevertedError{Reason: fmt.Sprintf("it would take %d gas, which is more than a transfer may", limit)}
-	}
-	if limit > gasPlain {
-		limit += limit/5 + gasSpare
+	return a.limited(ctx, from, gas)
+}
+
+func (p *provider) estimate(ctx context.Context, c call) (uint64, error) {
+	var gas hexutil.Uint64
+	err := p.call(ctx, &gas, "eth_estimateGas", c, "latest")
+	return uint64(gas), err
+}
+
+// limited are the market's fees for a call that takes so much gas.
+func (a *adapter) limited(ctx context.Context, from *provider, gas uint64) (chain.Fees, error) {
+	if gas > gasMax {
+		return chain.Fees{}, tooMuch(gas, gasMax)
 	}
 	fees, err := a.market(ctx, from)
-	fees.GasLimit = max(limit, gasPlain)
+	fees.GasLimit = withSpare(gas)
 	return fees, err
 }
 
-// simulate is nil when the payment would succeed on the latest state.
-func (p *provider) simulate(ctx context.Context, pay chain.Payment, c call) error {
-	// Asked first, because nodes differ in how they say that coin is missing.
-	held, err := p.balances(ctx, "latest", []chain.Holding{{Address: pay.From}})
+// withSpare is the limit for a call that takes so much gas.
+func withSpare(gas uint64) uint64 {
+	if gas > gasPlain {
+		return gas + gas/5 + gasSpare
+	}
+	return gasPlain
+}
+
+func tooMuch(gas, most uint64) error {
+	return &chain.RevertedError{Reason: fmt.Sprintf("it would take %d gas, and no more than %d may be spent on it", gas, most)}
+}
+
+// quoteCoin quotes a payment of native coin. The code at its destination runs with the fees
+// and the gas limit that are sent, so that it cannot tell the two apart by them: code that
+// sees a gas price of zero knows that it is tried out. No code sees the nonce, and there is
+// no access list.
+func (a *adapter) quoteCoin(ctx context.Context, from *provider, p chain.Payment, c call, held money.Amount) (chain.Fees, error) {
+	if held.Less(p.Amount) {
+		return chain.Fees{}, &chain.RevertedError{Reason: fmt.Sprintf("%s holds %v, less than the amount", p.From, held), Cause: chain.CauseFunds}
+	}
+	var code hexutil.Bytes
+	if err := from.call(ctx, &code, "eth_getCode", c.To, "latest"); err != nil {
+		return chain.Fees{}, err
+	}
+	if len(code) == 0 {
+		// Nothing runs, whatever is offered. The payer's gas may come later.
+		gas, err := from.estimate(ctx, c)
+		if err != nil {
+			return chain.Fees{}, reverted(err)
+		}
+		return a.limited(ctx, from, gas)
+	}
+	fees, err := a.market(ctx, from)
 	if err != nil {
+		return chain.Fees{}, err
+	}
+	own, err := from.estimate(ctx, call{From: c.From, To: *c.From})
+	if err != nil {
+		return chain.Fees{}, err
+	}
+	if own > gasPlain { // the price of its data may rise until it is mined
+		own += own / 5
+	}
+	fees.GasLimit = min(own+a.PayeeGasMax, GasLimitMax)
+	c.FeeCap, c.TipCap = (*hexutil.Big)(fees.FeeCap.Big()), (*hexutil.Big)(fees.TipCap.Big())
+	gas, err := from.estimate(ctx, c)
+	if err != nil {
+		return chain.Fees{}, refused(err, p.Amount, held, fees)
+	}
+	if gas > fees.GasLimit {
+		return chain.Fees{}, tooMuch(gas, fees.GasLimit)
+	}
+	most := fees
+	fees.GasLimit = min(withSpare(gas), most.GasLimit)
+	c.Gas = hexutil.Uint64(fees.GasLimit)
+	if err := from.call(ctx, new(hexutil.Bytes), "eth_call", c, "latest"); err != nil {
+		return chain.Fees{}, refused(err, p.Amount, held, most)
+	}
+	return fees, nil
+}
+
+// refused reads what a node said to a payment of native coin that was tried out with its
+// fees: that the payer cannot pay them, that the code at the destination failed, or neither.
+// Nodes say in the same words that the payer's coin and that the block's gas does not suffice.
+func refused(err error, amount, held money.Amount, most chain.Fees) error {
+	var said rpc.Error
+	if !errors.As(err, &said) {
 		return err
 	}
-	if pay.Contract == "" && held[0].Less(pay.Amount) {
-		return &chain.RevertedError{Reason: fmt.Sprintf("%s holds %v, less than the amount", pay.From, held[0]), Cause: chain.CauseFunds}
+	fee, feeErr := most.Max()
+	if feeErr != nil {
+		return errors.Join(err, feeErr)
 	}
+	need, feeErr := amount.Add(fee)
+	if feeErr != nil {
+		return errors.Join(err, feeErr)
+	}
+	var is *chain.RevertedError
+	switch err := reverted(err); {
+	case errors.As(err, &is):
+		return err
+	case held.Less(need):
+		return &chain.FeeShortError{Fee: fee}
+	case ran(err), strings.Contains(strings.ToLower(said.Error()), "exceeds allowance"):
+		return &chain.RevertedError{Reason: several.Short(said.Error())}
+	default:
+		return err
+	}
+}
+
+// simulateToken is nil when a token's transfer would succeed on the latest state. A token is
+// one that the operator chose, and a sweep is quoted before its gas is there, so it is tried
+// out without fees.
+func (p *provider) simulateToken(ctx context.Context, pay chain.Payment, c call) error {
 	var code, out hexutil.Bytes
-	if pay.Contract != "" {
-		if err := p.call(ctx, &code, "eth_getCode", c.To, "latest"); err != nil {
-			return err
-		}
-		if len(code) == 0 {
-			return &chain.RevertedError{Reason: fmt.Sprintf("there is no contract at %s", pay.Contract), Cause: chain.CauseAccount}
-		}
+	if err := p.call(ctx, &code, "eth_getCode", c.To, "latest"); err != nil {
+		return err
+	}
+	if len(code) == 0 {
+		return &chain.RevertedError{Reason: fmt.Sprintf("there is no contract at %s", pay.Contract), Cause: chain.CauseAccount}
 	}
 	if err := p.call(ctx, &out, "eth_call", c, "latest"); err != nil {
 		return p.short(ctx, pay, reverted(err))
 	}
-	if pay.Contract != "" && !agrees(out) {
+	if !agrees(out) {
 		return &chain.RevertedError{Reason: "the token answered that it would not transfer"}
 	}
 	return nil

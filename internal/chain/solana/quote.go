@@ -157,7 +157,7 @@ func (c *Client) fees(t solanatx.Tx) (chain.Fees, error) {
 	if c.CostMax.Less(cost) {
 		return chain.Fees{}, fmt.Errorf("it would cost up to %v lamports, and no more than %v are allowed", cost, c.CostMax)
 	}
-	return chain.Fees{GasLimit: uint64(t.Limit), TipCap: money.Units(t.Price), Beside: cost}, nil
+	return chain.Fees{GasLimit: uint64(t.Limit), TipCap: money.Units(t.Price), Beside: cost, Rent: t.Rent()}, nil
 }
 
 // market is what is offered for a unit now: more than most of the latest blocks asked of

@@ -78,7 +78,7 @@ func TestBlocksThatAnAttackerFillsStopNoDeposit(t *testing.T) {
 }
 
 // A payee that tells a simulation from a block costs at most one failed payment, of a
-// bounded amount of gas. The next payment to it waits for people.
+// bounded amount of gas. The next payment to it waits for people. Rules WD-51, WD-52.
 func TestAPayeeThatTellsSimulationsApartCostsOneBoundedFailure(t *testing.T) {
 	t.Parallel()
 	h := open(t, listed{})
@@ -87,6 +87,7 @@ func TestAPayeeThatTellsSimulationsApartCostsOneBoundedFailure(t *testing.T) {
 	h.settle()
 	// What a transfer costs on this chain, and what a payee may take beside it.
 	const gasMax = 21_000 + 100_000
+	sprung := 0
 	for i, c := range traps {
 		payee := common.BigToAddress(big.NewInt(0x7A9<<20 + int64(i)))
 		h.must(h.node.SetCode(h.ctx, payee, trapCode(c.simulated)))
@@ -95,6 +96,9 @@ func TestAPayeeThatTellsSimulationsApartCostsOneBoundedFailure(t *testing.T) {
 			w, err := h.ask("ann", eth, "10000000000000", payee)
 			h.must(err)
 			h.ends(w.WithdrawalID)
+			if failed > 0 {
+				h.wantWithdrawal(w.WithdrawalID, "AWAITING_APPROVAL", "DESTINATION_ADDRESS")
+			}
 			if w = h.withdrawal(w.WithdrawalID); w.Status == "FAILED" {
 				failed++
 			}
@@ -110,6 +114,10 @@ func TestAPayeeThatTellsSimulationsApartCostsOneBoundedFailure(t *testing.T) {
 		if failed > 1 {
 			t.Errorf("%s: got %d failed payments, want one at most", c.name, failed)
 		}
+		sprung += failed
+	}
+	if sprung == 0 {
+		t.Error("got no failed payment, want one of a payee that no simulation finds out")
 	}
 	h.sound()
 }
