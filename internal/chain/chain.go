@@ -516,6 +516,7 @@ const (
 	CausePayee   Cause = "PAYEE"   // this payee receives nothing
 	CauseAmount  Cause = "AMOUNT"  // this payee cannot receive this amount, and could receive another
 )
+
 // FeeShortError says that a payment could not be tried out because its payer does not hold
 // the amount and the fee. Nothing was sent.
 type FeeShortError struct{ Fee money.Amount } // the most that the fee may be
