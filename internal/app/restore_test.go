@@ -71,6 +71,17 @@ type stubborn struct {
 	mu     sync.Mutex
 	refuse map[string]bool
 	full   map[string]bool // ids that the policy has no limit left for
+	mute   bool            // it voids nothing
+}
+
+func (s *stubborn) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
+	s.mu.Lock()
+	no := s.mute
+	s.mu.Unlock()
+	if no {
+		return signer.Entry{}, errors.New("the signer does not answer")
+	}
+	return s.Signer.Void(ctx, v)
 }
 
 func (s *stubborn) deaf(id string) { s.mu.Lock(); defer s.mu.Unlock(); s.refuse[id] = true }
@@ -572,4 +583,40 @@ func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 	if got := s.net.Received(sim.Address("gone"), signertest.Token); !got.IsZero() {
 		t.Errorf("got %v paid, want nothing", got)
 	}
+}
+
+// A backup that was made between the decision and the signer's word is finished like any
+// other: the import leaves the void to the loop, which gives the hold back.
+func TestABackupFromBeforeTheSignerVoidedAPaymentEndsItOnce(t *testing.T) {
+	t.Parallel()
+	live, d := start(t)
+	gone := live.withdraw("gone", "ann", "60000000", sim.Address("gone"), false)
+	live.signer.full = map[string]bool{gone: true}
+	for range 3 {
+		for _, step := range live.steps {
+			live.must(step(live.ctx))
+		}
+	}
+	live.want(gone, "AWAITING_APPROVAL")
+	live.signer.mute = true
+	if _, err := live.pay.Cancel(live.ctx, live.org, gone, audit.APIKey(live.org)); !fault.Is(err, fault.CodeUnavailable) {
+		t.Fatalf("cancel while the signer is away: got %v, want %s", err, fault.CodeUnavailable)
+	}
+	backup := pgtest.Copy(t, d)
+	live.signer.mute = false
+	live.must(live.pay.Voids.Pass(live.ctx))
+	live.want(gone, "CANCELLED")
+	live.look("the signer voided it")
+	live.db.Close()
+
+	s := live.on(backup, live.org)
+	s.signer.full = nil
+	s.want(gone, "AWAITING_APPROVAL")
+	_, err := mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, audit.Operator("op")), false)
+	s.must(err)
+	s.must(mirror.Check(s.ctx, s.db, s.signer, s.book))
+	s.must(s.pay.Voids.Pass(s.ctx))
+	s.want(gone, "CANCELLED")
+	s.has("ann", 450_000_000)
+	s.look("it ended")
 }

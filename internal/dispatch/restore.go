@@ -158,7 +158,13 @@ func (j Journal) one(ctx context.Context, tx pg.Tx, m mirror.Remembered) (*Resto
 
 // voidAgain takes an order back that people took back after the backup was made. Who did, the
 // journal does not say: what is held for it waits for a person.
+//
+// An order that was taken back before the backup was made keeps its open void: the Voider
+// asks the signer again, which answers with the same entry, and tells the feature.
 func voidAgain(ctx context.Context, tx pg.Tx, r *Restored, entry signer.Head) error {
+	if r.Status == Withdrawn {
+		return nil
+	}
 	if r.Status == Queued {
 		if err := become(ctx, tx, r.ID, Queued, Refused, "last_error = $4", VoidedSince); err != nil {
 			return err
