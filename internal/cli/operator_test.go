@@ -135,6 +135,10 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 		head, err := eth.HeaderByNumber(t.Context(), nil)
 		return err == nil && head.BaseFee.Cmp(base) == 0
 	})
+	// At that price one payment may cost more than a customer causes in a day.
+	if got := ask(desk, "x-operator-key", w.Info.Operator.APIKey, "PATCH", "/organizations/"+made.OrganizationID+"/settings", map[string]any{"customerFeeDayUsd": nil}, &struct{}{}); got != 200 {
+		t.Fatalf("lift the limit of a customer's costs: got %v", got)
+	}
 	var paid struct{ WithdrawalID, Status, Error string }
 	if got := call("POST", "/withdraw", map[string]any{"mintId": 1, "customerId": "c", "amount": "100000000", "toAddress": "0x1111111111111111111111111111111111111111"}, &paid); got != 202 || paid.Status != "PROCESSING" {
 		t.Fatalf("got %v %+v, want it on its way", got, paid)
