@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -118,14 +117,13 @@ func (v *Voider) finish(ctx context.Context, orderID string) error {
 	if done {
 		return nil
 	}
-	crash.Point("V01")
 	patient, cancel := context.WithTimeout(ctx, voidMax)
 	defer cancel()
 	entry, err := v.Signer.Void(patient, v.Grants.Void(orgID, orderID))
 	if err != nil {
 		return v.unanswered(ctx, orderID, err)
 	}
-	err = v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	return v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// The order's lock comes first, as whenever it ends.
 		if _, err := lockOrder(ctx, tx, orderID); err != nil {
 			return err
@@ -141,16 +139,8 @@ func (v *Voider) finish(ctx context.Context, orderID string) error {
 		if tag.RowsAffected() == 0 {
 			return nil // another process was here first
 		}
-		if err := v.Listeners[purpose].Voided(ctx, tx, orgID, orderID); err != nil {
-			return err
-		}
-		crash.Committing("V04")
-		return nil
+		return v.Listeners[purpose].Voided(ctx, tx, orgID, orderID)
 	})
-	if err == nil {
-		crash.Point("V04")
-	}
-	return err
 }
 
 // unanswered says why an order is not void yet. A signer that knows a slot of it, or another
