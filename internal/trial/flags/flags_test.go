@@ -316,9 +316,7 @@ func TestADepositFlaggedWhileItsAddressIsSweptStays(t *testing.T) {
 				h.pay(bad, usdc, ann, 300*dollars)
 				h.mine(finality + 1)
 				h.later(turn)
-				for _, s := range h.steps[:3] { // seen, final, decided
-					h.must(s.Do(h.ctx))
-				}
+				h.through("credits")
 				if got := h.deposits(deposit.Filter{Status: "FLAGGED"}); len(got) != 1 {
 					t.Fatalf("got %d flagged, want one", len(got))
 				}
@@ -329,9 +327,7 @@ func TestADepositFlaggedWhileItsAddressIsSweptStays(t *testing.T) {
 			h.pay(good, usdc, ann, 500*dollars)
 			h.mine(finality + 1)
 			h.later(turn)
-			for _, s := range h.steps[:4] {
-				h.must(s.Do(h.ctx))
-			}
+			h.through("sweeps")
 			if n := h.number(`SELECT count(*) FROM sweeps WHERE status = 'OPEN' AND wallet_id = $1 AND amount = $2`, h.wallet("ann"), 500*dollars); n != 1 {
 				t.Fatalf("got %d sweeps of what was credited, want one", n)
 			}

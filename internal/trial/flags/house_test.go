@@ -226,6 +226,19 @@ func (h *house) pay(from *ecdsa.PrivateKey, mintID int, to common.Address, units
 	h.must(err)
 }
 
+// through has the parts of the service do what there is to do, up to the one of this name.
+func (h *house) through(name string) {
+	h.Helper()
+	for _, s := range h.steps {
+		h.must(s.Do(h.ctx))
+		if s.Name == name {
+			return
+		}
+	}
+	h.Fatalf("no part of the service is called %s", name)
+}
+
+
 // turn has every part of the service do what there is to do, and checks everything.
 func (h *house) turn() {
 	h.Helper()
