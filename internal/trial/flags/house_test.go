@@ -238,7 +238,6 @@ func (h *house) through(name string) {
 	h.Fatalf("no part of the service is called %s", name)
 }
 
-
 // turn has every part of the service do what there is to do, and checks everything.
 func (h *house) turn() {
 	h.Helper()
