@@ -27,7 +27,8 @@ func Before(ctx context.Context, root, newest, into string) (commit string, ok b
 		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
 		return strings.TrimSpace(string(out)), err
 	}
-	came, err := git("log", "-1", "--format=%H", "--diff-filter=A", "--", newest)
+	// A merge that brought it counts as the commit with which it came.
+	came, err := git("log", "-1", "-m", "--first-parent", "--format=%H", "--diff-filter=A", "--", newest)
 	if err != nil {
 		return "", false, nil // no git, or no repository
 	}
