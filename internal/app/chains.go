@@ -164,10 +164,10 @@ func (c Config) openChain(ctx context.Context, name chain.Name) (chain.Chain, er
 			Network: c.Network, Genesis: c.genesis(name), Endpoints: ch.Endpoints, Agree: ch.Agree,
 			Mints: c.solanaMints(), PriceMax: ch.PriceMax, CostMax: ch.costMax(name),
 		})
-		if err != nil {
+		if client == nil {
 			return chain.Chain{}, err
 		}
-		return client.Chain(), nil
+		return client.Chain(), err
 	case chain.BitcoinFamily:
 		return bitcoin.New(ctx, c.bitcoin(name))
 	}

@@ -166,6 +166,10 @@ var (
 	ErrStateGone = errors.New("the state of the block is no longer kept")
 	// ErrNotYet says that the block asked for is beyond what enough providers have.
 	ErrNotYet = errors.New("not there yet")
+	// ErrSilent says, of an adapter that was just opened, that fewer providers answered than
+	// have to agree, and that none of those is of another network. The adapter can be used: it
+	// meets each provider before it asks it anything.
+	ErrSilent = errors.New("too few providers answer")
 	// ErrExpires says that a chain has no cancel: of a slot there one transaction may be
 	// signed, which nothing replaces, and what is not mined until it expires never is.
 	ErrExpires = errors.New("a transaction of this chain cannot be cancelled or replaced: it ends when it expires")

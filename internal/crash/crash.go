@@ -5,8 +5,8 @@
 // COFFER_CRASH_AT names, or does there what a file in the folder of
 // COFFER_CRASH_DIR asks for; in every other build a point is nothing and costs
 // nothing. The names are those of the order of durable writes: W for
-// withdrawals, A for approvals, D for deposits, F for flagged ones, S for sweeps, T for transfers, K for webhooks, O
-// for operations. internal/trial/crashes plays all of them.
+// withdrawals, A for approvals, D for deposits, F for flagged ones, S for sweeps, T for transfers, V for voids of
+// payments that people take back, K for webhooks, O for operations. internal/trial/crashes plays all of them.
 package crash
 
 // Point is a place between two durable steps.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -216,7 +217,11 @@ func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (wi
 		if err := d.listeners[o.Purpose].Withdrawn(ctx, tx, o, by); err != nil {
 			return err
 		}
-		return rememberBy(ctx, tx, by, o, "withdrawn", map[string]any{"waitedFor": o.WaitingFor})
+		if err := rememberBy(ctx, tx, by, o, "withdrawn", map[string]any{"waitedFor": o.WaitingFor}); err != nil {
+			return err
+		}
+		crash.Committing("V06")
+		return nil
 	})
 	if err != nil && fault.Of(err) == nil {
 		err = fmt.Errorf("end order %s: %w", orderID, err)
@@ -224,12 +229,13 @@ func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (wi
 	if err != nil || !withdrawn || !granted || d.voids == nil {
 		return withdrawn && err == nil, err
 	}
+	crash.Point("V06")
 	if err := d.voids.Finish(ctx, orderID); err != nil {
 		if ctx.Err() != nil {
 			return true, err
 		}
 		return true, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Order %s is taken back: nothing of it is signed, and nobody will be paid. The signer does not answer at the moment, and until it has written this down what was held for it is still held. It is given back as soon as that is done, without another call; coffer withdrawals show %s and coffer dispatch show %s show it.", orderID, orderID, orderID)
+			"Order %s is taken back: nothing of it is signed, and nobody will be paid. The signer or the database did not answer when its end was written down, so what was held for it may still be held. It is given back once, as soon as both answer, without another call; coffer withdrawals show %s and coffer dispatch show %s show it.", orderID, orderID, orderID)
 	}
 	return true, nil
 }

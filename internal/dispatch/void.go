@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -82,7 +83,8 @@ func VoidOf(ctx context.Context, tx pg.Tx, orderID string) (v Void, err error) {
 
 // Finish has the signer void an order that was withdrawn, and tells its feature. Again it
 // changes nothing. Error: ErrVoidOpen when the signer has not answered; then the order stays
-// withdrawn, nothing is given back, and Run asks again.
+// withdrawn, nothing is given back, and Run asks again. After any other error it may have been
+// given back: the database did not answer, and Run does the rest.
 func (v *Voider) Finish(ctx context.Context, orderID string) error {
 	err := v.finish(ctx, orderID)
 	if err == nil || v.Wait == 0 {
@@ -123,7 +125,8 @@ func (v *Voider) finish(ctx context.Context, orderID string) error {
 	if err != nil {
 		return v.unanswered(ctx, orderID, err)
 	}
-	return v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	crash.Point("V04")
+	err = v.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		// The order's lock comes first, as whenever it ends.
 		if _, err := lockOrder(ctx, tx, orderID); err != nil {
 			return err
@@ -139,8 +142,17 @@ func (v *Voider) finish(ctx context.Context, orderID string) error {
 		if tag.RowsAffected() == 0 {
 			return nil // another process was here first
 		}
-		return v.Listeners[purpose].Voided(ctx, tx, orgID, orderID)
+		if err := v.Listeners[purpose].Voided(ctx, tx, orgID, orderID); err != nil {
+			return err
+		}
+		crash.Committing("V05")
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	crash.Point("V05")
+	return nil
 }
 
 // unanswered says why an order is not void yet. A signer that knows a slot of it, or another

@@ -46,11 +46,11 @@ func TestOpenRefusesAServerThatForgets(t *testing.T) {
 func TestOpenRefusesAPooler(t *testing.T) {
 	t.Parallel()
 	d := pgtest.Fresh(t)
-	_, err := pg.Open(t.Context(), pg.Config{URL: throughProxy(t, d.URL, &proxy{fakePID: true})}, time.Now)
+	_, err := pg.Open(t.Context(), pg.Config{URL: (&pgtest.Proxy{FakePID: true}).Start(t, d.URL)}, time.Now)
 	if err == nil || !strings.Contains(err.Error(), "pooler") {
 		t.Errorf("got %v, want a refusal of the pooler", err)
 	}
-	db, err := pg.Open(t.Context(), pg.Config{URL: throughProxy(t, d.URL, &proxy{})}, time.Now)
+	db, err := pg.Open(t.Context(), pg.Config{URL: (&pgtest.Proxy{}).Start(t, d.URL)}, time.Now)
 	if err != nil {
 		t.Fatalf("through a proxy that only forwards: %v", err)
 	}

@@ -75,27 +75,21 @@ func TestTwoRoundTripsAreOneTransactionOfOneOrganization(t *testing.T) {
 
 func TestALostAnswerToRowsWithTheirCommitIsUnknownAndNotRunAgain(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name      string
-		mode      int32
-		committed string
-	}{
-		{"lost on the way there", 'b', ""},
-		{"answer lost on the way back", 'a', "kept"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for name, lost := range pgtest.Commits {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			committed := map[int32]string{pgtest.AnswerLost: "kept"}[lost]
 			direct := pgtest.New(t)
 			notes(t, direct)
-			p := &proxy{}
+			p := &pgtest.Proxy{}
 			through := pgtest.Of(t, direct)
-			through.URL = throughProxy(t, through.URL, p)
+			through.URL = p.Start(t, through.URL)
 			db := pgtest.Open(t, through, time.Now)
 
 			runs := 0
 			_, err := both(t.Context(), db, func(_ context.Context, _ pg.Tx, b *pgx.Batch) error {
 				runs++
-				p.cutAtCommit.Store(c.mode)
+				p.AtCommit.Store(lost)
 				b.Queue(insertNote, "org_a", "1", "kept")
 				return nil
 			})
@@ -105,9 +99,9 @@ func TestALostAnswerToRowsWithTheirCommitIsUnknownAndNotRunAgain(t *testing.T) {
 			if runs != 1 || db.Counts().CommitsUnknown != 1 {
 				t.Errorf("got %d runs, %d counted, want 1 and 1", runs, db.Counts().CommitsUnknown)
 			}
-			p.cutAtCommit.Store(0)
+			p.AtCommit.Store(pgtest.CommitPasses)
 			// The server may still be at work on what it received.
-			pgtest.Eventually(t, func() bool { return bodies(t, direct) == c.committed }, "the row is %q", c.committed)
+			pgtest.Eventually(t, func() bool { return bodies(t, direct) == committed }, "the row is %q", committed)
 		})
 	}
 }

@@ -334,24 +334,18 @@ func TestAnErrorAPanicAndACancelledContextRollBack(t *testing.T) {
 
 func TestALostCommitIsUnknownAndNeverRunAgain(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name      string
-		mode      int32
-		committed string
-	}{
-		{"lost on the way there", 'b', ""},
-		{"answer lost on the way back", 'a', "kept"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for name, lost := range pgtest.Commits {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			committed := map[int32]string{pgtest.AnswerLost: "kept"}[lost]
 			direct := pgtest.New(t)
 			notes(t, direct)
-			p := &proxy{}
+			p := &pgtest.Proxy{}
 			through := pgtest.Of(t, direct)
-			through.URL = throughProxy(t, through.URL, p)
+			through.URL = p.Start(t, through.URL)
 			db := pgtest.Open(t, through, time.Now)
 
-			p.cutAtCommit.Store(c.mode)
+			p.AtCommit.Store(lost)
 			runs := 0
 			err := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 				runs++
@@ -364,9 +358,9 @@ func TestALostCommitIsUnknownAndNeverRunAgain(t *testing.T) {
 			if runs != 1 || db.Counts().CommitsUnknown != 1 {
 				t.Errorf("got %d runs, %d counted, want 1 and 1", runs, db.Counts().CommitsUnknown)
 			}
-			p.cutAtCommit.Store(0)
+			p.AtCommit.Store(pgtest.CommitPasses)
 			// The server may still be at work on the commit it received.
-			pgtest.Eventually(t, func() bool { return bodies(t, direct) == c.committed }, "the row is %q", c.committed)
+			pgtest.Eventually(t, func() bool { return bodies(t, direct) == committed }, "the row is %q", committed)
 		})
 	}
 }

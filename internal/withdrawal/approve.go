@@ -440,7 +440,11 @@ func (s *Service) giveUp(ctx context.Context, org, withdrawalID string, e ending
 		if err := takeBack(ctx, tx, r.id); err != nil {
 			return err
 		}
-		return intend(ctx, tx, org, r.id, r.status, e)
+		if err := intend(ctx, tx, org, r.id, r.status, e); err != nil {
+			return err
+		}
+		crash.Committing("V01")
+		return nil
 	}
 	if err = s.DB.InOrg(ctx, org, begin); errors.Is(err, errSentBack) {
 		err = s.DB.InOrg(ctx, org, begin)
@@ -451,12 +455,13 @@ func (s *Service) giveUp(ctx context.Context, org, withdrawalID string, e ending
 	if err != nil || !waits && !others {
 		return w, err
 	}
+	crash.Point("V01")
 	if err := s.Voids.Finish(ctx, withdrawalID); err != nil {
 		if ctx.Err() != nil {
 			return w, err
 		}
 		return webhook.Withdrawal{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The withdrawal is taken back: it will not be paid and cannot be approved any more. The signer does not answer at the moment, and until it has written this down the amount is still held. It is given back as soon as that is done, without another call; GET /withdrawals/{withdrawalId} shows it.")
+			"The withdrawal is taken back: it will not be paid and cannot be approved any more. The signer or the database did not answer when its end was written down, so the amount may still be held. It is given back once, as soon as both answer, without another call; GET /withdrawals/{withdrawalId} shows it.")
 	}
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		if others {

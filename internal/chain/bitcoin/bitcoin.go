@@ -187,8 +187,9 @@ type adapter struct {
 
 var _ chain.Reader = (*adapter)(nil)
 
-// New checks the configuration and the nodes and gives the chain. A node of another network is an error; nodes that do not answer are one when fewer than
-// Agree do. Those are checked when they answer later.
+// New checks the configuration and the nodes and gives the chain. A node of another network
+// is an error; nodes that do not answer are one when fewer than Agree do. Those are checked
+// when they answer later, so with chain.ErrSilent the chain that is given can be used.
 func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if err := cfg.check(); err != nil {
 		return chain.Chain{}, fmt.Errorf("configuration of %s: %w", chain.Bitcoin, err)
@@ -220,13 +221,14 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 		}
 		a.providers = append(a.providers, n)
 	}
-	if err := several.Greet(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) }); err != nil {
-		return chain.Chain{}, fmt.Errorf("nodes of %s: %w", chain.Bitcoin, err)
+	err = several.Greet(ctx, a.providers, a.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) })
+	if err != nil {
+		err = fmt.Errorf("nodes of %s: %w", chain.Bitcoin, err)
 	}
 	return chain.Chain{
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
 		Grammar: bitcointx.Grammar{Network: cfg.Network}, Reader: a, Sender: a, Pool: NewPool(cfg), Merges: merges{a}, Minimums: a, OthersPay: true, Tiers: cfg.Tiers,
-	}, nil
+	}, err
 }
 
 // Distrust asks another provider first from now on.

@@ -147,7 +147,8 @@ var (
 
 // New checks the configuration and the providers and gives the chain. A
 // provider of another chain is an error; providers that do not answer are one
-// when fewer than Agree do. Those are checked when they answer later.
+// when fewer than Agree do. Those are checked when they answer later, so with
+// chain.ErrSilent the chain that is given can be used.
 func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	if err := cfg.check(); err != nil {
 		return chain.Chain{}, fmt.Errorf("configuration of %s: %w", cfg.Name, err)
@@ -173,14 +174,15 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 		a.providers = append(a.providers, p)
 	}
 	a.providers, a.archives = a.providers[:len(cfg.Endpoints):len(cfg.Endpoints)], a.providers[len(cfg.Endpoints):]
-	if err := a.greet(ctx); err != nil {
-		return chain.Chain{}, fmt.Errorf("providers of %s: %w", cfg.Name, err)
+	err := a.greet(ctx)
+	if err != nil {
+		err = fmt.Errorf("providers of %s: %w", cfg.Name, err)
 	}
 	id := strconv.FormatUint(cfg.ChainID, 10)
 	return chain.Chain{
 		Name: cfg.Name, Network: cfg.Network, CAIP2: "eip155:" + id, SignerID: id,
 		Grammar: evmtx.Grammar{ChainID: cfg.ChainID}, Reader: a, Sender: a,
-	}, nil
+	}, err
 }
 
 // withArchives are all who may be asked for balances and traces, archives last.

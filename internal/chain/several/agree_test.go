@@ -116,17 +116,18 @@ func TestEnoughHaveToBeGreeted(t *testing.T) {
 	wrong := &WrongNetworkError{"1", "chain 5", "1"}
 	for name, c := range map[string]struct {
 		said   []error // of two providers and one beside them
-		failed bool
+		failed error
 	}{
-		"all":                  {[]error{nil, nil, nil}, false},
-		"one is silent":        {[]error{nil, errSilent, nil}, false},
-		"too few answer":       {[]error{errSilent, errSilent, nil}, true},
-		"the wrong network":    {[]error{nil, nil, wrong}, true},
-		"one beside is silent": {[]error{nil, nil, errSilent}, false},
+		"all":                                {[]error{nil, nil, nil}, nil},
+		"one is silent":                      {[]error{nil, errSilent, nil}, nil},
+		"too few answer":                     {[]error{errSilent, errSilent, nil}, chain.ErrSilent},
+		"the wrong network":                  {[]error{nil, nil, wrong}, wrong},
+		"the wrong network, others are away": {[]error{errSilent, errSilent, wrong}, wrong},
+		"one beside is silent":               {[]error{nil, nil, errSilent}, nil},
 	} {
 		err := Greet(t.Context(), []int{0, 1}, 1, func(_ context.Context, n int) error { return c.said[n] }, 2)
-		if (err != nil) != c.failed {
-			t.Errorf("%s: got %v, want an error: %v", name, err, c.failed)
+		if !errors.Is(err, c.failed) || errors.Is(err, chain.ErrSilent) != (c.failed == chain.ErrSilent) {
+			t.Errorf("%s: got %v, want %v", name, err, c.failed)
 		}
 	}
 }

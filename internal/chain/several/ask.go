@@ -24,7 +24,7 @@ func (e *WrongNetworkError) Error() string {
 
 // Greet greets all providers, and others beside them who do not count among those that
 // have to agree. Error: one is of another network (WrongNetworkError), or fewer than agree
-// answer.
+// answer (chain.ErrSilent).
 func Greet[P any](ctx context.Context, of []P, agree int, greet func(context.Context, P) error, beside ...P) error {
 	all := slices.Concat(of, beside)
 	var wrong, silent []error
@@ -40,8 +40,11 @@ func Greet[P any](ctx context.Context, of []P, agree int, greet func(context.Con
 			silent = append(silent, g.Err)
 		}
 	}
-	if len(wrong) > 0 || greeted < agree {
+	switch {
+	case len(wrong) > 0:
 		return errors.Join(append(wrong, silent...)...)
+	case greeted < agree:
+		return fmt.Errorf("%w: %w", chain.ErrSilent, errors.Join(silent...))
 	}
 	return nil
 }

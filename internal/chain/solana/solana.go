@@ -150,7 +150,7 @@ var _ chain.Reader = (*Client)(nil)
 
 // New checks the configuration and the providers. A provider of another network is an
 // error; providers that do not answer are one when fewer than Agree do. Those are
-// checked when they answer later.
+// checked when they answer later, so with chain.ErrSilent the client can be used.
 func New(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", chain.Solana, err)
@@ -178,7 +178,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		c.providers = append(c.providers, p)
 	}
 	if err := several.Greet(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) }); err != nil {
-		return nil, fmt.Errorf("providers of %s: %w", chain.Solana, err)
+		return c, fmt.Errorf("providers of %s: %w", chain.Solana, err)
 	}
 	return c, nil
 }

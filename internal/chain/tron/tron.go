@@ -142,7 +142,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		c.providers = append(c.providers, p)
 	}
 	if err := several.Greet(ctx, c.providers, c.Agree, func(ctx context.Context, p *provider) error { return p.greet(ctx) }); err != nil {
-		return nil, fmt.Errorf("providers of %s: %w", chain.Tron, err)
+		return c, fmt.Errorf("providers of %s: %w", chain.Tron, err)
 	}
 	return c, nil
 }

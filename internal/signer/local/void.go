@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 
+	"github.com/cofferpay/coffer/internal/crash"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
@@ -24,10 +25,12 @@ func (s *Signer) Void(ctx context.Context, v signer.Void) (signer.Entry, error) 
 	if err != nil {
 		return signer.Entry{}, err
 	}
+	crash.Point("V02")
 	e, err := s.journal.durable(seq)
 	if err != nil {
 		return signer.Entry{}, err
 	}
+	crash.Point("V03")
 	return e, nil
 }
 

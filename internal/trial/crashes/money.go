@@ -125,9 +125,10 @@ func (s *stage) completed(ctx context.Context, p *payment, ends ...string) error
 }
 
 const (
-	paid    = "COMPLETED"
-	failed  = "FAILED"
-	removed = "REJECTED"
+	paid     = "COMPLETED"
+	failed   = "FAILED"
+	removed  = "REJECTED"
+	recalled = "CANCELLED"
 )
 
 // deposit is an amount that somebody pays a customer.
@@ -359,14 +360,19 @@ func (s *stage) told(ctx context.Context) error {
 		}
 	}
 	for _, p := range s.claims {
-		first, last := webhook.CustomerWithdraw, webhook.CustomerWithdrawCompleted
+		wants := []webhook.Type{webhook.CustomerWithdraw, webhook.CustomerWithdrawCompleted}
 		switch p.last.Status {
 		case failed:
-			last = webhook.CustomerWithdrawFailed
+			wants[1] = webhook.CustomerWithdrawFailed
+		case recalled:
+			wants = []webhook.Type{webhook.CustomerWithdrawCancelled}
 		case removed:
-			first, last = webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdrawRejected
+			wants = []webhook.Type{webhook.CustomerWithdrawRejected}
+			if p.body["requireApproval"] == true {
+				wants = append(wants, webhook.CustomerWithdrawAwaitingApproval)
+			}
 		}
-		for _, want := range []webhook.Type{first, last} {
+		for _, want := range wants {
 			if seen[string(want)+" of "+p.made.WithdrawalID] == "" {
 				errs = append(errs, fmt.Errorf("there is no event %s of %s", want, p.made.WithdrawalID))
 			}

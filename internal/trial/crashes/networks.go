@@ -124,14 +124,15 @@ type site struct {
 // sites are all of them, in the order of the table. What belongs to no chain, such as an
 // approval or a webhook, is played on the first alone.
 var sites = []site{
-	{chain: chain.Ethereum, mint: "USDC", rich: 1_000_000_000_000, open: openEthereum, families: "WADFTSKO"},
-	{chain: chain.Solana, mint: "USDC", rich: 1_000_000_000_000, open: openSolana, families: "WDS", without: map[string]string{
+	{chain: chain.Ethereum, mint: "USDC", rich: 1_000_000_000_000, open: openEthereum, families: "WADFTVSKO"},
+	{chain: chain.Solana, mint: "USDC", rich: 1_000_000_000_000, open: openSolana, families: "WDVS", without: map[string]string{
+		"V07": "no flagged deposit is played there",
 		"W25": "surfpool has no forks; internal/chain/solana plays them against a node of its own making",
 		"D12": "surfpool has no forks", "D13": "surfpool has no forks",
 		"S02": "the treasury pays for what is swept: there are no top-ups", "S03": "there are no top-ups", "S07": "it stands where a top-up ends",
 	}},
 	{
-		chain: chain.Bitcoin, mint: "BTC", rich: 1_000_000_000, open: openBitcoin, families: "WDFS",
+		chain: chain.Bitcoin, mint: "BTC", rich: 1_000_000_000, open: openBitcoin, families: "WDFVS",
 		without: map[string]string{
 			"S01": noSweeps, "S02": noSweeps, "S03": noSweeps, "S04": noSweeps, "S05": noSweeps, "S06": noSweeps, "S05b": noSweeps, "S06b": noSweeps,
 			"S07": noSweeps, "S09": noSweeps, "F10": noSweeps,

@@ -12,7 +12,8 @@ type at int
 const (
 	inService at = iota
 	inSigner
-	outside // at the provider, on the chain or with the operator: played by this package
+	inCommand // in the process of a command that somebody gives
+	outside   // at the provider, on the chain or with the operator: played by this package
 )
 
 // point is a place where a crash must be survived.
@@ -64,11 +65,11 @@ var points = []point{
 	{name: "W29", what: "release's commit: answer lost", commit: true, play: reverted},
 	{name: "W30", what: "cancel signed while the payment waits in the pool", play: cancelled},
 
-	{name: "A01", what: "approval decided, before commit", at: outside, play: approved, faults: hard},
-	{name: "A02", what: "approval's commit: answer lost", at: outside, commit: true, play: approved, faults: hard},
-	{name: "A03", what: "approved and removed at once, one in its transaction, the other waiting", at: outside, play: approvedAndRemoved, faults: hard},
-	{name: "A04", what: "two who have to approve, at once, one in its transaction, the other waiting", at: outside, play: approvedByTwo, faults: hard},
-	{name: "A06", what: "the payee changed in the database between display and approval", at: outside, play: wordsChanged, faults: hard},
+	{name: "A01", what: "approval decided, before commit", at: inCommand, play: approved, faults: hard},
+	{name: "A02", what: "approval's commit: answer lost", at: inCommand, commit: true, play: approved, faults: hard},
+	{name: "A03", what: "approved and removed at once, one in its transaction, the other waiting", at: inCommand, play: approvedAndRemoved, faults: hard},
+	{name: "A04", what: "two who have to approve, at once, one in its transaction, the other waiting", at: inCommand, play: approvedByTwo, faults: hard},
+	{name: "A06", what: "the payee changed in the database between display and approval", at: inCommand, play: wordsChanged, faults: hard},
 
 	{name: "D01", what: "block fetched", play: deposit1},
 	{name: "D02", what: "rows written, cursor not committed", play: deposit1},
@@ -104,6 +105,14 @@ var points = []point{
 	{name: "T01", what: "transfers written together, before commit", play: moved1},
 	{name: "T02", what: "commit of transfers: answer lost", commit: true, play: moved1},
 
+	{name: "V01", what: "payment taken back, its end decided: answer lost, before the signer is asked", commit: true, play: takenBack},
+	{name: "V02", what: "void in the signer, before the journal's fsync", at: inSigner, play: takenBack},
+	{name: "V03", what: "void journaled, before returning", at: inSigner, play: takenBack},
+	{name: "V04", what: "void answered, before the end and the release", play: takenBack},
+	{name: "V05", what: "commit of the end and the release: answer lost", commit: true, play: takenBack},
+	{name: "V06", what: "payment ended by the operator: answer lost, before the signer is asked", at: inCommand, commit: true, play: operatorEnds, faults: hard},
+	{name: "V07", what: "return ended by the operator: answer lost, before the signer is asked", at: inCommand, commit: true, play: operatorEndsReturn, faults: hard},
+
 	{name: "S01", what: "planned, before commit", play: swept1},
 	{name: "S02", what: "gas top-up stored, before broadcast", play: swept1},
 	{name: "S03", what: "top-up settled, sweep not admitted", play: swept1},
@@ -136,6 +145,7 @@ var via = map[string]string{
 	// A decision that stands before its commit, and what everything that leaves passes,
 	// once the gas of a return is there.
 	"F01b": "F01.commit", "F02b": "F02.commit", "F04": "W11", "F08": "F01.commit", "F10": "W11", "F11": "W28", "F12": "W27",
+	"V07":  "V06",
 	"S05b": "S05", "S06b": "S06", "S07": "S03",
 }
 

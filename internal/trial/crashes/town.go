@@ -124,7 +124,7 @@ func newTown(ctx context.Context, program string, at site) (t *town, err error) 
 	var hook struct{ EndpointID, Secret string }
 	every := []webhook.Type{
 		webhook.CustomerDeposit, webhook.CustomerDepositApproved, webhook.CustomerDepositRejected, webhook.CustomerDepositRedirected, webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdraw,
-		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawRejected, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
+		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawRejected, webhook.CustomerWithdrawCancelled, webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
 		webhook.TransferCompleted,
 	}
 	if status, err := t.call(ctx, http.MethodPost, "/webhook-endpoints", map[string]any{"url": t.receiver.url + hookPath, "events": every}, &hook); err != nil || status != http.StatusCreated {

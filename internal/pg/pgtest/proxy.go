@@ -1,4 +1,4 @@
-package pg_test
+package pgtest
 
 import (
 	"bytes"
@@ -11,22 +11,30 @@ import (
 	"testing"
 )
 
-// A proxy stands between a test and PostgreSQL and misbehaves on demand.
-type proxy struct {
-	// cutAtCommit closes the connection when a COMMIT passes: 'b' before the server has
-	// it, 'a' after the server has answered it.
-	cutAtCommit atomic.Int32
-	// fakePID answers every login with a process id that is not the backend's, as
+// What a Proxy takes away of a COMMIT. The caller cannot tell one from the other.
+const (
+	CommitPasses int32 = iota
+	CommitLost         // the connection ends before the server has the COMMIT
+	AnswerLost         // the connection ends after the server has answered it
+)
+
+// Commits are the two ways in which the outcome of a COMMIT is unknown, by name.
+var Commits = map[string]int32{"COMMIT lost on the way there": CommitLost, "answer lost on the way back": AnswerLost}
+
+// Proxy stands between a test and PostgreSQL and misbehaves on demand.
+type Proxy struct {
+	AtCommit atomic.Int32 // CommitPasses, CommitLost or AnswerLost
+	// FakePID answers every login with a process id that is not the backend's, as
 	// pooling proxies do.
-	fakePID bool
+	FakePID bool
 
 	target string
 	conns  sync.WaitGroup
 }
 
-// throughProxy starts a proxy in front of the server of databaseURL and returns the URL
-// that leads through it.
-func throughProxy(t *testing.T, databaseURL string, p *proxy) string {
+// Start starts the proxy in front of the server of databaseURL and returns the URL that
+// leads through it.
+func (p *Proxy) Start(t testing.TB, databaseURL string) string {
 	t.Helper()
 	u, err := url.Parse(databaseURL)
 	if err != nil {
@@ -51,7 +59,7 @@ func throughProxy(t *testing.T, databaseURL string, p *proxy) string {
 	return u.String()
 }
 
-func (p *proxy) serve(client net.Conn) {
+func (p *Proxy) serve(client net.Conn) {
 	server, err := net.Dial("tcp4", p.target)
 	if err != nil {
 		client.Close()
@@ -63,9 +71,9 @@ func (p *proxy) serve(client net.Conn) {
 	pipes.Go(func() { // client to server
 		defer both()
 		p.copy(server, client, func(chunk []byte) bool {
-			if mode := p.cutAtCommit.Load(); mode != 0 && bytes.Contains(chunk, []byte("commit\x00")) {
+			if lost := p.AtCommit.Load(); lost != CommitPasses && bytes.Contains(chunk, []byte("commit\x00")) {
 				cut.Store(true)
-				return mode == 'a'
+				return lost == AnswerLost
 			}
 			return true
 		})
@@ -76,7 +84,7 @@ func (p *proxy) serve(client net.Conn) {
 			if cut.Load() {
 				return false
 			}
-			if at := bytes.Index(chunk, []byte{'K', 0, 0, 0, 12}); p.fakePID && at >= 0 {
+			if at := bytes.Index(chunk, []byte{'K', 0, 0, 0, 12}); p.FakePID && at >= 0 {
 				binary.BigEndian.PutUint32(chunk[at+5:], 4242)
 			}
 			return true
@@ -85,7 +93,7 @@ func (p *proxy) serve(client net.Conn) {
 	pipes.Wait()
 }
 
-func (p *proxy) copy(to io.Writer, from io.Reader, pass func([]byte) bool) {
+func (p *Proxy) copy(to io.Writer, from io.Reader, pass func([]byte) bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
