@@ -6,6 +6,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# scripts/setup puts a Go there where the system's own is too old to fetch one by itself.
+export PATH := $(CURDIR)/.coffer/go/bin:$(PATH)
 # A Go that is a little older than go.mod asks for fetches the right one.
 export GOTOOLCHAIN ?= auto
 # What is compiled does not depend on the folder: a second clone builds nothing anew.
