@@ -1,9 +1,11 @@
 package evm_test
 
 import (
+	"encoding/json"
 	"errors"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,31 +171,98 @@ func TestNowhereIsOnlySaidWhenEnoughHaveLooked(t *testing.T) {
 	}
 }
 
-func TestAnAccountStandsWhereTheSlowestProviderHasIt(t *testing.T) {
+// behind has a provider show the chain as it was at a height, final and latest alike.
+func behind(t testing.TB, l *lab, p *proxy, height uint64) {
+	at := hexutil.EncodeUint64(height)
+	old := func(e *exchange) {
+		var params []any
+		for _, raw := range e.Params {
+			params = append(params, raw)
+		}
+		which := slices.IndexFunc(e.Params, func(p json.RawMessage) bool { return string(p) == `"latest"` || string(p) == `"finalized"` })
+		if which < 0 {
+			return
+		}
+		params[which] = at
+		var was rawJSON
+		if err := l.node.RPC.CallContext(t.Context(), &was, e.Method, params...); err != nil {
+			t.Error(err)
+		}
+		e.Say(string(was))
+	}
+	p.On("eth_getBlockByNumber", old)
+	p.On("eth_getTransactionCount", old)
+}
+
+func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	one, two := newProxy(t, l.node), newProxy(t, l.node)
-	cfg := config(one.URL, two.URL)
-	cfg.Agree = 1
-	c := open(t, cfg)
-	p, signed, _ := l.ready(t, c, "")
-	c.Sender.Send(t.Context(), signed)
+	p, signed, _ := l.ready(t, l.chain, "")
+	heads, err := l.chain.Reader.Heads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.chain.Sender.Send(t.Context(), signed)
 	l.Finalize(t)
 	l.Finalize(t)
-	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || !reflect.DeepEqual(got, chain.Account{Latest: 1, Final: 1}) {
-		t.Errorf("got %+v, %v, want 1 and 1", got, err)
+	says := func(n string) func(*proxy) {
+		return func(p *proxy) {
+			p.On("eth_getTransactionCount", func(e *exchange) { e.Say(n) })
+		}
 	}
-	two.On("eth_getTransactionCount", func(e *exchange) { e.Say(`"0x0"`) })
-	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || !reflect.DeepEqual(got, chain.Account{}) {
-		t.Errorf("one behind: got %+v, %v, want 0 and 0", got, err)
-	}
-	two.On("eth_getTransactionCount", func(e *exchange) { e.Lose() })
-	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || !reflect.DeepEqual(got, chain.Account{Latest: 1, Final: 1}) {
-		t.Errorf("one silent, one enough: got %+v, %v, want 1 and 1", got, err)
-	}
-	one.On("eth_getTransactionCount", func(e *exchange) { e.Say("null") })
-	if got, err := c.Sender.Account(t.Context(), p.From); err == nil {
-		t.Errorf("no answer at all: got %+v, want an error", got)
+	lags := func(p *proxy) { behind(t, l, p, heads.Latest.Height) }
+	lost := func(p *proxy) { p.On("eth_getTransactionCount", func(e *exchange) { e.Lose() }) }
+	null := says("null")
+	true1 := func(*proxy) {}
+	used, unused := &chain.Account{Latest: 1, Final: 1}, &chain.Account{}
+	for _, c := range []struct {
+		name      string
+		agree     int
+		providers []func(*proxy)
+		want      *chain.Account // nil: an error
+	}{
+		{"all have it", 2, []func(*proxy){true1, true1}, used},
+		{"one of two lags", 1, []func(*proxy){true1, lags}, used},
+		{"one of three lags", 2, []func(*proxy){lags, true1, true1}, used},
+		{"two of three lag, one is enough", 1, []func(*proxy){lags, true1, lags}, used},
+		{"two of three lag", 2, []func(*proxy){lags, true1, lags}, unused},
+		{"both have to say so, one lags", 2, []func(*proxy){true1, lags}, unused},
+		{"a liar says it is not used", 2, []func(*proxy){says(`"0x0"`), true1, true1}, used},
+		{"a liar says that more are used", 2, []func(*proxy){says(`"0x7"`), true1, true1}, used},
+		{"a liar and one that lags", 2, []func(*proxy){says(`"0x7"`), true1, lags}, used},
+		{"a liar against two, where one is enough", 1, []func(*proxy){says(`"0x7"`), true1, true1}, used},
+		{"one against one", 1, []func(*proxy){says(`"0x7"`), true1}, used},
+		{"one is silent", 1, []func(*proxy){true1, lost}, used},
+		{"one says nothing", 1, []func(*proxy){null, true1}, used},
+		{"nobody says anything", 1, []func(*proxy){null, lost}, nil},
+		{"too few say anything", 2, []func(*proxy){true1, lost, null}, nil},
+	} {
+		var urls []string
+		for _, change := range c.providers {
+			proxy := newProxy(t, l.node)
+			change(proxy)
+			urls = append(urls, proxy.URL)
+		}
+		for _, depth := range []uint64{0, 2} {
+			cfg := config(urls...)
+			cfg.Agree, cfg.Finality.Depth = c.agree, depth
+			got, err := open(t, cfg).Sender.Account(t.Context(), p.From)
+			if c.want == nil {
+				if err == nil {
+					t.Errorf("%s, depth %d: got %+v, want an error", c.name, depth, got)
+				}
+				continue
+			}
+			if err != nil || !reflect.DeepEqual(got, *c.want) {
+				t.Errorf("%s, depth %d: got %+v, %v, want %+v", c.name, depth, got, err, *c.want)
+				continue
+			}
+			// A payment whose nonce is used is settled, and its fee is not raised.
+			first := chain.Slot{}
+			if latest, final := got.Used(first); latest != (c.want == used) || final != latest || got.Next(first) == latest {
+				t.Errorf("%s, depth %d: got used %v, final %v, next %v", c.name, depth, latest, final, got.Next(first))
+			}
+		}
 	}
 }
 
