@@ -2,3 +2,6 @@ package deposit
 
 // Sanctioned is for tests.
 var Sanctioned = sanctioned
+
+// WithoutSpam is for tests.
+var WithoutSpam = withoutSpam

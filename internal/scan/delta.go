@@ -23,8 +23,9 @@ type finding struct {
 }
 
 const (
-	unattributed   = "UNATTRIBUTED"
-	finalityBroken = "FINALITY_BROKEN"
+	unattributed       = "UNATTRIBUTED"
+	finalityBroken     = "FINALITY_BROKEN"
+	unsupportedDropped = "UNSUPPORTED_DROPPED"
 )
 
 // flow is what a block says went into and out of a holding.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -29,7 +30,7 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 		return a.outcomeAt(ctx, from, txs, p)
 	})
 	if len(found) > 0 && a.stack != optimism && a.stack != avalanche {
-		return found[0], nil
+		return mostNamed(found), nil
 	}
 	if len(found) > 0 {
 		// No root covers all that it cost, so as many have to say the same as have to
@@ -56,6 +57,16 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 		return nil, nil
 	}
 	return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], a.Name, err)
+}
+
+// mostNamed is the outcome whose block most providers name, the first of several such: one
+// of them alone can make up a block. It is pure.
+func mostNamed(found []*chain.Outcome) *chain.Outcome {
+	votes := map[string]int{}
+	for _, o := range found {
+		votes[o.Block.Hash]++
+	}
+	return slices.MaxFunc(found, func(a, b *chain.Outcome) int { return votes[a.Block.Hash] - votes[b.Block.Hash] })
 }
 
 // place is where a provider says that a transaction is.
