@@ -16,9 +16,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/several"
 )
 
-// Account is where as many providers as have to agree have the account, at least: a nonce
-// is used up when so many say so, and more than deny it. Who is behind has not seen what
-// the others have, so it denies nothing.
+// Account counts a nonce as used when as many providers as have to agree say so, and more
+// say so than deny it. A provider that is behind has not seen what the others have, so it
+// denies nothing.
 func (a *adapter) Account(ctx context.Context, of chain.Address, _ ...chain.Slot) (chain.Account, error) {
 	who, err := evmtx.Bytes(of)
 	if err != nil {
@@ -50,16 +50,18 @@ type nonce struct{ next, height uint64 }
 // nonces are where one provider has an account.
 type nonces struct{ latest, final nonce }
 
-// reached is the highest nonce that at least agree providers have reached, and more than
-// deny it: those that have not, at a height that agree have reached. What is used stays so
-// in later blocks, so who confirms it may be at any height. It is pure.
+// reached is the highest nonce that at least agree providers have reached, and that more
+// have reached than deny it. A provider denies what it has not reached at the height that
+// agree of them, and half of them, have: one that is behind denies nothing, and one that
+// claims to be far ahead does not make the others be behind. A nonce that is used is used in
+// later blocks too, so those that have reached it may be at any height. It is pure.
 func reached(said []nonce, agree int) uint64 {
 	heights := make([]uint64, len(said))
 	for i, n := range said {
 		heights[i] = n.height
 	}
 	slices.Sort(heights)
-	agreed := heights[len(heights)-agree]
+	agreed := heights[len(heights)-max(agree, (len(heights)+1)/2)]
 	var highest uint64
 	for _, claim := range said {
 		confirm, deny := 0, 0

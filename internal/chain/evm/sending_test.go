@@ -3,10 +3,12 @@ package evm_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -171,6 +173,20 @@ func TestNowhereIsOnlySaidWhenEnoughHaveLooked(t *testing.T) {
 	}
 }
 
+// ahead has a provider claim a chain that is far longer, and the nonce of every account.
+func ahead(t testing.TB, p *proxy, nonce string) {
+	p.On("eth_getBlockByNumber", func(e *exchange) {
+		e.Edit(t, func(m map[string]any) {
+			height, err := hexutil.DecodeUint64(m["number"].(string))
+			if err != nil {
+				t.Error(err)
+			}
+			m["number"] = hexutil.EncodeUint64(height + 1000)
+		})
+	})
+	p.On("eth_getTransactionCount", func(e *exchange) { e.Say(nonce) })
+}
+
 // behind has a provider show the chain as it was at a height, final and latest alike.
 func behind(t testing.TB, l *lab, p *proxy, height uint64) {
 	at := hexutil.EncodeUint64(height)
@@ -194,6 +210,55 @@ func behind(t testing.TB, l *lab, p *proxy, height uint64) {
 	p.On("eth_getTransactionCount", old)
 }
 
+// records has a provider keep what it answers, and repeat it once the chain is another.
+func records(p *proxy) {
+	var mu sync.Mutex
+	said := map[string]json.RawMessage{}
+	p.On("*", func(e *exchange) {
+		mu.Lock()
+		defer mu.Unlock()
+		question := fmt.Sprintf("%s %s", e.Method, e.Params)
+		if before, ok := said[question]; ok {
+			e.Say(string(before))
+			return
+		}
+		said[question] = e.Result
+	})
+}
+
+// A block that one provider makes up is never proven final: whoever gives it for the block
+// of a payment of ours keeps that payment from being settled.
+func TestOneProviderAloneDoesNotSayWhichBlockHasOurTransaction(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	liar := newProxy(t, l.node)
+	records(liar)
+	p, signed, tx := l.ready(t, l.chain, "")
+	l.chain.Sender.Send(t.Context(), signed)
+	l.Mine(t, 1)
+	txs := []chain.TxHash{tx}
+	before, err := open(t, config(liar.URL)).Sender.Outcome(t.Context(), txs, p)
+	if err != nil || before == nil {
+		t.Fatalf("before the fork: got %+v, %v, want it in a block", before, err)
+	}
+	l.Mine(t, 1)
+	l.Fork(t, 2, tx)
+	truth, err := open(t, config(l.node.URL)).Sender.Outcome(t.Context(), txs, p)
+	if err != nil || truth == nil || truth.Block.Hash == before.Block.Hash {
+		t.Fatalf("after the fork: got %+v, %v, want another block than %s", truth, err, before.Block.Hash)
+	}
+	one, two := newProxy(t, l.node), newProxy(t, l.node)
+	for _, agree := range []int{1, 2} {
+		for _, urls := range [][]string{{liar.URL, one.URL, two.URL}, {one.URL, liar.URL, two.URL}, {one.URL, two.URL, liar.URL}} {
+			cfg := config(urls...)
+			cfg.Agree = agree
+			if got, err := open(t, cfg).Sender.Outcome(t.Context(), txs, p); err != nil || got == nil || *got != *truth {
+				t.Errorf("agree %d, the liar among %v: got %+v, %v, want %+v", agree, urls, got, err, *truth)
+			}
+		}
+	}
+}
+
 func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -214,7 +279,8 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 	lost := func(p *proxy) { p.On("eth_getTransactionCount", func(e *exchange) { e.Lose() }) }
 	null := says("null")
 	true1 := func(*proxy) {}
-	used, unused := &chain.Account{Latest: 1, Final: 1}, &chain.Account{}
+	far := func(n string) func(*proxy) { return func(p *proxy) { ahead(t, p, n) } }
+	used, unused, invented := &chain.Account{Latest: 1, Final: 1}, &chain.Account{}, &chain.Account{Latest: 7, Final: 7}
 	for _, c := range []struct {
 		name      string
 		agree     int
@@ -224,7 +290,9 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 		{"all have it", 2, []func(*proxy){true1, true1}, used},
 		{"one of two lags", 1, []func(*proxy){true1, lags}, used},
 		{"one of three lags", 2, []func(*proxy){lags, true1, true1}, used},
-		{"two of three lag, one is enough", 1, []func(*proxy){lags, true1, lags}, used},
+		{"one of three lags, one is enough", 1, []func(*proxy){lags, true1, true1}, used},
+		// One that is alone ahead of two may be right, and may have made it up.
+		{"two of three lag, one is enough", 1, []func(*proxy){lags, true1, lags}, unused},
 		{"two of three lag", 2, []func(*proxy){lags, true1, lags}, unused},
 		{"both have to say so, one lags", 2, []func(*proxy){true1, lags}, unused},
 		{"a liar says it is not used", 2, []func(*proxy){says(`"0x0"`), true1, true1}, used},
@@ -232,6 +300,19 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 		{"a liar and one that lags", 2, []func(*proxy){says(`"0x7"`), true1, lags}, used},
 		{"a liar against two, where one is enough", 1, []func(*proxy){says(`"0x7"`), true1, true1}, used},
 		{"one against one", 1, []func(*proxy){says(`"0x7"`), true1}, used},
+		{"a fork took it back, and one has not seen that", 1, []func(*proxy){true1, says(`"0x0"`), says(`"0x0"`)}, unused},
+		{"a fork took it back, one against one", 1, []func(*proxy){true1, says(`"0x0"`)}, unused},
+		{"a liar ahead says that more are used", 2, []func(*proxy){far(`"0x7"`), true1, true1}, used},
+		{"a liar ahead says that it is not used", 2, []func(*proxy){far(`"0x0"`), true1, true1}, used},
+		{"a liar ahead of two, where one is enough", 1, []func(*proxy){far(`"0x7"`), true1, true1}, used},
+		{"a liar ahead of two denies, where one is enough", 1, []func(*proxy){far(`"0x0"`), true1, true1}, used},
+		{"a liar ahead of one denies, where one is enough", 1, []func(*proxy){far(`"0x0"`), true1}, unused},
+		// With two providers of which one is enough, the one that is ahead is believed: the
+		// other may lag. So is the only one.
+		{"a liar ahead of one, where one is enough", 1, []func(*proxy){far(`"0x7"`), true1}, invented},
+		{"a liar alone", 1, []func(*proxy){says(`"0x7"`)}, invented},
+		{"a liar, and two who answer with errors", 1, []func(*proxy){says(`"0x7"`), lost, lost}, invented},
+		{"a liar, and one of two who answers", 2, []func(*proxy){says(`"0x7"`), true1, lost}, used},
 		{"one is silent", 1, []func(*proxy){true1, lost}, used},
 		{"one says nothing", 1, []func(*proxy){null, true1}, used},
 		{"nobody says anything", 1, []func(*proxy){null, lost}, nil},
@@ -259,7 +340,7 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 			}
 			// A payment whose nonce is used is settled, and its fee is not raised.
 			first := chain.Slot{}
-			if latest, final := got.Used(first); latest != (c.want == used) || final != latest || got.Next(first) == latest {
+			if latest, final := got.Used(first); latest != (c.want != unused) || final != latest || got.Next(first) == latest {
 				t.Errorf("%s, depth %d: got used %v, final %v, next %v", c.name, depth, latest, final, got.Next(first))
 			}
 		}
