@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -676,88 +675,6 @@ func TestATokenThatIsNotInTheCatalogueIsShownAndNotCredited(t *testing.T) {
 	if d.Status != "UNSUPPORTED" || *d.UnsupportedReason != deposit.UnknownToken || *d.ContractAddress != string(fake) ||
 		d.MintID != nil || d.Mint != nil || d.AmountDecimal != nil || d.Amount != "1000" {
 		t.Errorf("got %+v, want it UNSUPPORTED without a mint", d)
-	}
-}
-
-// Rule DEP-52.
-func TestATokenThatIsNotInTheCatalogueFillsNoTables(t *testing.T) {
-	t.Parallel()
-	w := open(t)
-	const unsupported = `SELECT count(*) FROM deposits WHERE status = 'UNSUPPORTED'`
-	spam := func(tokens, each int, name string) {
-		for i := range tokens {
-			fake := sim.Address(fmt.Sprintf("%s %d", name, i))
-			w.c.Mint(payer, fake, money.Units(uint64(each)))
-			for range each {
-				w.c.Pay(payer, alice, fake, 1)
-			}
-		}
-	}
-	told := func(what string, rows int, details ...string) {
-		t.Helper()
-		if n := w.count(t, unsupported); n != rows {
-			t.Errorf("%s: got %d rows, want %d", what, n, rows)
-		}
-		for i, detail := range details {
-			if n := w.count(t, `SELECT count(*) FROM scan_findings WHERE kind = 'UNSUPPORTED_DROPPED' AND address = $1 AND contract = '' AND detail LIKE $2 || ' %'`, alice, detail); n != 1 {
-				t.Errorf("%s: got %d findings that %s are not recorded, want 1", what, n, details[i])
-			}
-		}
-		if n := w.count(t, `SELECT count(*) FROM scan_findings`); n != len(details) {
-			t.Errorf("%s: got %d findings, want %d", what, n, len(details))
-		}
-	}
-
-	spam(1, 5000, "one")
-	w.c.Pay(payer, alice, usdcAt, 100)
-	w.c.Mine(4)
-	w.walk(t)
-	told("one token", 20, "4980")
-	w.credited(t, usdc, 100, 1)
-
-	spam(100, 20, "many")
-	w.c.Mine(4)
-	w.walk(t)
-	told("many tokens", 1000, "4980", "1020")
-
-	spam(1, 1, "late")
-	w.c.Pay(payer, alice, usdcAt, 100)
-	w.c.Mine(4)
-	w.walk(t)
-	told("a wallet that has enough", 1000, "4980", "1020", "1")
-	w.credited(t, usdc, 200, 2)
-}
-
-// Rule DEP-52. Whoever sends to many addresses fills no tables with findings either.
-func TestWhatIsNotRecordedIsToldInFewWords(t *testing.T) {
-	t.Parallel()
-	w := open(t)
-	found := make([]scan.Found, 0, 2000)
-	for i := range cap(found) {
-		found = append(found, scan.Found{
-			Transfer: chain.Transfer{
-				Tx: chain.TxHash(fmt.Sprintf("spam %d", i)), Kind: chain.Token, To: chain.Address(fmt.Sprintf("ours %04d", i)),
-				Contract: "fake", Amount: money.Units(1),
-			},
-			Wallet: wallet.Wallet{ID: fmt.Sprintf("wlt_%d", i)},
-		})
-	}
-	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		none := func(scan.Found) bool { return false }
-		kept, err := deposit.WithoutSpam(ctx, tx, chain.Ethereum, chain.Block{Height: 1, Hash: "h"}, found, none)
-		if err == nil && !reflect.DeepEqual(kept, found[:1000]) {
-			t.Errorf("got %d of %d, want the first 1000", len(kept), len(found))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := w.count(t, `SELECT count(*) FROM scan_findings WHERE address <> ''`); n != 20 {
-		t.Errorf("got %d findings with an address, want 20", n)
-	}
-	if n := w.count(t, `SELECT count(*) FROM scan_findings WHERE address = '' AND detail LIKE '980 %'`); n != 1 {
-		t.Errorf("got %d findings about the 980 other addresses, want 1", n)
 	}
 }
 

@@ -2,6 +2,3 @@ package deposit
 
 // Sanctioned is for tests.
 var Sanctioned = sanctioned
-
-// WithoutSpam is for tests.
-var WithoutSpam = withoutSpam

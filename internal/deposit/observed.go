@@ -161,7 +161,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 	if err != nil {
 		return err
 	}
-	found, err = withoutSpam(ctx, tx, ch, b, found, func(f scan.Found) bool {
+	found, err = bounded(ctx, tx, ch, b, found, func(f scan.Found) bool {
 		m := movement{f.Tx, f.Kind, f.Position}
 		_, lives := living[m]
 		return lives || len(gone[m]) > 0
@@ -386,104 +386,6 @@ func known(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Found) (li
 		living[m] = r
 	}
 	return living, gone, met, nil
-}
-
-// Anybody can deploy a contract that emits transfers of its own token to our addresses, as
-// many as a block has gas for: tens of thousands of rows in one transaction, for cents on a
-// rollup. So only so many deposits of tokens that are not in the catalogue are recorded.
-const (
-	unknownOfTokenMax  = 20   // of one token to one wallet, in one block
-	unknownOfBlockMax  = 1000 // in one block
-	unknownOfWalletMax = 1000 // to one wallet on one chain, in all blocks
-	unknownFindingsMax = 20   // findings with an address of their own, in one block
-
-	unknownDropped = "%d transfers of tokens that are not in the catalogue are not recorded"
-)
-
-// withoutSpam leaves out the transfers of unknown tokens beyond those limits, and notes as
-// findings how many. The first ones of a block are kept, so that a block that is told again
-// keeps the same ones; what is recorded already stays.
-func withoutSpam(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Found, recorded func(scan.Found) bool) ([]scan.Found, error) {
-	type token struct {
-		wallet   string
-		contract chain.Address
-	}
-	kept := make([]scan.Found, 0, len(found))
-	dropped := map[chain.Address]int{}
-	ofToken, ofBlock := map[token]int{}, 0
-	var wallets []string // of what is new
-	for _, f := range found {
-		if f.Mint != nil {
-			kept = append(kept, f)
-			continue
-		}
-		at := token{f.Wallet.ID, f.Contract}
-		known := recorded(f)
-		if !known && (ofToken[at] >= unknownOfTokenMax || ofBlock >= unknownOfBlockMax) {
-			dropped[f.To]++
-			continue
-		}
-		ofToken[at]++
-		ofBlock++
-		kept = append(kept, f)
-		if !known {
-			wallets = append(wallets, f.Wallet.ID)
-		}
-	}
-	if len(wallets) > 0 {
-		slices.Sort(wallets)
-		ofWallet, err := unknownOf(ctx, tx, ch, slices.Compact(wallets))
-		if err != nil {
-			return nil, err
-		}
-		kept = slices.DeleteFunc(kept, func(f scan.Found) bool {
-			if f.Mint != nil || recorded(f) {
-				return false
-			}
-			if ofWallet[f.Wallet.ID] >= unknownOfWalletMax {
-				dropped[f.To]++
-				return true
-			}
-			ofWallet[f.Wallet.ID]++
-			return false
-		})
-	}
-	rest := 0
-	for i, to := range slices.Sorted(maps.Keys(dropped)) {
-		if i >= unknownFindingsMax {
-			rest += dropped[to]
-			continue
-		}
-		if err := scan.NoteDropped(ctx, tx, ch, b, to, fmt.Sprintf(unknownDropped, dropped[to])); err != nil {
-			return nil, err
-		}
-	}
-	if rest > 0 {
-		return kept, scan.NoteDropped(ctx, tx, ch, b, "", fmt.Sprintf(unknownDropped+", to other addresses", rest))
-	}
-	return kept, nil
-}
-
-// unknownOf counts the deposits of unknown tokens that wallets have on a chain. The cursor
-// of the chain is locked, so none comes meanwhile.
-func unknownOf(ctx context.Context, tx pg.Tx, ch chain.Name, wallets []string) (map[string]int, error) {
-	counts := map[string]int{}
-	rows, err := tx.Query(ctx, `
-		SELECT wallet_id, count(*) FROM deposits
-		WHERE chain = $1 AND wallet_id = ANY ($2) AND mint_id IS NULL AND status = 'UNSUPPORTED'
-		GROUP BY wallet_id`, ch, wallets)
-	if err == nil {
-		var of string
-		var n int
-		_, err = pgx.ForEachRow(rows, []any{&of, &n}, func() error {
-			counts[of] = n
-			return nil
-		})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("count deposits of unknown tokens on %s: %w", ch, err)
-	}
-	return counts, nil
 }
 
 // next is what a deposit becomes by a block that has it. It is pure.

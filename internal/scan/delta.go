@@ -23,9 +23,8 @@ type finding struct {
 }
 
 const (
-	unattributed       = "UNATTRIBUTED"
-	finalityBroken     = "FINALITY_BROKEN"
-	unsupportedDropped = "UNSUPPORTED_DROPPED"
+	unattributed   = "UNATTRIBUTED"
+	finalityBroken = "FINALITY_BROKEN"
 )
 
 // flow is what a block says went into and out of a holding.

@@ -281,12 +281,6 @@ func note(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, f finding
 	return nil
 }
 
-// NoteDropped writes a finding that says what a listener does not record of a final block,
-// to one address of ours, or to several where none is named.
-func NoteDropped(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, to chain.Address, detail string) error {
-	return note(ctx, tx, ch, b, finding{kind: unsupportedDropped, holding: chain.Holding{Address: to}, detail: detail})
-}
-
 // Rewind sets the final walk back to a block that it has walked, so that it
 // reads everything after it again. What is already known does not change.
 func (w *Walker) Rewind(ctx context.Context, height uint64, by audit.Actor) error {

@@ -295,6 +295,8 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 		{"two of three lag, one is enough", 1, []func(*proxy){lags, true1, lags}, unused},
 		{"two of three lag", 2, []func(*proxy){lags, true1, lags}, unused},
 		{"both have to say so, one lags", 2, []func(*proxy){true1, lags}, unused},
+		{"all three have to say so, one lags", 3, []func(*proxy){true1, lags, true1}, unused},
+		{"all three have to say so, one denies", 3, []func(*proxy){true1, says(`"0x0"`), true1}, unused},
 		{"a liar says it is not used", 2, []func(*proxy){says(`"0x0"`), true1, true1}, used},
 		{"a liar says that more are used", 2, []func(*proxy){says(`"0x7"`), true1, true1}, used},
 		{"a liar and one that lags", 2, []func(*proxy){says(`"0x7"`), true1, lags}, used},
