@@ -384,7 +384,7 @@ func TestPathsAndMethodsAreExact(t *testing.T) {
 func TestCustomerIDsAreData(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	for _, id := range []string{"../../x", "' OR 1=1--", "{{7*7}}", "<script>", "a/b", "100%", "a?b#c", "=cmd", "ünïcode", "А", "A", "a", "1", "01", "%2e%2e"} {
+	for _, id := range []string{"../../x", "' OR 1=1--", "{{7*7}}", "<script>", "a/b", "100%", "a?b#c", "=cmd", "ünïcode", "А", "A", "a", "1", "01", "%2e%2e%2f"} {
 		made := h.want(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 200)
 		if made.text("customerId") != id {
 			t.Errorf("got %q, want %q", made.text("customerId"), id)
@@ -393,6 +393,10 @@ func TestCustomerIDsAreData(t *testing.T) {
 		if got := h.want(h.call(h.one, "GET", "/customers/"+escaped, nil), 200); got.text("customerId") != id {
 			t.Errorf("read: got %q, want %q", got.text("customerId"), id)
 		}
+	}
+	// As a part of a path these would be other calls.
+	for _, id := range []string{".", "..", "%2e%2E"} {
+		h.refused(id, h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 400, "INVALID_REQUEST", "customerId")
 	}
 	if got := h.want(h.call(h.one, "GET", "/customers", nil), 200).list(); len(got) != 16 {
 		t.Errorf("customers: got %v, want 16 different ones", len(got))

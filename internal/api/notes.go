@@ -223,7 +223,7 @@ var notes = map[string]note{
 	"swap":                   {text: "The customer swap that this credit completes, or null."},
 	"depositSwapId":          {text: "The deposit swap that this credit completes, or null."},
 	"sweepTxHash":            {text: "The transaction that moved it to the treasury; null until it has."},
-	"unsupportedReason":      {text: "Why it is not credited. Present only for what is UNSUPPORTED."},
+	"unsupportedReason":      {text: "Why it is not credited. Present only for what is UNSUPPORTED. Of very many transfers of tokens that are not in the catalogue only the first are recorded."},
 	"reversal":               {text: "How the credit was taken back. Present only for what is REVERSED: the chain's finality itself broke, and the transfer is not on it any more."},
 	"Reversal.":              {text: "How a credit was taken back because the chain's finality itself broke."},
 	"reversedAt":             {text: "When it was taken back."},

@@ -567,8 +567,9 @@ type Sender interface {
 	// Send gives signed bytes to every provider and reports the best answer,
 	// with what was said in words.
 	Send(ctx context.Context, raw []byte) (Answer, string)
-	// Account asks where an account stands, by the lowest of the providers' answers. open
-	// are the slots that are asked about, for chains that know places only by name.
+	// Account asks where an account stands. A slot counts as used only when as many providers
+	// as have to agree say so. open are the slots that are asked about, for chains that know
+	// places only by name.
 	Account(ctx context.Context, a Address, open ...Slot) (Account, error)
 	// Outcome looks for whichever of the transactions is in a block; nil when
 	// none of the providers has one. Without payments it is about a cancel. Error:

@@ -149,7 +149,8 @@ func (c dispatchShow) Run(ctx context.Context, std streams) error {
 	line("state", "%s, %s old", s.Status, age(now.Sub(s.CreatedAt)))
 	if s.EndedAt != nil {
 		line("ended", "%s", s.EndedAt.UTC().Format(time.RFC3339))
-	} else {
+	}
+	if s.EndedAt == nil || s.VoidOpen {
 		line("waits for", "%s", s.WaitsFor())
 	}
 	if s.Said != "" {

@@ -19,7 +19,7 @@ import (
 
 func TestIDsThatCouldBeMistakenAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"user_42", "A", "а", "../../x", "' OR 1=1--", "{{7*7}}", "<script>", "=cmd", "a b", "ünï", "名前", strings.Repeat("x", 128), "👩‍💻"} {
+	for _, good := range []string{"user_42", "A", "а", "../../x", "' OR 1=1--", "{{7*7}}", "<script>", "=cmd", "a b", "ünï", "名前", strings.Repeat("x", 128), "👩‍💻", "...", ".a", "%2f", "a.."} {
 		if err := customer.CheckID(good); err != nil {
 			t.Errorf("%q: got %v, want no refusal", good, err)
 		}
@@ -27,6 +27,8 @@ func TestIDsThatCouldBeMistakenAreRefused(t *testing.T) {
 	for _, bad := range []string{
 		"", " a", "a ", "\u00a0a", "a\n", "a\x00b", "a\u202eb", "a\u2066b", "a\u200fb", "a\u200bb", "\ufeffa", "a\u2028b",
 		"e\u0301", "\xff", "a\xc3", strings.Repeat("x", 129), "a\u00adb", "a\u0085b",
+		// A URL library makes another call of GET /customers/../balances.
+		".", "..", "%2e", "%2E", "%2e%2E", ".%2e", "%2e.",
 	} {
 		if err := customer.CheckID(bad); !fault.Is(err, fault.InvalidRequest) || fault.Of(err).Param != "customerId" {
 			t.Errorf("%q: got %v, want %v", bad, err, fault.InvalidRequest)

@@ -20,10 +20,21 @@ const (
 // be shown safely. What passes is compared byte for byte, without folding: "a"
 // and "A" are two customers. The refusal is INVALID_REQUEST on customerId.
 func CheckID(s string) error {
-	if why := wrongText(s, idBytesMax); why != "" {
+	why := wrongText(s, idBytesMax)
+	if why == "" && dotSegment(s) {
+		why = "is a dot segment of a URL (. or ..), which URL libraries take out of a path: the call would be another one"
+	}
+	if why != "" {
 		return fault.New(fault.Invalid, fault.InvalidRequest, "customerId %s. Nothing was written and no money moved. Correct it and send the request again.", why).On("customerId")
 	}
 	return nil
+}
+
+// dotSegment tells whether a URL library takes an id for the same or the parent folder of
+// a path (RFC 3986 section 5.2.4); browsers take %2e for a dot (WHATWG URL, path state).
+func dotSegment(s string) bool {
+	s = strings.ReplaceAll(strings.ToLower(s), "%2e", ".")
+	return s == "." || s == ".."
 }
 
 // CheckEmail refuses what cannot be an e-mail address. It does not find out

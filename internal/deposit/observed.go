@@ -161,6 +161,14 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 	if err != nil {
 		return err
 	}
+	found, err = bounded(ctx, tx, ch, b, found, func(f scan.Found) bool {
+		m := movement{f.Tx, f.Kind, f.Position}
+		_, lives := living[m]
+		return lives || len(gone[m]) > 0
+	})
+	if err != nil {
+		return err
+	}
 	var (
 		changes []change
 		dust    []wallet.Movement

@@ -193,8 +193,9 @@ func (d *Desk) Cancel(ctx context.Context, orderID string, by audit.Actor) (bool
 }
 
 // withdraw ends an order that is in the queue, and its feature writes down how it goes on, in
-// one transaction. It is false for every other. A payment or return is voided then, and what
-// was held for it is given back after that.
+// one transaction. A payment or return is voided then, and what was held for it is given back
+// after that; one that was withdrawn before and is not void yet is voided now. It is false for
+// every other order.
 func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (withdrawn bool, err error) {
 	granted := false
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -208,6 +209,10 @@ func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (wi
 			return err
 		case o.Chain != d.chain.Name:
 			return fmt.Errorf("order %s is on %s, and this is the desk of %s", orderID, o.Chain, d.chain.Name)
+		case o.Status == Withdrawn && granted:
+			void, err := VoidOf(ctx, tx, o.ID)
+			withdrawn = void == NotVoided
+			return err
 		case o.Status != Queued:
 			return nil
 		}
@@ -235,7 +240,7 @@ func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (wi
 			return true, err
 		}
 		return true, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Order %s is taken back: nothing of it is signed, and nobody will be paid. The signer or the database did not answer when its end was written down, so what was held for it may still be held. It is given back once, as soon as both answer, without another call; coffer withdrawals show %s and coffer dispatch show %s show it.", orderID, orderID, orderID)
+			"Order %s is taken back: nothing of it is signed, and nobody will be paid. The signer or the database did not answer when its end was written down, so what was held for it may still be held. It is given back once, as soon as both answer, without another call; `coffer dispatch show %s` says whether it is, and `coffer dispatch cancel %s` asks the signer again.", orderID, orderID, orderID)
 	}
 	return true, nil
 }

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -308,6 +309,55 @@ func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 			b.audited("order.withdrawn", "OPERATOR", 1)
 		})
 	}
+}
+
+// mute is a signer that does not answer a void.
+type mute struct{ signer.Signer }
+
+func (mute) Void(context.Context, signer.Void) (signer.Entry, error) {
+	return signer.Entry{}, errors.New("connection refused")
+}
+
+// Rule WD-43. While the signer does not answer, the one who ends an order is told that its
+// amount is still held; asked again, it is void and the amount comes back once.
+func TestAnOrderThatIsNotVoidYetIsEndedByAskingAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	b.place(b.order("wd_1", sim.Address("customer"), 400))
+	answering := b.desk
+	b.newDeskWith(mute{b.signer}, dispatch.Config{})
+	for range 2 {
+		_, err := b.desk.Cancel(b.ctx, "wd_1", op)
+		b.refuses("a signer that is silent", err, fault.CodeUnavailable)
+		if s := b.show("wd_1"); s.Status != dispatch.Withdrawn || !s.VoidOpen || !strings.Contains(s.WaitsFor(), "held") {
+			t.Errorf("got %s, open %v, waiting for %q, want it withdrawn and held", s.Status, s.VoidOpen, s.WaitsFor())
+		}
+		b.system(func(ctx context.Context, tx pg.Tx) error {
+			open, _, err := dispatch.Open(ctx, tx, 10)
+			if len(open) != 1 || open[0].ID != "wd_1" {
+				t.Errorf("got %d open orders, want the one that is held", len(open))
+			}
+			return err
+		})
+	}
+	b.desk = answering
+	if ok, err := b.desk.Cancel(b.ctx, "wd_1", op); err != nil || !ok {
+		t.Fatalf("asked again: got %v %v, want it ended", ok, err)
+	}
+	if s := b.show("wd_1"); s.VoidOpen || s.WaitsFor() != "nothing" {
+		t.Errorf("got open %v, waiting for %q, want it void", s.VoidOpen, s.WaitsFor())
+	}
+	if ok, _ := b.desk.Cancel(b.ctx, "wd_1", op); ok {
+		t.Error("once void: got true, want nothing done")
+	}
+	if got, want := strings.Join(b.feature.said, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
+		t.Errorf("the feature heard %q, want %q", got, want)
+	}
+	if n := b.count(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`); n != 1 {
+		t.Errorf("got %d releases, want one", n)
+	}
+	b.audited("order.withdrawn", "OPERATOR", 1)
 }
 
 // One that has its slot first is not ended, and one that has ended first gets none.

@@ -24,6 +24,7 @@ type Shown struct {
 	GasReserved  money.Amount  // native units, of the slot
 	InQuestion   bool          // ended on a block that finality has taken back
 	FundsPending bool          // restored, and its funds are still to be found again
+	VoidOpen     bool          // withdrawn, and held until the signer has journaled that it is void
 	Said         string        // what stood in its way last, or ""
 	Answer       string        // what the providers last said to its newest bytes, or ""
 	Hash         chain.TxHash  // of the transaction that counts, or ""
@@ -98,6 +99,9 @@ func (s Shown) WaitsFor() string {
 			return because("a block that is final, as the one that ended it is gone")
 		}
 	case Withdrawn:
+		if s.VoidOpen {
+			return "the signer, which has to write down that it was taken back; until then what was held for it is held"
+		}
 	}
 	return "nothing"
 }
@@ -108,7 +112,7 @@ const selectShown = `
 		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.rides_id, ''),
 		w.address, s.nonce, coalesce(s.lease, ''), coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
 		coalesce(o.tx_hash, a.tx_hash, ''), o.fee, o.ended_at,
-		o.order_id IN (SELECT order_id FROM dispatch_in_question),
+		o.order_id IN (SELECT order_id FROM dispatch_in_question), o.order_id IN (SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL),
 		a.version, a.act, coalesce(a.made_for, ''), a.gas_limit, a.tip_cap, a.fee_cap, coalesce(a.tx_hash, ''), a.created_at, a.sent_at, a.last_sent_at
 	FROM dispatch_orders o JOIN wallets w USING (wallet_id) LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.rides_id, o.order_id)
 	LEFT JOIN LATERAL (SELECT * FROM dispatch_attempts a WHERE a.order_id = coalesce(o.rides_id, o.order_id) ORDER BY a.version DESC LIMIT 1) a ON true`
@@ -123,7 +127,7 @@ func scanShown(row pgx.CollectableRow) (Shown, error) {
 	var created *time.Time
 	var nonce *uint64
 	var lease string
-	err := row.Scan(append(s.columns(), &s.Address, &nonce, &lease, &s.GasReserved, &s.FundsPending, &s.Said, &s.Answer, &s.Hash, &s.Fee, &s.EndedAt, &s.InQuestion,
+	err := row.Scan(append(s.columns(), &s.Address, &nonce, &lease, &s.GasReserved, &s.FundsPending, &s.Said, &s.Answer, &s.Hash, &s.Fee, &s.EndedAt, &s.InQuestion, &s.VoidOpen,
 		&version, &act, &t.MadeFor, &gas, &tip, &most, &t.Hash, &created, &t.SentAt, &t.LastSent)...)
 	if nonce != nil {
 		s.At = &chain.Slot{Nonce: *nonce, Lease: lease}
@@ -137,11 +141,12 @@ func scanShown(row pgx.CollectableRow) (Shown, error) {
 	return s, nil
 }
 
-// Open are the orders that have not ended, or ended on a block that is gone, by chain, wallet and nonce, each with its
-// newest transaction. At most limit; more says that there are others.
+// Open are the orders that have not ended, ended on a block that is gone, or are not void yet, by chain, wallet and nonce,
+// each with its newest transaction. At most limit; more says that there are others.
 func Open(ctx context.Context, tx pg.Tx, limit int) (open []Shown, more bool, err error) {
 	rows, err := tx.Query(ctx, selectShown+`
 		WHERE o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR o.order_id IN (SELECT order_id FROM dispatch_in_question)
+			OR o.order_id IN (SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL)
 		ORDER BY o.chain, o.wallet_id, s.nonce NULLS LAST, o.created_at, o.order_id LIMIT $1`, limit+1)
 	if err == nil {
 		open, err = pgx.CollectRows(rows, scanShown)

@@ -369,6 +369,8 @@ var gauges = []gauge{
 		SELECT count(*)::float8 FROM sender_verdicts WHERE alert AND at > now() - interval '24 hours'`),
 	sql("coffer_rescreening_overdue_seconds", "For how long the sender that has waited longest should have been asked about again; 0 when none is.", `
 		SELECT greatest(0, coalesce(extract(epoch FROM now() - (SELECT min(next_at) FROM sender_watch)), 0))::float8`),
+	sql("coffer_unknown_tokens_dropped", "Addresses of ours to which the last day brought transfers of unknown tokens that are not recorded.", `
+		SELECT chain, count(*)::float8 FROM unknown_token_counts WHERE dropped_at > now() - interval '24 hours' GROUP BY 1`, "chain"),
 	sql("coffer_mints_quarantined", "Mints of which nothing is credited or paid.", `
 		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
 }

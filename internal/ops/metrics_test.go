@@ -75,6 +75,7 @@ INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wal
 	       ('wd_2', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'STUCK', NULL, $T, $T, NULL, NULL, NULL, NULL),
 	       ('wd_3', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'PAID', NULL, $T, $T, $T, '0x9', 100, 1),
 	       ('gas_1', 'org_1', 'GAS', 'ETHEREUM', 'adr_1', 'adr_2', '0x4', 1, '', 1000, 'PAID', NULL, $T, $T, $T, '0x8', 100, 1);
+INSERT INTO unknown_token_counts (wallet_id, chain, recorded, dropped, dropped_first, dropped_last, dropped_at) VALUES ('adr_2', 'ETHEREUM', 20, 5, 100, 100, $T);
 INSERT INTO freezes (freeze_id, scope, source, reason, created_at) VALUES ('frz_1', 'ALL', 'VERIFY', 'x', $T);
 INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)
 	VALUES ('verify', 'default', '{}', 1, 'completed', $T, $T, $T), ('mail', 'default', '{}', 1, 'discarded', $T, $T, $T);
@@ -140,10 +141,11 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_withdrawals_open{status="AWAITING_APPROVAL"}`:                                                     1,
 		`coffer_withdrawals_open_oldest_seconds{status="AWAITING_APPROVAL"}`:                                      age,
 		`coffer_freezes{scope="all",source="VERIFY"}`:                                                             1,
-		"coffer_verify_breached":            1,
-		"coffer_verify_age_seconds":         age,
-		"coffer_mints_quarantined":          1,
-		`coffer_jobs_given_up{kind="mail"}`: 1,
+		"coffer_verify_breached":                          1,
+		"coffer_verify_age_seconds":                       age,
+		"coffer_mints_quarantined":                        1,
+		`coffer_unknown_tokens_dropped{chain="ETHEREUM"}`: 1,
+		`coffer_jobs_given_up{kind="mail"}`:               1,
 		`coffer_http_request_seconds_count{method="POST",route="/v1/withdraw",status="503"}`: 1,
 		`coffer_http_request_seconds_count{method="any",route="none",status="404"}`:          1,
 		`coffer_scan_errors_total{chain="ETHEREUM",kind="disagreement",walk="final"}`:        1,

@@ -321,7 +321,10 @@ export interface Deposit {
   sweepTxHash: string | null;
   /** The transaction. */
   txHash: string;
-  /** Why it is not credited. Present only for what is UNSUPPORTED. */
+  /**
+   * Why it is not credited. Present only for what is UNSUPPORTED. Of very many transfers of tokens
+   * that are not in the catalogue only the first are recorded.
+   */
   unsupportedReason?: string | null;
   /** Its value in dollars, for display; null when there is no price. */
   usdValue: string | null;

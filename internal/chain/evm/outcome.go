@@ -28,27 +28,16 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 	found, none, err := several.Seen(ctx, a.providers, func(ctx context.Context, from *provider) (*chain.Outcome, error) {
 		return a.outcomeAt(ctx, from, txs, p)
 	})
-	if len(found) > 0 && a.stack != optimism && a.stack != avalanche {
-		return found[0], nil
-	}
-	if len(found) > 0 {
-		// No root covers all that it cost, so as many have to say the same as have to
-		// agree on a final block.
-		for _, o := range found {
-			same := 0
-			for _, x := range found {
-				if *x == *o {
-					same++
-				}
-			}
-			if same >= a.Agree {
-				return o, nil
-			}
-		}
-		if errors.Is(err, chain.ErrNotYet) {
-			return nil, fmt.Errorf("outcome of %s on %s: %w", found[0].Tx, a.Name, err)
-		}
-		return nil, fmt.Errorf("outcome of %s on %s: its fee is not the same with as many as have to agree: %w", found[0].Tx, a.Name,
+	rooted := a.stack != optimism && a.stack != avalanche // the roots cover all that it cost
+	o, said := mostNamed(found, rooted)
+	switch {
+	case o == nil:
+	case rooted || said >= a.Agree:
+		return o, nil
+	case errors.Is(err, chain.ErrNotYet):
+		return nil, fmt.Errorf("outcome of %s on %s: %w", o.Tx, a.Name, err)
+	default:
+		return nil, fmt.Errorf("outcome of %s on %s: its fee is not the same with as many as have to agree: %w", o.Tx, a.Name,
 			errors.Join(err, chain.ErrDisagreement))
 	}
 	// Where somebody has it in a block whose results are not known yet it is not nowhere.
@@ -56,6 +45,25 @@ func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.P
 		return nil, nil
 	}
 	return nil, fmt.Errorf("outcome of %s on %s: %w", txs[0], a.Name, err)
+}
+
+// mostNamed is the outcome that most providers give, with how many do, and the first of
+// several such: one provider alone can make up a block. In a block whose roots cover all of
+// an outcome the outcomes are the same; else the providers have to say the same. It is nil
+// where nothing is found, and pure.
+func mostNamed(found []*chain.Outcome, rooted bool) (most *chain.Outcome, said int) {
+	for _, o := range found {
+		same := 0
+		for _, x := range found {
+			if rooted && x.Block.Hash == o.Block.Hash || *x == *o {
+				same++
+			}
+		}
+		if same > said {
+			most, said = o, same
+		}
+	}
+	return most, said
 }
 
 // place is where a provider says that a transaction is.

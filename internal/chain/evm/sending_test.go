@@ -1,10 +1,14 @@
 package evm_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -169,31 +173,179 @@ func TestNowhereIsOnlySaidWhenEnoughHaveLooked(t *testing.T) {
 	}
 }
 
-func TestAnAccountStandsWhereTheSlowestProviderHasIt(t *testing.T) {
+// ahead has a provider claim a chain that is far longer, and the nonce of every account.
+func ahead(t testing.TB, p *proxy, nonce string) {
+	p.On("eth_getBlockByNumber", func(e *exchange) {
+		e.Edit(t, func(m map[string]any) {
+			height, err := hexutil.DecodeUint64(m["number"].(string))
+			if err != nil {
+				t.Error(err)
+			}
+			m["number"] = hexutil.EncodeUint64(height + 1000)
+		})
+	})
+	p.On("eth_getTransactionCount", func(e *exchange) { e.Say(nonce) })
+}
+
+// behind has a provider show the chain as it was at a height, final and latest alike.
+func behind(t testing.TB, l *lab, p *proxy, height uint64) {
+	at := hexutil.EncodeUint64(height)
+	old := func(e *exchange) {
+		var params []any
+		for _, raw := range e.Params {
+			params = append(params, raw)
+		}
+		which := slices.IndexFunc(e.Params, func(p json.RawMessage) bool { return string(p) == `"latest"` || string(p) == `"finalized"` })
+		if which < 0 {
+			return
+		}
+		params[which] = at
+		var was rawJSON
+		if err := l.node.RPC.CallContext(t.Context(), &was, e.Method, params...); err != nil {
+			t.Error(err)
+		}
+		e.Say(string(was))
+	}
+	p.On("eth_getBlockByNumber", old)
+	p.On("eth_getTransactionCount", old)
+}
+
+// records has a provider keep what it answers, and repeat it once the chain is another.
+func records(p *proxy) {
+	var mu sync.Mutex
+	said := map[string]json.RawMessage{}
+	p.On("*", func(e *exchange) {
+		mu.Lock()
+		defer mu.Unlock()
+		question := fmt.Sprintf("%s %s", e.Method, e.Params)
+		if before, ok := said[question]; ok {
+			e.Say(string(before))
+			return
+		}
+		said[question] = e.Result
+	})
+}
+
+// A block that one provider makes up is never proven final: whoever gives it for the block
+// of a payment of ours keeps that payment from being settled.
+func TestOneProviderAloneDoesNotSayWhichBlockHasOurTransaction(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
+	liar := newProxy(t, l.node)
+	records(liar)
+	p, signed, tx := l.ready(t, l.chain, "")
+	l.chain.Sender.Send(t.Context(), signed)
+	l.Mine(t, 1)
+	txs := []chain.TxHash{tx}
+	before, err := open(t, config(liar.URL)).Sender.Outcome(t.Context(), txs, p)
+	if err != nil || before == nil {
+		t.Fatalf("before the fork: got %+v, %v, want it in a block", before, err)
+	}
+	l.Mine(t, 1)
+	l.Fork(t, 2, tx)
+	truth, err := open(t, config(l.node.URL)).Sender.Outcome(t.Context(), txs, p)
+	if err != nil || truth == nil || truth.Block.Hash == before.Block.Hash {
+		t.Fatalf("after the fork: got %+v, %v, want another block than %s", truth, err, before.Block.Hash)
+	}
 	one, two := newProxy(t, l.node), newProxy(t, l.node)
-	cfg := config(one.URL, two.URL)
-	cfg.Agree = 1
-	c := open(t, cfg)
-	p, signed, _ := l.ready(t, c, "")
-	c.Sender.Send(t.Context(), signed)
+	for _, agree := range []int{1, 2} {
+		for _, urls := range [][]string{{liar.URL, one.URL, two.URL}, {one.URL, liar.URL, two.URL}, {one.URL, two.URL, liar.URL}} {
+			cfg := config(urls...)
+			cfg.Agree = agree
+			if got, err := open(t, cfg).Sender.Outcome(t.Context(), txs, p); err != nil || got == nil || *got != *truth {
+				t.Errorf("agree %d, the liar among %v: got %+v, %v, want %+v", agree, urls, got, err, *truth)
+			}
+		}
+	}
+}
+
+func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	p, signed, _ := l.ready(t, l.chain, "")
+	heads, err := l.chain.Reader.Heads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.chain.Sender.Send(t.Context(), signed)
 	l.Finalize(t)
 	l.Finalize(t)
-	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || !reflect.DeepEqual(got, chain.Account{Latest: 1, Final: 1}) {
-		t.Errorf("got %+v, %v, want 1 and 1", got, err)
+	says := func(n string) func(*proxy) {
+		return func(p *proxy) {
+			p.On("eth_getTransactionCount", func(e *exchange) { e.Say(n) })
+		}
 	}
-	two.On("eth_getTransactionCount", func(e *exchange) { e.Say(`"0x0"`) })
-	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || !reflect.DeepEqual(got, chain.Account{}) {
-		t.Errorf("one behind: got %+v, %v, want 0 and 0", got, err)
-	}
-	two.On("eth_getTransactionCount", func(e *exchange) { e.Lose() })
-	if got, err := c.Sender.Account(t.Context(), p.From); err != nil || !reflect.DeepEqual(got, chain.Account{Latest: 1, Final: 1}) {
-		t.Errorf("one silent, one enough: got %+v, %v, want 1 and 1", got, err)
-	}
-	one.On("eth_getTransactionCount", func(e *exchange) { e.Say("null") })
-	if got, err := c.Sender.Account(t.Context(), p.From); err == nil {
-		t.Errorf("no answer at all: got %+v, want an error", got)
+	lags := func(p *proxy) { behind(t, l, p, heads.Latest.Height) }
+	lost := func(p *proxy) { p.On("eth_getTransactionCount", func(e *exchange) { e.Lose() }) }
+	null := says("null")
+	true1 := func(*proxy) {}
+	far := func(n string) func(*proxy) { return func(p *proxy) { ahead(t, p, n) } }
+	used, unused, invented := &chain.Account{Latest: 1, Final: 1}, &chain.Account{}, &chain.Account{Latest: 7, Final: 7}
+	for _, c := range []struct {
+		name      string
+		agree     int
+		providers []func(*proxy)
+		want      *chain.Account // nil: an error
+	}{
+		{"all have it", 2, []func(*proxy){true1, true1}, used},
+		{"one of two lags", 1, []func(*proxy){true1, lags}, used},
+		{"one of three lags", 2, []func(*proxy){lags, true1, true1}, used},
+		{"one of three lags, one is enough", 1, []func(*proxy){lags, true1, true1}, used},
+		// One that is alone ahead of two may be right, and may have made it up.
+		{"two of three lag, one is enough", 1, []func(*proxy){lags, true1, lags}, unused},
+		{"two of three lag", 2, []func(*proxy){lags, true1, lags}, unused},
+		{"both have to say so, one lags", 2, []func(*proxy){true1, lags}, unused},
+		{"all three have to say so, one lags", 3, []func(*proxy){true1, lags, true1}, unused},
+		{"all three have to say so, one denies", 3, []func(*proxy){true1, says(`"0x0"`), true1}, unused},
+		{"a liar says it is not used", 2, []func(*proxy){says(`"0x0"`), true1, true1}, used},
+		{"a liar says that more are used", 2, []func(*proxy){says(`"0x7"`), true1, true1}, used},
+		{"a liar and one that lags", 2, []func(*proxy){says(`"0x7"`), true1, lags}, used},
+		{"a liar against two, where one is enough", 1, []func(*proxy){says(`"0x7"`), true1, true1}, used},
+		{"one against one", 1, []func(*proxy){says(`"0x7"`), true1}, used},
+		{"a fork took it back, and one has not seen that", 1, []func(*proxy){true1, says(`"0x0"`), says(`"0x0"`)}, unused},
+		{"a fork took it back, one against one", 1, []func(*proxy){true1, says(`"0x0"`)}, unused},
+		{"a liar ahead says that more are used", 2, []func(*proxy){far(`"0x7"`), true1, true1}, used},
+		{"a liar ahead says that it is not used", 2, []func(*proxy){far(`"0x0"`), true1, true1}, used},
+		{"a liar ahead of two, where one is enough", 1, []func(*proxy){far(`"0x7"`), true1, true1}, used},
+		{"a liar ahead of two denies, where one is enough", 1, []func(*proxy){far(`"0x0"`), true1, true1}, used},
+		{"a liar ahead of one denies, where one is enough", 1, []func(*proxy){far(`"0x0"`), true1}, unused},
+		// With two providers of which one is enough, the one that is ahead is believed: the
+		// other may lag. So is the only one.
+		{"a liar ahead of one, where one is enough", 1, []func(*proxy){far(`"0x7"`), true1}, invented},
+		{"a liar alone", 1, []func(*proxy){says(`"0x7"`)}, invented},
+		{"a liar, and two who answer with errors", 1, []func(*proxy){says(`"0x7"`), lost, lost}, invented},
+		{"a liar, and one of two who answers", 2, []func(*proxy){says(`"0x7"`), true1, lost}, used},
+		{"one is silent", 1, []func(*proxy){true1, lost}, used},
+		{"one says nothing", 1, []func(*proxy){null, true1}, used},
+		{"nobody says anything", 1, []func(*proxy){null, lost}, nil},
+		{"too few say anything", 2, []func(*proxy){true1, lost, null}, nil},
+	} {
+		var urls []string
+		for _, change := range c.providers {
+			proxy := newProxy(t, l.node)
+			change(proxy)
+			urls = append(urls, proxy.URL)
+		}
+		for _, depth := range []uint64{0, 2} {
+			cfg := config(urls...)
+			cfg.Agree, cfg.Finality.Depth = c.agree, depth
+			got, err := open(t, cfg).Sender.Account(t.Context(), p.From)
+			if c.want == nil {
+				if err == nil {
+					t.Errorf("%s, depth %d: got %+v, want an error", c.name, depth, got)
+				}
+				continue
+			}
+			if err != nil || !reflect.DeepEqual(got, *c.want) {
+				t.Errorf("%s, depth %d: got %+v, %v, want %+v", c.name, depth, got, err, *c.want)
+				continue
+			}
+			// A payment whose nonce is used is settled, and its fee is not raised.
+			first := chain.Slot{}
+			if latest, final := got.Used(first); latest != (c.want != unused) || final != latest || got.Next(first) == latest {
+				t.Errorf("%s, depth %d: got used %v, final %v, next %v", c.name, depth, latest, final, got.Next(first))
+			}
+		}
 	}
 }
 

@@ -399,15 +399,17 @@ func TestOneProviderCannotInventTheFeeForData(t *testing.T) {
 	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}); !errors.Is(err, chain.ErrDisagreement) {
 		t.Errorf("one against one: got %+v, %v, want ErrDisagreement", o, err)
 	}
-	c, err := New(t.Context(), Config{
-		Name: chain.Base, Network: chain.Local, ChainID: chainIDOfTests, Endpoints: urls, Agree: 2,
-		FeeCap: money.Units(1_000_000), TipCap: money.Units(1_000_000), Trace: TraceOff,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}); err != nil || o == nil || o.Fee != want {
-		t.Errorf("two against one: got %+v, %v, want a fee of %v", o, err, want)
+	for _, agree := range []int{1, 2} {
+		c, err := New(t.Context(), Config{
+			Name: chain.Base, Network: chain.Local, ChainID: chainIDOfTests, Endpoints: urls, Agree: agree,
+			FeeCap: money.Units(1_000_000), TipCap: money.Units(1_000_000), Trace: TraceOff,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o, err := c.Sender.Outcome(t.Context(), []chain.TxHash{txHash(paid)}); err != nil || o == nil || o.Fee != want {
+			t.Errorf("two against one, %d have to agree: got %+v, %v, want a fee of %v", agree, o, err, want)
+		}
 	}
 }
 

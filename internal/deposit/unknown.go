@@ -1,0 +1,126 @@
+package deposit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/scan"
+)
+
+// Anybody can deploy a contract that emits transfers of its own token to our addresses, as
+// many as a block has gas for: tens of thousands of rows in one transaction, for cents on a
+// rollup. So only so many deposits of tokens that are not in the catalogue are recorded.
+const (
+	unknownOfTokenMax  = 20   // of one token to one wallet, in one block
+	unknownOfBlockMax  = 1000 // in one block
+	unknownOfWalletMax = 1000 // to one wallet on one chain, in all blocks
+)
+
+// unknown is how many transfers of unknown tokens to a wallet on one chain are recorded, how
+// many are not, and the last block of these.
+type unknown struct {
+	recorded, dropped int
+	last              uint64
+}
+
+// bounded leaves out the transfers of unknown tokens beyond those limits, and counts them. A
+// transfer of a token of the catalogue is never left out, and counts for no limit. The first
+// ones of a block are kept, so that a block that is told again keeps the same ones; what is
+// recorded already stays.
+func bounded(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Found, recorded func(scan.Found) bool) ([]scan.Found, error) {
+	var wallets []string // that have a new one
+	for _, f := range found {
+		if f.Mint == nil && !recorded(f) {
+			wallets = append(wallets, f.Wallet.ID)
+		}
+	}
+	if len(wallets) == 0 {
+		return found, nil
+	}
+	slices.Sort(wallets)
+	wallets = slices.Compact(wallets)
+	before, err := unknownOf(ctx, tx, ch, wallets)
+	if err != nil {
+		return nil, err
+	}
+	type token struct {
+		wallet   string
+		contract chain.Address
+	}
+	more := map[string]unknown{}
+	ofToken, ofBlock := map[token]int{}, 0
+	found = slices.DeleteFunc(found, func(f scan.Found) bool {
+		if f.Mint != nil {
+			return false
+		}
+		of := token{f.Wallet.ID, f.Contract}
+		if !recorded(f) {
+			n := more[of.wallet]
+			full := before[of.wallet].recorded+n.recorded >= unknownOfWalletMax
+			if full || ofToken[of] >= unknownOfTokenMax || ofBlock >= unknownOfBlockMax {
+				n.dropped++
+				more[of.wallet] = n
+				return true
+			}
+			n.recorded++
+			more[of.wallet] = n
+		}
+		ofToken[of]++
+		ofBlock++
+		return false
+	})
+	return found, count(ctx, tx, ch, b, wallets, before, more)
+}
+
+// unknownOf reads the counts of wallets. The cursor of the chain is locked, so they do not
+// change meanwhile.
+func unknownOf(ctx context.Context, tx pg.Tx, ch chain.Name, wallets []string) (map[string]unknown, error) {
+	counts := map[string]unknown{}
+	rows, err := tx.Query(ctx, `
+		SELECT wallet_id, recorded, coalesce(dropped_last, 0) FROM unknown_token_counts
+		WHERE chain = $1 AND wallet_id = ANY ($2)`, ch, wallets)
+	if err == nil {
+		var of string
+		var n unknown
+		_, err = pgx.ForEachRow(rows, []any{&of, &n.recorded, &n.last}, func() error {
+			counts[of] = n
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the counts of unknown tokens on %s: %w", ch, err)
+	}
+	return counts, nil
+}
+
+// count adds what a block has to the counts of wallets. What is left out of a block that is
+// told again is not counted again.
+func count(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, wallets []string, before, more map[string]unknown) error {
+	recorded, dropped := make([]int, len(wallets)), make([]int, len(wallets))
+	for i, of := range wallets {
+		recorded[i] = more[of].recorded
+		if b.Height > before[of].last {
+			dropped[i] = more[of].dropped
+		}
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO unknown_token_counts AS c (wallet_id, chain, recorded, dropped, dropped_first, dropped_last, dropped_at)
+		SELECT wallet_id, $1, recorded, dropped, CASE WHEN dropped > 0 THEN $5::bigint END, CASE WHEN dropped > 0 THEN $5::bigint END, CASE WHEN dropped > 0 THEN $6::timestamptz END
+		FROM unnest($2::text[], $3::int[], $4::bigint[]) AS n (wallet_id, recorded, dropped)
+		WHERE recorded > 0 OR dropped > 0
+		ON CONFLICT (wallet_id, chain) DO UPDATE SET
+			recorded = c.recorded + excluded.recorded, dropped = c.dropped + excluded.dropped,
+			dropped_first = coalesce(c.dropped_first, excluded.dropped_first),
+			dropped_last = coalesce(excluded.dropped_last, c.dropped_last),
+			dropped_at = coalesce(excluded.dropped_at, c.dropped_at)`,
+		ch, wallets, recorded, dropped, b.Height, tx.Now)
+	if err != nil {
+		return fmt.Errorf("count transfers of unknown tokens on %s: %w", ch, err)
+	}
+	return nil
+}
