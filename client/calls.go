@@ -57,6 +57,7 @@ const (
 type (
 	Actor               = webhook.Actor
 	Approvals           = webhook.Approvals
+	CustomerCharge      = webhook.CustomerCharge
 	Deposit             = webhook.Deposit
 	EmbeddedMint        = webhook.Mint
 	Envelope            = webhook.Envelope
@@ -138,6 +139,12 @@ type CustomerChange struct {
 	// up to 40 characters, values of up to 500.
 	Metadata map[string]string `json:"metadata,omitzero"`
 }
+
+// The values of CustomerCharge.Costs.
+const (
+	CustomerChargeCostsRent            = "RENT"
+	CustomerChargeCostsRentAndFailures = "RENT_AND_FAILURES"
+)
 
 // CustomerPage: A page of customers.
 type CustomerPage struct {
@@ -459,7 +466,8 @@ type Entry struct {
 	// customer's withdrawals.
 	Balance string `json:"balance"`
 	// What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END,
-	// WITHDRAWAL_FEE, TRANSFER, RESTORE. Causes are added without notice.
+	// WITHDRAWAL_FEE, WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE.
+	// Causes are added without notice.
 	Cause string `json:"cause"`
 	// The chain. Chains are added without notice.
 	Chain string `json:"chain"`
@@ -518,10 +526,14 @@ type EnvelopePage struct {
 
 // Estimate: What a withdrawal would cost, and how much could be asked for.
 type Estimate struct {
+	// What the customer pays of what the payment costs, in the token that is withdrawn and
+	// beside the amount. Absent where your organization charges nothing
+	// (chargeCustomerCosts).
+	CustomerCharge *CustomerCharge `json:"customerCharge,omitempty"`
 	// Ask again after this.
 	ExpiresAt webhook.Time `json:"expiresAt"`
 	// What the customer could withdraw now; null when no customer was named. With either
-	// feeMode the fee comes not on top of it.
+	// feeMode the fee comes not on top of it; what customerCharge holds is left out.
 	MaxAmount *string `json:"maxAmount"`
 	// The most that the network would take, in atomic units of its own coin.
 	NetworkFee string `json:"networkFee"`
@@ -600,11 +612,13 @@ type GateResult struct {
 	// The withdrawal to the same destination that the chain reverted, since which no
 	// approved one was paid.
 	FailedWithdrawalID *string `json:"failedWithdrawalId,omitempty"`
+	// The most that a payment which fails because of its payee is charged.
+	FailureMax *string `json:"failureMax,omitempty"`
 	// What is stopped.
 	Freeze *string `json:"freeze,omitempty"`
 	// The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK,
 	// REQUIRE_APPROVAL, USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE,
-	// CUSTOMER_COSTS or SIGNER. Rules are added without notice.
+	// CUSTOMER_COSTS, CUSTOMER_CHARGE or SIGNER. Rules are added without notice.
 	Gate string `json:"gate"`
 	// What your addresses could pay, as far as it was counted.
 	Liquid *string `json:"liquid,omitempty"`
@@ -627,6 +641,8 @@ type GateResult struct {
 	Provider *string `json:"provider,omitempty"`
 	// The approvalReason that it gave.
 	Reason *string `json:"reason,omitempty"`
+	// What is held beside the amount for an account of the payee.
+	RentMax *string `json:"rentMax,omitempty"`
 	// The known address that the destination could be mistaken for.
 	Resembles *string `json:"resembles,omitempty"`
 	// PASS, HOLD, REFUSE, BLOCK (answered 451), SKIPPED (it would hold, and the approval
@@ -727,6 +743,10 @@ type Preview struct {
 	// idempotency key; nothing was sent) or RESTORED (made again from the signer's journal
 	// after a restore; nothing was sent).
 	ApprovalReasons []string `json:"approvalReasons"`
+	// What the customer pays of what the payment costs, in the token that is withdrawn and
+	// beside the amount. Absent where your organization charges nothing
+	// (chargeCustomerCosts).
+	CustomerCharge *CustomerCharge `json:"customerCharge,omitempty"`
 	// The withdrawal that has the idempotencyKey already. Present only then.
 	ExistingID *string `json:"existingId,omitempty"`
 	// Every rule that was asked, in order.

@@ -249,6 +249,9 @@ type Withdrawal struct {
 	NetworkFeeMintID *int    `json:"networkFeeMintId"`        // the chain's native coin
 	FeeMode          string  `json:"feeMode"`                 // ORGANIZATION, or DEDUCTED: the destination receives Amount less NetworkFee
 	MaxNetworkFee    *string `json:"maxNetworkFee,omitempty"` // what the caller allowed the network to take
+	// CustomerCharge is what the customer pays of what the payment costs, beside Amount.
+	// Absent where the organization charged nothing when it was requested.
+	CustomerCharge *CustomerCharge `json:"customerCharge,omitempty"`
 
 	Status           string              `json:"status"`      // what the books say
 	ChainStatus      string              `json:"chainStatus"` // what the chain says
@@ -273,6 +276,16 @@ type Withdrawal struct {
 	ApprovedAt  *Time `json:"approvedAt"`
 	BroadcastAt *Time `json:"broadcastAt"`
 	CompletedAt *Time `json:"completedAt"`
+}
+
+// CustomerCharge is what a customer pays of what a withdrawal costs the organization, by the
+// setting and the prices of its request. Amounts are atomic units of MintID.
+type CustomerCharge struct {
+	Costs      string  `json:"costs"`      // RENT, RENT_AND_FAILURES
+	MintID     int     `json:"mintId"`     // the mint that is withdrawn
+	RentMax    string  `json:"rentMax"`    // held beside the amount for an account of the payee; what was not needed is given back
+	FailureMax *string `json:"failureMax"` // the most that is taken out of the hold when the payment fails because of its payee; null: nothing
+	Charged    *string `json:"charged"`    // what was taken; null while the payment has not ended
 }
 
 // Approvals is how far the approval of a withdrawal has come.

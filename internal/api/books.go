@@ -80,6 +80,7 @@ type Entry struct {
 var (
 	causes = []string{
 		string(ledger.Deposit), string(ledger.DepositReversal), string(ledger.WithdrawalHold), string(ledger.WithdrawalEnd), string(ledger.WithdrawalFee),
+		string(ledger.WithdrawalCharge), string(ledger.WithdrawalChargeReturn),
 		string(ledger.Transfer), string(ledger.Restore),
 	}
 	// balanceNames are the kinds of accounts that an organization is shown.

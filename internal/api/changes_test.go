@@ -52,7 +52,7 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 	path := "/organizations/" + o.one.id + "/settings"
 	tight := map[string]any{
 		"customerWithdrawUsdThreshold": "10", "screeningUsdThreshold": "100", "twoFactorUsdThreshold": "5", "screeningSeverityThreshold": "LOW", "withdrawSeverityThreshold": "LOW",
-		"approvalQuorum": 3, "ipAllowlist": []string{"127.0.0.0/8"}, "requireWithdrawIdempotency": true, "swapFeeBps": 10, "customerFeeDayUsd": "20",
+		"approvalQuorum": 3, "ipAllowlist": []string{"127.0.0.0/8"}, "requireWithdrawIdempotency": true, "swapFeeBps": 10, "customerFeeDayUsd": "20", "chargeCustomerCosts": "RENT",
 	}
 	o.desk.want(o.desk.call(o.ann, "PATCH", path, tight), 200)
 	if held := o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{"approvalAllowlist": []any{map[string]any{"email": "eve@example.com", "active": false}}}), 200); len(held.body["approvalAllowlist"].([]any)) != 1 {
@@ -87,6 +87,8 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 		{"customerFeeDayUsd", "19.99", false},
 		{"customerFeeDayUsd", "50", true},
 		{"customerFeeDayUsd", nil, true},
+		{"chargeCustomerCosts", "RENT_AND_FAILURES", false},
+		{"chargeCustomerCosts", "NONE", true},
 	} {
 		before := o.desk.want(o.desk.call(o.ann, "GET", path, nil), 200)
 		got := o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{c.name: c.value}), 200)

@@ -253,7 +253,7 @@ var (
 	exampleOrganizationKey = OrganizationWithKey{exampleOrganization, exampleKey}
 	exampleSettings        = OrganizationSettings{
 		OrganizationID: exampleOrganizationID, CustomerWithdrawUSDThreshold: pointer("10000"), ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: 1,
-		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true, CustomerFeeDayUSD: pointer("50"), Unavailable: sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: exampleAt,
+		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true, CustomerFeeDayUSD: pointer("50"), ChargeCustomerCosts: "NONE", Unavailable: sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: exampleAt,
 	}
 	exampleChange = ChangeRequest{
 		ChangeRequestID: "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", OrganizationID: exampleOrganizationID, Kind: "SETTINGS", Status: "PENDING",
@@ -328,6 +328,7 @@ var operatorNotes = map[string]note{
 	"autoRestoreFailedSwaps":              {text: "Whether what comes back from a failed swap returns to the customer by itself."},
 	"requireWithdrawIdempotency":          {text: "Whether POST /withdraw without an idempotencyKey is refused."},
 	"customerFeeDayUsd":                   {text: "What the network may cost you for one customer's withdrawals of the last 24 hours, in dollars: a further withdrawal above it waits for a person as POLICY_LIMIT. 50 unless it is set; null for no limit.", pattern: decimalPattern, example: "50"},
+	"chargeCustomerCosts":                 {text: "Which costs of their withdrawals your customers pay, in the token that is withdrawn and as estimate and preview show it: the rent of accounts that are made for payees, and the network fees of payments that failed because of their payee. A change counts for requests from then on.", enum: []string{"NONE", "RENT", "RENT_AND_FAILURES"}},
 	"unavailable":                         {text: "The settings that are kept and change nothing yet: they belong to what this version does not have."},
 	"ChangedValue.":                       {text: "One thing that a request changes."},
 	"ActingOperator.":                     {text: "An operator, by the key that was used."},

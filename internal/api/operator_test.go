@@ -266,7 +266,7 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 		"screeningSeverityThreshold": "LOW", "screeningUsdThreshold": "1000.5", "twoFactorUsdThreshold": "0", "withdrawSeverityThreshold": "SEVERE",
 		"approvalAllowlist": []any{map[string]any{"email": "zo\u00eb@example.com", "customerId": "user_42", "active": true}}, "approvalQuorum": 2.0,
 		"customerSwapsEnabled": true, "organizationSwapsEnabled": true, "swappableMintIds": []any{1.0}, "swapFeeBps": 25.0,
-		"flaggedDepositApiEnabled": true, "autoRestoreFailedSwaps": true,
+		"flaggedDepositApiEnabled": true, "autoRestoreFailedSwaps": true, "chargeCustomerCosts": "RENT_AND_FAILURES",
 	}
 	o.desk.want(o.desk.call(o.ann, "PATCH", path, all), 200)
 	kept := o.desk.want(o.desk.call(o.ann, "GET", path, nil), 200)

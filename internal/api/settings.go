@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,6 +38,7 @@ type OrganizationSettings struct {
 	AutoRestoreFailedSwaps       bool              `json:"autoRestoreFailedSwaps"`
 	RequireWithdrawIdempotency   bool              `json:"requireWithdrawIdempotency"`
 	CustomerFeeDayUSD            *string           `json:"customerFeeDayUsd"`
+	ChargeCustomerCosts          string            `json:"chargeCustomerCosts"`
 
 	Unavailable []string        `json:"unavailable"`
 	Waiting     []ChangeRequest `json:"changeRequests"`
@@ -69,6 +71,7 @@ type SettingsChange struct {
 	AutoRestoreFailedSwaps       bool              `json:"autoRestoreFailedSwaps,omitempty"`
 	RequireWithdrawIdempotency   bool              `json:"requireWithdrawIdempotency,omitempty"`
 	CustomerFeeDayUSD            *string           `json:"customerFeeDayUsd,omitempty"`
+	ChargeCustomerCosts          *string           `json:"chargeCustomerCosts,omitempty"`
 }
 
 func showSettings(of string, s org.Settings, waiting []foureyes.Request) OrganizationSettings {
@@ -80,6 +83,7 @@ func showSettings(of string, s org.Settings, waiting []foureyes.Request) Organiz
 		IPAllowlist: []string{}, CustomerSwapsEnabled: s.CustomerSwapsEnabled, OrganizationSwapsEnabled: s.OrganizationSwapsEnabled,
 		SwappableMintIDs: append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps, FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
 		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency, CustomerFeeDayUSD: dollars(s.CustomerFeeDayUSD),
+		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)),
 		Unavailable: sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
 	}
 	for _, r := range waiting {

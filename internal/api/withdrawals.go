@@ -57,6 +57,9 @@ type Estimate struct {
 	NetworkFeeMintID *int         `json:"networkFeeMintId"`
 	NetworkFeeUSD    *string      `json:"networkFeeUsd"`
 	MaxAmount        *string      `json:"maxAmount"`
+
+	CustomerCharge *webhook.CustomerCharge `json:"customerCharge,omitempty"`
+
 	ExpiresAt        webhook.Time `json:"expiresAt"`
 }
 
@@ -80,6 +83,8 @@ type GateResult struct {
 	NetworkFee      string `json:"networkFee,omitempty"`
 	MaxNetworkFee   string `json:"maxNetworkFee,omitempty"`
 	CostsUSD        string `json:"costsUsd,omitempty"`
+	RentMax         string `json:"rentMax,omitempty"`
+	FailureMax      string `json:"failureMax,omitempty"`
 	Resembles       string `json:"resembles,omitempty"`
 	FailedID        string `json:"failedWithdrawalId,omitempty"`
 	Freeze          string `json:"freeze,omitempty"`
@@ -95,6 +100,7 @@ type Preview struct {
 	Gates            webhook.List[GateResult] `json:"gates"`
 	NetworkFee       *string                  `json:"networkFee"`
 	NetworkFeeMintID *int                     `json:"networkFeeMintId"`
+	CustomerCharge   *webhook.CustomerCharge  `json:"customerCharge,omitempty"`
 	ExistingID       *string                  `json:"existingId,omitempty"`
 }
 
@@ -184,7 +190,7 @@ func (a *api) previewWithdrawal(c *call) (answer, error) {
 	}
 	body := Preview{
 		WouldBe: string(p.WouldBe), ApprovalReasons: reasons(p.Reasons), Gates: gates(p.Gates), NetworkFeeMintID: p.NetworkFeeMintID,
-		ExistingID: optional(p.ExistingID),
+		ExistingID: optional(p.ExistingID), CustomerCharge: p.CustomerCharge,
 	}
 	if p.NetworkFee != nil {
 		body.NetworkFee = pointer(p.NetworkFee.String())
@@ -210,7 +216,7 @@ func (a *api) estimateWithdrawal(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out := Estimate{NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, ExpiresAt: webhook.At(e.ExpiresAt)}
+	out := Estimate{NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: e.CustomerCharge, ExpiresAt: webhook.At(e.ExpiresAt)}
 	if e.NetworkFeeUSD != nil {
 		out.NetworkFeeUSD = pointer(e.NetworkFeeUSD.String())
 	}

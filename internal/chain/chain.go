@@ -316,6 +316,8 @@ type Accounts interface {
 	// final state: as many providers as have to agree say that it is there, empty and what
 	// payments of ours make and use. It is zero for every other.
 	Idle(ctx context.Context, of []Holding) ([]money.Amount, error)
+	// Rent is what an account that is made for a token takes to live. It is pure.
+	Rent(contract Address) (money.Amount, error)
 }
 
 // Caller asks contracts, of chains that have such. It may be asked again after an
@@ -505,6 +507,9 @@ type Outcome struct {
 	Succeeded bool         // the chain's own status
 	Paid      bool         // the movement of every payment is among the transaction's effects
 	Fee       money.Amount // what it cost, in native units
+	// Rent is the part of Fee that stays in an account which a single payment made for its
+	// payee.
+	Rent money.Amount
 }
 
 // Cause is what a refusal of the chain is about, as far as the chain tells.

@@ -256,6 +256,7 @@ var inJSON = map[string]func(value string) any{
 	"twoFactorUsdThreshold":        orNull,
 	"withdrawSeverityThreshold":    orNull,
 	"customerFeeDayUsd":            orNull,
+	"chargeCustomerCosts":          orNull,
 	"ipAllowlist":                  func(value string) any { return commas(value) },
 	"swappableMintIds": func(value string) any {
 		ids := []any{}

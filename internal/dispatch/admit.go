@@ -335,6 +335,13 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Acco
 		// take it back from here.
 		return false, d.refuse(ctx, o, &signer.Refusal{Code: FeeRefused, Message: fmt.Sprintf("the network may take up to %v, and the request allows %v", need, *o.FeeMax)})
 	}
+	if err == nil && !fees.Rent.IsZero() {
+		if refusal, err := d.rentRefused(ctx, o, fees.Rent); err != nil {
+			return false, err
+		} else if refusal != nil {
+			return false, d.refuse(ctx, o, refusal)
+		}
+	}
 	if err == nil && o.Purpose == signer.Gas {
 		need, err = need.Add(o.Amount)
 	}
@@ -352,6 +359,20 @@ func (d *Desk) admitOne(ctx context.Context, from wallet.Wallet, acct chain.Acco
 	}
 	crash.Point("W07")
 	return d.slotted(ctx, from, acct, []candidate{*c}, fees, []signer.Entry{*entry})
+}
+
+// rentRefused is what stands against a payment that makes an account for its payee. What was
+// held for that is fixed, so the answer is that of the moment of the slot.
+func (d *Desk) rentRefused(ctx context.Context, o Order, rent money.Amount) (r *signer.Refusal, err error) {
+	reviewer, ok := d.listeners[o.Purpose].(Reviewer)
+	if !ok {
+		return nil, nil
+	}
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		r, err = reviewer.ReviewRent(ctx, tx, o, rent)
+		return err
+	})
+	return r, err
 }
 
 // admitIntent has the signer admit an order; nil when it does not, which is written down
@@ -872,7 +893,7 @@ func (d *Desk) refuse(ctx context.Context, o Order, r *signer.Refusal) error {
 		d.log.Warn("a place cannot be made: something is there already, and its number is left out for good", "order", o.ID, "at", string(o.To))
 	case AmountRefused:
 		d.log.Warn("the chain would refuse a payment because of its amount", "order", o.ID, "payee", string(o.To), "amount", o.Amount.String(), "why", r.Message)
-	case PayeeFailed, CustomerCosts:
+	case PayeeFailed, CustomerCosts, RentNotHeld:
 		d.log.Warn("a payment goes back to a person before it is signed", "order", o.ID, "code", r.Code, "why", r.Message)
 	case PayeeRefused:
 		d.log.Warn("the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To), "why", r.Message)

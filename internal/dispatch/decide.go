@@ -46,9 +46,9 @@ func Decide(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listene
 		}
 		e := End{Paid: paid}
 		err = tx.QueryRow(ctx, `
-			SELECT o.tx_hash, o.fee, p.proof_id, p.height, p.hash
+			SELECT o.tx_hash, o.fee, o.rent, p.proof_id, p.height, p.hash
 			FROM dispatch_orders o JOIN finality_live p USING (proof_id) WHERE o.order_id = $1`, o.ID).
-			Scan(&e.Hash, &e.Fee, &e.ProofID, &e.Block.Height, &e.Block.Hash)
+			Scan(&e.Hash, &e.Fee, &e.Rent, &e.ProofID, &e.Block.Height, &e.Block.Hash)
 		if err != nil {
 			return fmt.Errorf("read the proof of its block, which has to be on the chain: %w", err)
 		}

@@ -631,6 +631,8 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 	act := s.attempt(out.Tx).Act
 	e := End{Paid: act == signer.Pay && out.Succeeded, Cancelled: act == signer.Cancel, Hash: out.Tx, Fee: out.Fee, ProofID: proof, Block: out.Block}
 	e.Refused = e.Cancelled && s.attempt(out.Tx).MadeFor == forRefusal
+	e.PayeeFailed = act == signer.Pay && !out.Succeeded && d.payeeFailed(ctx, from, s)
+	e.Rent = s.rent(out)
 	e.Replaced = s.others(out.Tx)
 	to := Failed
 	if e.Paid {
@@ -670,6 +672,36 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 	return nil
 }
 
+// rent is what a payment that had its transaction to itself left in an account that it made
+// for its payee. Of several nobody can say whose it is, and no chain that has such accounts
+// pays strangers together.
+func (s slot) rent(out chain.Outcome) money.Amount {
+	if s.Purpose != signer.Payment || len(s.Riders) > 0 {
+		return money.Zero
+	}
+	return out.Rent
+}
+
+// payeeFailed tells whether a payment that the chain has refused was refused because of its
+// payee. Native coin runs the payee's code and nothing else that could refuse it. Of
+// anything else the chain is asked whether it would refuse this payment still, and not one
+// to ourselves. It is false where nobody answers, and where others were in the transaction.
+func (d *Desk) payeeFailed(ctx context.Context, from wallet.Wallet, s slot) bool {
+	if s.Purpose != signer.Payment || len(s.Riders) > 0 {
+		return false
+	}
+	if s.Contract == "" && s.Chain.Family() == chain.EVM {
+		return true
+	}
+	_, err := d.chain.Sender.Quote(ctx, s.payment(from.Address))
+	var reverted *chain.RevertedError
+	if !errors.As(err, &reverted) {
+		return false
+	}
+	cause, err := d.cause(ctx, from, candidate{Order: s.Order}, reverted)
+	return err == nil && (cause == chain.CausePayee || cause == chain.CauseAmount)
+}
+
 // An ending is an order with its end, in which the fee is its share.
 type ending struct {
 	Order
@@ -691,7 +723,7 @@ func (d *Desk) finish(ctx context.Context, tx pg.Tx, ends ...ending) error {
 		if e.Paid {
 			to = Paid
 		}
-		if err := become(ctx, tx, o.ID, was, to, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7", tx.Now, e.Hash, e.Fee, e.ProofID); err != nil {
+		if err := become(ctx, tx, o.ID, was, to, "ended_at = $4, tx_hash = $5, fee = $6, proof_id = $7, rent = $8, payee_failed = $9", tx.Now, e.Hash, e.Fee, e.ProofID, e.Rent, e.PayeeFailed); err != nil {
 			return err
 		}
 		o.Status = to
@@ -809,7 +841,7 @@ func (d *Desk) stick(ctx context.Context, s slot, out chain.Outcome, proof int64
 			if why == "" {
 				why = "another payment of its transaction is not what it says"
 			}
-			if err := become(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7", out.Tx, fee, proof, bounded(why)); err != nil {
+			if err := become(ctx, tx, o.ID, Broadcast, Stuck, "tx_hash = $4, fee = $5, proof_id = $6, last_error = $7, rent = $8", out.Tx, fee, proof, bounded(why), s.rent(out)); err != nil {
 				return err
 			}
 			if whys[i] != "" && !quarantined[o.MintID] {

@@ -306,7 +306,7 @@ func (d *Desk) Resolve(ctx context.Context, orderID string, by audit.Actor, shor
 	if err != nil {
 		return "", fmt.Errorf("fee of order %s: %w", o.ID, err)
 	}
-	e := End{Cancelled: s.attempt(out.Tx).Act == signer.Cancel, Hash: out.Tx, Fee: fee, ProofID: proof, Block: block, Replaced: s.others(out.Tx)}
+	e := End{Cancelled: s.attempt(out.Tx).Act == signer.Cancel, Hash: out.Tx, Fee: fee, Rent: s.rent(*out), ProofID: proof, Block: block, Replaced: s.others(out.Tx)}
 	switch whole := lost.Cmp(gives) == 0; {
 	case whole && gained.Cmp(brings) == 0:
 		e.Paid = true

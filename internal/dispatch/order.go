@@ -114,6 +114,9 @@ const (
 	PayeeFailed = "PAYEE_FAILED"
 	// CustomerCosts: the customer's withdrawals have caused as many costs as they may in a day.
 	CustomerCosts = "CUSTOMER_COSTS"
+	// RentNotHeld: the payment would make an account for its payee, whose rent its customer
+	// is to pay and which was not held for when it was requested.
+	RentNotHeld = "RENT_NOT_HELD"
 )
 
 // A Block is what cannot be moved as things stand.
@@ -158,9 +161,13 @@ type End struct {
 	Paid      bool
 	Cancelled bool // the slot was filled by a cancel
 	Refused   bool // and that because the signer's policy did not let it pay any more
-	Hash      chain.TxHash
-	Replaced  []chain.TxHash // the other transactions that were signed for the slot
+	// PayeeFailed: a payment that had its transaction to itself was refused by the chain, and
+	// because of its payee. False also where nobody can say so.
+	PayeeFailed bool
+	Hash        chain.TxHash
+	Replaced    []chain.TxHash // the other transactions that were signed for the slot
 	Fee       money.Amount   // native units, paid by the order's wallet
+	Rent      money.Amount   // of that, what stays in an account that was made for the payee alone
 	ProofID   int64
 	Block     chain.Block
 }
@@ -190,6 +197,9 @@ type Listener interface {
 type Reviewer interface {
 	// Review is why an order has to go back to a person, or nil. It only reads.
 	Review(ctx context.Context, tx pg.Tx, o Order) (*signer.Refusal, error)
+	// ReviewRent is Review of a payment that would leave this rent in an account that it
+	// makes for its payee.
+	ReviewRent(ctx context.Context, tx pg.Tx, o Order, rent money.Amount) (*signer.Refusal, error)
 }
 
 // Place queues an order in the caller's transaction. An order that the signer

@@ -110,6 +110,11 @@ const (
 	WithdrawalHold  CauseKind = "WITHDRAWAL_HOLD"  // the withdrawal
 	WithdrawalEnd   CauseKind = "WITHDRAWAL_END"   // the withdrawal, settled or released
 	WithdrawalFee   CauseKind = "WITHDRAWAL_FEE"   // the withdrawal whose customer, or product, paid the network fee
+	// WithdrawalCharge is the withdrawal whose customer is charged what it cost, and
+	// WithdrawalChargeReturn one that was paid and cost less than was held for that.
+	WithdrawalCharge       CauseKind = "WITHDRAWAL_CHARGE"
+	WithdrawalChargeReturn CauseKind = "WITHDRAWAL_CHARGE_RETURN"
+
 	FeePrepaid      CauseKind = "FEE_PREPAID"      // the organization's own withdrawal whose product paid it: off the bill
 	Transfer        CauseKind = "TRANSFER"         // the transfer between customers and products
 	NetworkFee      CauseKind = "NETWORK_FEE"      // the dispatch order

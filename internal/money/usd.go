@@ -55,6 +55,22 @@ func ValueOf(a Amount, decimals int, price USD) (USD, error) {
 	return USD{n}, err
 }
 
+// Convert is what an amount of one token is in another, at prices for one whole token of
+// each, rounded up. Error: ErrRange, also where the other token is worth nothing.
+func Convert(a Amount, decimals int, price USD, to int, toPrice USD) (Amount, error) {
+	if toPrice.n.IsZero() {
+		return Zero, fmt.Errorf("%w: what it is converted to has no value", ErrRange)
+	}
+	power := func(of int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(of)), nil) }
+	worth := new(big.Int).Mul(a.Big(), price.n.Big())
+	unit := new(big.Int).Mul(toPrice.n.Big(), power(decimals))
+	quo, rem := new(big.Int).QuoRem(worth.Mul(worth, power(to)), unit, new(big.Int))
+	if rem.Sign() != 0 {
+		quo.Add(quo, big.NewInt(1))
+	}
+	return FromBig(quo)
+}
+
 // Cmp is -1, 0 or +1 as u is below, equal to or above v.
 func (u USD) Cmp(v USD) int { return u.n.Cmp(v.n) }
 

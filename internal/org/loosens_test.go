@@ -43,6 +43,7 @@ func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 		"flaggedDepositApiEnabled":   {{{`false`}, {`true`}}},
 		"requireWithdrawIdempotency": {{{`true`}, {`false`}}},
 		"customerFeeDayUsd":          dollars,
+		"chargeCustomerCosts":        {{{`"RENT_AND_FAILURES"`}, {`"RENT"`}, {`"NONE"`}}},
 		"customerSwapsEnabled":       nil,
 		"organizationSwapsEnabled":   nil,
 		"swappableMintIds":           nil,

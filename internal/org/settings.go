@@ -45,6 +45,19 @@ const (
 	withdrawDefault Severity = "HIGH" // risk.WithdrawalThreshold
 )
 
+// ChargedCosts are the costs of a customer's withdrawals that the customer pays.
+type ChargedCosts string
+
+// What is charged, the most first.
+const (
+	ChargeRentAndFailures ChargedCosts = "RENT_AND_FAILURES" // the network fee of payments that failed because of their payee as well
+	ChargeRent            ChargedCosts = "RENT"              // the rent of accounts that are made for payees
+	ChargeNone            ChargedCosts = "NONE"
+)
+
+// charges are the words of chargeCustomerCosts, the most first.
+var charges = []ChargedCosts{ChargeRentAndFailures, ChargeRent, ChargeNone}
+
 // Allowed is an entry of the approval allowlist.
 type Allowed struct {
 	Email      string // as customer.FoldEmail makes it
@@ -108,6 +121,7 @@ type Settings struct {
 	AutoRestoreFailedSwaps       bool
 	RequireWithdrawIdempotency   bool       // a withdrawal without a key is refused
 	CustomerFeeDayUSD            *money.USD // what one customer's withdrawals may cost the organization in 24 hours before further ones are held; nil: no limit
+	ChargeCustomerCosts          ChargedCosts // which of those costs the customers pay; "" is NONE
 	UpdatedAt                    time.Time
 }
 
@@ -187,6 +201,22 @@ var settings = []setting{
 	flag("requireWithdrawIdempotency", func(s *Settings) *bool { return &s.RequireWithdrawIdempotency },
 		func(was, to bool) bool { return was && !to }),
 	dollars("customerFeeDayUsd", func(s *Settings) **money.USD { return &s.CustomerFeeDayUSD }),
+	{
+		"chargeCustomerCosts", func(s Settings) any { return cmp.Or(s.ChargeCustomerCosts, ChargeNone) },
+		func(text json.RawMessage, into *Settings) error {
+			var word *ChargedCosts
+			if err := json.Unmarshal(text, &word); err != nil || word == nil || !slices.Contains(charges, *word) {
+				return refuse("chargeCustomerCosts", "chargeCustomerCosts is one of NONE, RENT, RENT_AND_FAILURES.")
+			}
+			into.ChargeCustomerCosts = *word
+			return nil
+		},
+		// What customers do not pay, they can have the organization pay.
+		func(was, to Settings) bool {
+			rank := func(s Settings) int { return slices.Index(charges, cmp.Or(s.ChargeCustomerCosts, ChargeNone)) }
+			return rank(to) > rank(was)
+		},
+	},
 }
 
 // severity is a threshold in words. unset has the words that may hold while none is set.
@@ -478,7 +508,7 @@ func differences(was, to Settings) (all []Difference) {
 const selectSettings = `
 	SELECT screening_severity_threshold, screening_usd_threshold, customer_withdraw_usd_threshold, two_factor_usd_threshold,
 		withdraw_severity_threshold, approval_allowlist, approval_quorum, ip_allowlist, customer_swaps_enabled, organization_swaps_enabled,
-		swappable_mint_ids, swap_fee_bps, flagged_deposit_api_enabled, auto_restore_failed_swaps, require_withdraw_idempotency, customer_fee_day_usd, updated_at
+		swappable_mint_ids, swap_fee_bps, flagged_deposit_api_enabled, auto_restore_failed_swaps, require_withdraw_idempotency, customer_fee_day_usd, charge_customer_costs, updated_at
 	FROM organization_settings WHERE org_id = $1`
 
 // SettingsOf reads an organization's settings. Error: NOT_FOUND.
@@ -491,7 +521,7 @@ func read(ctx context.Context, tx pg.Tx, org, sql string) (Settings, error) {
 	var screening, withdraw *Severity
 	err := tx.QueryRow(ctx, sql, org).Scan(&screening, &s.ScreeningUSDThreshold, &s.CustomerWithdrawUSDThreshold, &s.TwoFactorUSDThreshold,
 		&withdraw, &s.ApprovalAllowlist, &s.ApprovalQuorum, &s.IPAllowlist, &s.CustomerSwapsEnabled, &s.OrganizationSwapsEnabled,
-		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps, &s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.UpdatedAt)
+		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps, &s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.ChargeCustomerCosts, &s.UpdatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, absent()
 	}
@@ -663,12 +693,12 @@ func write(ctx context.Context, tx pg.Tx, by audit.Actor, org string, was, to Se
 			screening_severity_threshold = nullif($2, ''), screening_usd_threshold = $3, customer_withdraw_usd_threshold = $4, two_factor_usd_threshold = $5,
 			withdraw_severity_threshold = nullif($6, ''), approval_allowlist = $7, approval_quorum = $8, ip_allowlist = $9, customer_swaps_enabled = $10,
 			organization_swaps_enabled = $11, swappable_mint_ids = $12, swap_fee_bps = $13, flagged_deposit_api_enabled = $14,
-			auto_restore_failed_swaps = $15, require_withdraw_idempotency = $16, updated_at = $17, customer_fee_day_usd = $18
+			auto_restore_failed_swaps = $15, require_withdraw_idempotency = $16, updated_at = $17, customer_fee_day_usd = $18, charge_customer_costs = $19
 		WHERE org_id = $1`, org,
 		to.ScreeningSeverityThreshold, to.ScreeningUSDThreshold, to.CustomerWithdrawUSDThreshold, to.TwoFactorUSDThreshold,
 		to.WithdrawSeverityThreshold, string(allowlist), to.ApprovalQuorum, to.IPAllowlist, to.CustomerSwapsEnabled,
 		to.OrganizationSwapsEnabled, to.SwappableMintIDs, to.SwapFeeBps, to.FlaggedDepositAPIEnabled,
-		to.AutoRestoreFailedSwaps, to.RequireWithdrawIdempotency, tx.Now, to.CustomerFeeDayUSD)
+		to.AutoRestoreFailedSwaps, to.RequireWithdrawIdempotency, tx.Now, to.CustomerFeeDayUSD, cmp.Or(to.ChargeCustomerCosts, ChargeNone))
 	if err != nil {
 		return Settings{}, fmt.Errorf("change the settings of %s: %w", org, err)
 	}

@@ -74,7 +74,7 @@ func shown(s org.Settings) string {
 const everySetting = `{"screeningSeverityThreshold":"LOW","screeningUsdThreshold":"1000.50","customerWithdrawUsdThreshold":"10000","twoFactorUsdThreshold":"0",
 	"withdrawSeverityThreshold":"MEDIUM","approvalAllowlist":[{"email":"Zo\u00eb@Example.com","customerId":"user_42"},{"email":"Ann@example.com","active":false}],
 	"approvalQuorum":2,"ipAllowlist":["203.0.113.7"],"customerSwapsEnabled":true,"organizationSwapsEnabled":true,"swappableMintIds":[2,1,2],"swapFeeBps":25,
-	"flaggedDepositApiEnabled":true,"autoRestoreFailedSwaps":true,"requireWithdrawIdempotency":true,"customerFeeDayUsd":"12.5"}`
+	"flaggedDepositApiEnabled":true,"autoRestoreFailedSwaps":true,"requireWithdrawIdempotency":true,"customerFeeDayUsd":"12.5","chargeCustomerCosts":"RENT"}`
 
 // Rule OP-4.
 func TestEverySettingIsKeptAsItWasSetWithWhoChangedIt(t *testing.T) {
@@ -97,6 +97,7 @@ flaggedDepositApiEnabled=false
 autoRestoreFailedSwaps=false
 requireWithdrawIdempotency=false
 customerFeeDayUsd="50"
+chargeCustomerCosts="NONE"
 `
 	if got := shown(before); got != unset {
 		t.Errorf("unset: got %s, want %s", got, unset)
@@ -117,6 +118,7 @@ flaggedDepositApiEnabled=true
 autoRestoreFailedSwaps=true
 requireWithdrawIdempotency=true
 customerFeeDayUsd="12.5"
+chargeCustomerCosts="RENT"
 `
 	told, err := changeTo(t, db, o.ID, everySetting)
 	if err != nil {
@@ -189,6 +191,10 @@ func TestSettingsOutOfTheirBoundsAreRefusedWhole(t *testing.T) {
 		{"approvalQuorum", `"2"`},
 		{"approvalQuorum", `null`},
 		{"approvalQuorum", `99999999999999999999`},
+		{"chargeCustomerCosts", `"FAILURES"`},
+		{"chargeCustomerCosts", `"rent"`},
+		{"chargeCustomerCosts", `""`},
+		{"chargeCustomerCosts", `null`},
 		{"swapFeeBps", `-1`},
 		{"swapFeeBps", `1001`},
 		{"swappableMintIds", `[3]`},

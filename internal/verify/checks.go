@@ -67,7 +67,7 @@ var checks = []Check{
 			format('%s held, %s in open withdrawals', coalesce(h.balance, 0), coalesce(w.amount, 0))
 		FROM (SELECT a.org_id, a.kind, a.subject, a.mint_id, b.balance
 			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind IN ('WITHDRAWING', 'PRODUCT_WITHDRAWING')) h
-		FULL JOIN (SELECT org_id, ` + heldIn + ` AS kind, ` + whose + ` AS subject, mint_id, sum(amount) AS amount
+		FULL JOIN (SELECT org_id, ` + heldIn + ` AS kind, ` + whose + ` AS subject, mint_id, sum(amount + charge_held) AS amount
 			FROM withdrawals WHERE status IN ` + openWithdrawals + ` GROUP BY 1, 2, 3, 4) w
 			ON w.org_id = h.org_id AND w.kind = h.kind AND w.subject = h.subject AND w.mint_id = h.mint_id
 		WHERE coalesce(h.balance, 0) <> coalesce(w.amount, 0)`},
@@ -82,15 +82,16 @@ var checks = []Check{
 			WHERE t.cause_kind IN ('WITHDRAWAL_HOLD', 'WITHDRAWAL_END')
 			GROUP BY 1, 2),
 		due AS (
-			SELECT 'WITHDRAWAL_HOLD' AS cause_kind, withdrawal_id AS cause_id, org_id, mint_id, amount, status,
+			SELECT 'WITHDRAWAL_HOLD' AS cause_kind, withdrawal_id AS cause_id, org_id, mint_id, amount + charge_held AS amount, status,
 				` + spentFrom + ` AS from_kind, ` + whose + ` AS from_subject, ` + heldIn + ` AS to_kind, ` + whose + ` AS to_subject
 			FROM withdrawals WHERE status <> 'BLOCKED'
 			UNION ALL
-			SELECT 'WITHDRAWAL_END', withdrawal_id, org_id, mint_id, amount, status,
+			SELECT 'WITHDRAWAL_END', withdrawal_id, org_id, mint_id, CASE status WHEN 'COMPLETED' THEN amount ELSE amount + charge_held - charged END, status,
 				` + heldIn + `, ` + whose + `,
 				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE ` + spentFrom + ` END,
 				CASE status WHEN 'COMPLETED' THEN '' ELSE ` + whose + ` END
-			FROM withdrawals WHERE status <> 'BLOCKED' AND status NOT IN ` + openWithdrawals + `)
+			FROM withdrawals WHERE status <> 'BLOCKED' AND status NOT IN ` + openWithdrawals + `
+				AND (status = 'COMPLETED' OR amount + charge_held > charged)) -- of one of which all was charged nothing is left
 		SELECT coalesce(w.org_id, p.org_id), 'withdrawal ' || coalesce(w.cause_id, p.cause_id),
 			CASE WHEN p.cause_id IS NULL THEN format('is %s and has no %s', w.status, w.cause_kind)
 				WHEN w.cause_id IS NULL THEN format('has a %s that its status does not explain', p.cause_kind)
@@ -124,6 +125,39 @@ var checks = []Check{
 		FROM due w FULL JOIN posted p ON p.cause_kind = w.cause_kind AND p.cause_id = w.cause_id
 		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.to_kind, p.to_subject)
 			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.fee_deducted, w.from_kind, w.to_kind, w.to_subject)`},
+
+	{ID: "I-18-charge", Promise: "what a customer was charged of the costs of a withdrawal is what was shown and what it cost, and was posted once with the rest of what was held for it", sql: `
+		WITH posted AS (
+			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id,
+				min(d.kind) AS from_kind, min(d.subject) AS from_subject, min(c.kind) AS to_kind, min(c.subject) AS to_subject
+			FROM ledger_transfers t
+			JOIN ledger_accounts d ON d.account_id = t.debit_account
+			JOIN ledger_accounts c ON c.account_id = t.credit_account
+			WHERE t.cause_kind IN ('WITHDRAWAL_CHARGE', 'WITHDRAWAL_CHARGE_RETURN')
+			GROUP BY 1, 2),
+		due AS (
+			SELECT 'WITHDRAWAL_CHARGE' AS cause_kind, withdrawal_id AS cause_id, org_id, mint_id, charged AS amount, customer_id, 'PRODUCT' AS to_kind, 'CUSTODIAL' AS to_subject
+			FROM withdrawals WHERE charged > 0
+			UNION ALL
+			SELECT 'WITHDRAWAL_CHARGE_RETURN', withdrawal_id, org_id, mint_id, charge_held - charged, customer_id, 'CUSTOMER', customer_id
+			FROM withdrawals WHERE status = 'COMPLETED' AND charge_held > charged)
+		SELECT coalesce(w.org_id, p.org_id), 'withdrawal ' || coalesce(w.cause_id, p.cause_id),
+			CASE WHEN p.cause_id IS NULL THEN format('%s was to be moved as %s, and nothing was', w.amount, w.cause_kind)
+				WHEN w.cause_id IS NULL THEN format('%s was posted as %s, and its withdrawal says nothing of that', p.amount, p.cause_kind)
+				ELSE format('%s of mint %s was to be moved as %s; posted in %s legs were %s of mint %s from %s %s to %s %s',
+					w.amount, w.mint_id, p.cause_kind, p.legs, p.amount, p.mint_id, p.from_kind, p.from_subject, p.to_kind, p.to_subject) END
+		FROM due w FULL JOIN posted p ON p.cause_kind = w.cause_kind AND p.cause_id = w.cause_id
+		WHERE (p.legs, p.org_id, p.mint_id, p.amount, p.from_kind, p.from_subject, p.to_kind, p.to_subject)
+			IS DISTINCT FROM (1::bigint, w.org_id, w.mint_id, w.amount, 'WITHDRAWING', w.customer_id, w.to_kind, w.to_subject)
+		UNION ALL
+		SELECT org_id, 'withdrawal ' || withdrawal_id, format('is %s and charged %s for a cost of %s, of which %s is held beside it and %s may be charged when it fails',
+			status, charged, charge_cost, charge_held, coalesce(charge_failure_max, 0))
+		FROM (
+			SELECT w.*, CASE WHEN m.kind = 'NATIVE' THEN charge_cost WHEN charge_cost = 0 THEN 0 ELSE
+				div(charge_cost * trunc(charge_coin_price * 1e18) * ('1e' || m.decimals)::numeric + trunc(charge_mint_price * 1e18) * ('1e' || n.decimals)::numeric - 1,
+					trunc(charge_mint_price * 1e18) * ('1e' || n.decimals)::numeric) END AS worth
+			FROM withdrawals w JOIN mints m USING (mint_id) JOIN mints n ON n.chain = w.chain AND n.kind = 'NATIVE') w
+		WHERE charged <> least(worth, CASE status WHEN 'COMPLETED' THEN charge_held WHEN 'FAILED' THEN coalesce(charge_failure_max, 0) ELSE 0 END)`},
 
 	{ID: "I-18-transfers", Promise: "every transfer was posted once and whole, between the balances that it names, and told once", sql: `
 		WITH posted AS (
@@ -780,7 +814,8 @@ var checks = []Check{
 			('flaggedDepositApiEnabled', to_jsonb(s.flagged_deposit_api_enabled), 'false'),
 			('autoRestoreFailedSwaps', to_jsonb(s.auto_restore_failed_swaps), 'false'),
 			('requireWithdrawIdempotency', to_jsonb(s.require_withdraw_idempotency), 'false'),
-			('customerFeeDayUsd', to_jsonb(s.customer_fee_day_usd), '"50"')
+			('customerFeeDayUsd', to_jsonb(s.customer_fee_day_usd), '"50"'),
+			('chargeCustomerCosts', to_jsonb(s.charge_customer_costs), '"NONE"')
 		) AS n (name, is_now, unset)
 		LEFT JOIN LATERAL (
 			SELECT a.detail -> 'to' AS value FROM audit_log a

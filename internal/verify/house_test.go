@@ -232,6 +232,7 @@ func build(t testing.TB) *house {
 	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, attempt_after, created_at)
 		VALUES ('cl_open', $1, 'CLOSE', 'ETHEREUM', 'we_tre', 'we_dep', 'we_tre', '0xwe_tre', 1, $2, 8, 'QUEUED', now(), now())`, h.org, tokenContract)
 
+	charged := map[string]int{"wd_failed": 3}
 	withdrawnOf := func(mintID int, id string, amount int, status string, held bool, events ...string) {
 		t.Helper()
 		out := status == "BROADCAST" || status == "COMPLETED" || status == "FAILED"
@@ -249,12 +250,16 @@ func build(t testing.TB) *house {
 			h.did("withdrawal.broadcast", id)
 		}
 		to := h.account(mintID, ledger.Customer, "ann")
+		if n := charged[id]; n > 0 {
+			h.exec(`UPDATE withdrawals SET charge_costs = 'RENT_AND_FAILURES', charge_failure_max = $2, charge_coin_price = 1e15, charge_mint_price = 1, charge_cost = 2, charged = $2 WHERE withdrawal_id = $1`, id, n)
+			h.post(ledger.WithdrawalCharge, id, ledger.Leg{Debit: h.account(mintID, ledger.Withdrawing, "ann"), Credit: h.account(mintID, ledger.Product, "CUSTODIAL"), Amount: u(n)})
+		}
 		switch status {
 		case "COMPLETED":
 			to = h.account(mintID, ledger.Custody, "")
 			fallthrough
 		case "FAILED", "REJECTED", "CANCELLED":
-			h.post(ledger.WithdrawalEnd, id, ledger.Leg{Debit: h.account(mintID, ledger.Withdrawing, "ann"), Credit: to, Amount: u(amount)})
+			h.post(ledger.WithdrawalEnd, id, ledger.Leg{Debit: h.account(mintID, ledger.Withdrawing, "ann"), Credit: to, Amount: u(amount - charged[id])})
 			h.did("withdrawal."+map[string]string{"COMPLETED": "completed", "FAILED": "failed", "REJECTED": "removed", "CANCELLED": "cancelled"}[status], id)
 		}
 		for i, e := range events {
@@ -273,6 +278,7 @@ func build(t testing.TB) *house {
 	withdrawn("wd_removed", 10, "REJECTED", true, "_AWAITING_APPROVAL", "_REJECTED")
 	withdrawn("wd_failed", 20, "FAILED", false, "", "_FAILED")
 	ordered("wd_failed", "PAYMENT", tre, nil, 1, 20, "FAILED", 2, 9)
+	h.exec(`UPDATE dispatch_orders SET payee_failed = true WHERE order_id = 'wd_failed'`)
 	withdrawn("wd_queued", 30, "PROCESSING", false)
 	ordered("wd_queued", "PAYMENT", tre, nil, 1, 30, "QUEUED", 0, 0)
 

@@ -161,6 +161,14 @@ var tamperings = []struct {
 		`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 		 SELECT org_id, mint_id, debit_account, credit_account, 1, cause_kind, cause_id, 1, created_at FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_paid'`,
 	}},
+	{"I-18-held", "a rent that nothing holds", []string{`UPDATE withdrawals SET charge_costs = 'RENT', charge_rent = 1, charge_held = 1 WHERE withdrawal_id = 'wd_held'`}},
+	{"I-18-charge", "a charge that nobody has", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_CHARGE'`}},
+	{"I-18-charge", "a charge of more than is said", []string{`UPDATE ledger_transfers SET amount = amount + 1 WHERE cause_kind = 'WITHDRAWAL_CHARGE'`}},
+	{"I-18-charge", "a charge of less than it cost", []string{
+		`UPDATE withdrawals SET charged = 2 WHERE withdrawal_id = 'wd_failed'`, `UPDATE ledger_transfers SET amount = 2 WHERE cause_kind = 'WITHDRAWAL_CHARGE'`,
+	}},
+	{"I-18-charge", "a charge of what did not fail", []string{`UPDATE withdrawals SET status = 'REJECTED', charged = 0, charge_cost = 0 WHERE withdrawal_id = 'wd_failed'`}},
+	{"I-18-charge", "a rest that was not given back", []string{`UPDATE withdrawals SET charge_costs = 'RENT', charge_rent = 1, charge_held = 1 WHERE withdrawal_id = 'wd_paid'`}},
 	{"I-18-fee", "a fee that was paid and that nobody has", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_FEE'`}},
 	{"I-18-fee", "a fee of more than was paid", []string{`UPDATE ledger_transfers SET amount = amount + 1 WHERE cause_kind = 'WITHDRAWAL_FEE'`}},
 	{"I-18-fee", "a fee that nobody paid", []string{`UPDATE withdrawals SET fee_mode = 'ORGANIZATION', fee_deducted = NULL WHERE withdrawal_id = 'wd_less'`}},

@@ -50,6 +50,9 @@ type row struct {
 	round    int    // how often it was sent back to people
 	mac      []byte // of the words that it was requested with
 
+	charge  charge
+	charged money.Amount // what its customer was charged by its end
+
 	costMax *money.Amount // the most that the network would have taken when it was requested; nil: not known
 }
 
@@ -100,10 +103,12 @@ func read(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (row, e
 	err := tx.QueryRow(ctx, `
 		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
 			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac, cost_max,
+			charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, charged,
 			coalesce(ends_as, ''), coalesce(ends_note, ''), coalesce(ends_by_kind, ''), coalesce(ends_by, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id)
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
 		Scan(&r.owner.customerID, &r.owner.product, &r.owner.listedID, &r.mintID, &r.chain, &r.amount, &r.to, &r.key, &r.status, &r.txHash, &r.reasons,
 			&r.deducts, &r.deducted, &r.feeMax, &r.required, &r.round, &r.mac, &r.costMax,
+			&r.charge.rent, &r.charge.held, &r.charge.failureMax, &r.charge.coinPrice, &r.charge.mintPrice, &r.charged,
 			&e.as, &e.note, &e.by.Kind, &e.by.ID, &r.void)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return r, notFound()
@@ -553,7 +558,7 @@ func (s *Service) end(ctx context.Context, tx pg.Tx, org string, r row, e ending
 	if err := become(ctx, tx, org, r.id, r.status, e.as, set, args...); err != nil {
 		return none, err
 	}
-	if err := ledger.Post(ctx, tx, release(org, r)); err != nil {
+	if err := ledger.Post(ctx, tx, release(org, r)...); err != nil {
 		return none, fmt.Errorf("release the hold of %s: %w", r.id, err)
 	}
 	w, err := Object(ctx, tx, org, r.id)
@@ -611,15 +616,22 @@ func (s *Service) order(org string, r row, m mint.Mint, treasury wallet.Wallet, 
 	return o
 }
 
-// release gives a hold back. It has the same cause as the settlement, so that a
-// hold cannot end twice.
-func release(org string, r row) ledger.Posting {
-	return end(org, r, r.owner.spends(org, r.mintID))
+// release gives a hold back, less what its customer was charged; none when that is all. It
+// has the same cause as the settlement, so that a hold cannot end twice.
+func release(org string, r row) []ledger.Posting {
+	all, err := r.amount.Add(r.charge.held)
+	if err != nil {
+		panic("withdrawal: a hold of more than any amount can be")
+	}
+	if all = less(all, r.charged); all.IsZero() {
+		return nil
+	}
+	return []ledger.Posting{end(org, r, r.owner.spends(org, r.mintID), all)}
 }
 
 // settle ends a hold by what left our custody.
 func settle(org string, r row) ledger.Posting {
-	return end(org, r, ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Custody})
+	return end(org, r, ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Custody}, r.amount)
 }
 
 // kept is the fee that was held of a payment that was made: a customer's is the
@@ -659,13 +671,13 @@ func kept(org string, r row) []ledger.Posting {
 // feeProduct is the product whose balance receives what customers pay of fees.
 const feeProduct = "CUSTODIAL"
 
-func end(org string, r row, to ledger.Account) ledger.Posting {
+func end(org string, r row, to ledger.Account, amount money.Amount) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: r.id},
 		Legs: []ledger.Leg{{
 			Debit:  r.owner.holds(org, r.mintID),
 			Credit: to,
-			Amount: r.amount,
+			Amount: amount,
 		}},
 	}
 }

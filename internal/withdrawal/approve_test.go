@@ -156,6 +156,19 @@ func (h *house) ended(o dispatch.Order, e dispatch.End) error {
 		to = "PAID"
 	}
 	h.dispatched(o.ID, to)
+	if e.PayeeFailed || !e.Rent.IsZero() {
+		h.costs(o.ID, e)
+	}
+	return h.ending(o, e)
+}
+
+// costs has the order of a payment say what it cost.
+func (h *house) costs(orderID string, e dispatch.End) {
+	h.t.Helper()
+	h.tamper(fmt.Sprintf(`UPDATE dispatch_orders SET rent = %v, fee = %v, payee_failed = %v WHERE order_id = '%s'`, e.Rent, e.Fee, e.PayeeFailed, orderID))
+}
+
+func (h *house) ending(o dispatch.Order, e dispatch.End) error {
 	return h.DB.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		postings, err := h.Ended(ctx, tx, o, e)
 		if err != nil {

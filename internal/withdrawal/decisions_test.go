@@ -73,8 +73,8 @@ func TestEveryDecisionIsKeptWithWhatItWasMadeOn(t *testing.T) {
 	if !slices.Equal(acts, want) {
 		t.Fatalf("got %q, want %q", acts, want)
 	}
-	if n := len(all[0].Gates); n != 13 {
-		t.Errorf("got %d gates, want 13", n)
+	if n := len(all[0].Gates); n != 14 {
+		t.Errorf("got %d gates, want 14", n)
 	}
 	priced := gate(t, all[0], GateUSDThreshold)
 	if priced["result"] != "HOLD" || priced["threshold"] != "0.0005" || priced["usdValue"] != "0.0009998" || priced["price"] != "0.9998" ||

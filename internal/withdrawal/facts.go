@@ -32,6 +32,7 @@ func (s *Service) gather(ctx context.Context, tx pg.Tx, orgID string, f *facts) 
 	if err := s.current(ctx, tx, orgID, f); err != nil {
 		return err
 	}
+	f.weigh()
 	var err error
 	if f.balance, err = spendable(ctx, tx, orgID, f.owner, f.mint.ID); err != nil {
 		return fmt.Errorf("balance of a customer or product of %s: %w", orgID, err)
@@ -58,6 +59,7 @@ func (s *Service) current(ctx context.Context, tx pg.Tx, orgID string, f *facts)
 		}
 	} else {
 		f.threshold = settings.CustomerWithdrawUSDThreshold
+		f.charging.costs = settings.ChargeCustomerCosts
 		if f.allowed, err = skips(ctx, tx, orgID, f.owner.customerID, settings); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package withdrawal
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -10,20 +11,34 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 // quoteMax is how long the chain may take to say what it would charge.
 const quoteMax = 5 * time.Second
 
-// fee is the most that a payment would cost as the chain stands, nil when it does not
-// say. From may be unknown, and To for an estimate: then it is what a usual token's
-// transfer takes, which is more than a coin's. rent is the part of it that stays in an
-// account that is made for the payee.
-func (s *Service) fee(ctx context.Context, p chain.Payment, on chain.Name) (fee *money.Amount, rent money.Amount) {
-	sender := s.Chains[on].Sender
+// quoted is what a payment would cost as the chain stands.
+type quoted struct {
+	most *money.Amount // the most; nil: the chain does not say
+	rent money.Amount  // of that, what stays in an account that is made for the payee
+	// account is the same, or where nobody has looked whether the payee has an account,
+	// what one would take; nil: nobody can say.
+	account *money.Amount
+}
+
+// fee asks what a payment would cost as the chain stands. From may be unknown, and To for an
+// estimate: then it is what a usual token's transfer takes, which is more than a coin's.
+func (s *Service) fee(ctx context.Context, p chain.Payment, on chain.Name) (q quoted) {
+	sender, accounts := s.Chains[on].Sender, s.Chains[on].Accounts
 	if sender == nil {
-		return nil, rent
+		return q
+	}
+	if p.Contract == "" || accounts == nil {
+		q.account = &q.rent // nothing
+	} else if rent, err := accounts.Rent(p.Contract); err == nil {
+		q.account = &rent
 	}
 	ctx, cancel := context.WithTimeout(ctx, quoteMax)
 	defer cancel()
@@ -40,14 +55,15 @@ func (s *Service) fee(ctx context.Context, p chain.Payment, on chain.Name) (fee 
 	}
 	if err != nil || fees.GasLimit == 0 {
 		if fees, err = sender.TransferFees(ctx); err != nil {
-			return nil, rent
+			return q
 		}
+	} else {
+		q.account = &fees.Rent
 	}
-	most, err := fees.Max()
-	if err != nil {
-		return nil, rent
+	if most, err := fees.Max(); err == nil {
+		q.most, q.rent = &most, fees.Rent
 	}
-	return &most, fees.Rent
+	return q
 }
 
 // least is the smallest payment that reaches a destination as the chain stands, nil when
@@ -74,7 +90,8 @@ type Estimate struct {
 	NetworkFee       money.Amount  // the most, in atomic units of the chain's own coin
 	NetworkFeeMintID *int          // the chain's own coin, nil when it is not in the catalogue
 	NetworkFeeUSD    *money.USD    // nil without a fresh price
-	MaxAmount        *money.Amount // what the customer may spend; nil when none was named
+	MaxAmount        *money.Amount // what the customer may ask for; nil when none was named
+	CustomerCharge   *webhook.CustomerCharge // what the customer may be charged beside the amount; nil: nothing
 	ExpiresAt        time.Time
 }
 
@@ -118,7 +135,8 @@ func (s *Service) Estimate(ctx context.Context, org string, r Estimation) (Estim
 	if _, refusal := suspended(facts{mint: mint.Mint{WithdrawEnabled: true}, chainRuns: p.runs}); refusal != nil {
 		return none, refusal
 	}
-	fee, _ := s.fee(ctx, chain.Payment{From: from, To: p.to, Contract: p.mint.Contract, Amount: p.amount}, p.mint.Chain)
+	q := s.fee(ctx, chain.Payment{From: from, To: p.to, Contract: p.mint.Contract, Amount: p.amount}, p.mint.Chain)
+	fee := q.most
 	if fee == nil {
 		return none, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"The chain does not say at the moment what it would charge. Nothing was held and nothing was sent. Ask again shortly.")
@@ -142,15 +160,42 @@ func (s *Service) Estimate(ctx context.Context, org string, r Estimation) (Estim
 		})
 		return e, err
 	}
-	if r.CustomerID == nil {
-		return e, nil
+	held, err := s.estimateCharge(ctx, org, p, q, &e)
+	if err != nil || r.CustomerID == nil {
+		return e, err
 	}
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		most, err := spendable(ctx, tx, org, owner{customerID: *r.CustomerID}, p.mint.ID)
+		most = less(most, held)
 		e.MaxAmount = &most
 		return err
 	})
 	return e, err
+}
+
+// estimateCharge tells what a customer may be charged for a withdrawal, and how much of that
+// is held beside the amount. Error: the fault of a request whose charge cannot be computed.
+func (s *Service) estimateCharge(ctx context.Context, orgID string, p parsed, q quoted, e *Estimate) (held money.Amount, err error) {
+	f := facts{owner: owner{customerID: "anybody"}, mint: p.mint, amount: p.amount}
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		settings, err := org.SettingsOf(ctx, tx, orgID)
+		f.charging.costs = settings.ChargeCustomerCosts
+		if err != nil {
+			return err
+		}
+		return s.chargeAsked(ctx, tx, orgID, &f)
+	})
+	if err != nil {
+		return held, fmt.Errorf("what %s charges its customers: %w", orgID, err)
+	}
+	s.chargePrices(ctx, &f, q)
+	f.charging.uncapped = p.any
+	f.weigh()
+	if f.charging.why != "" {
+		return held, uncharged(f.charging.why)
+	}
+	e.CustomerCharge = shownCharge(f.charging.setting(), p.mint.ID, f.charging.charge)
+	return f.charging.held, nil
 }
 
 // parseSome is parse of what is given.
@@ -163,8 +208,9 @@ func parseSome(r Estimation, mints mint.Catalogue, chains chain.Chains) (p parse
 	if p.mint, err = parseMint(r.MintID, mints); err != nil {
 		return p, err
 	}
-	p.amount = money.Units(1) // what a token's transfer takes does not depend on it
+	p.amount, p.any = money.Units(1), true // what a token's transfer takes does not depend on it
 	if r.Amount != nil {
+		p.any = false
 		if p.amount, err = parseAmount(*r.Amount, r.UseDecimal, p.mint); err != nil {
 			return p, err
 		}

@@ -49,7 +49,8 @@ type facts struct {
 	asked           time.Time    // when it said so
 	liquid          money.Amount
 
-	costs costs
+	costs    costs
+	charging charging
 
 	deducts bool          // the fee comes out of the amount; of a product's balance, it comes on top
 	feeMax  *money.Amount // the caller's limit of the fee, or nil
@@ -97,13 +98,13 @@ func (f facts) smallest() money.Amount {
 	return least
 }
 
-// takes is what leaves the balance: the amount, and with a product the fee on top that
-// was quoted. Error: more than an amount can be.
+// takes is what leaves the balance: the amount, with a customer what is held for a charge,
+// and with a product the fee on top that was quoted. Error: more than an amount can be.
 func (f facts) takes() (money.Amount, error) {
 	if fee := f.deducted(); fee != nil && f.owner.product != "" {
 		return f.amount.Add(*fee)
 	}
-	return f.amount, nil
+	return f.amount.Add(f.charging.held)
 }
 
 // Gate is one question that a request has to pass.
@@ -126,6 +127,7 @@ const (
 	GateLiquidity      Gate = "LIQUIDITY"
 	GateNetworkFee     Gate = "NETWORK_FEE"
 	GateCustomerCosts  Gate = "CUSTOMER_COSTS"
+	GateCustomerCharge Gate = "CUSTOMER_CHARGE"
 	// GateSigner is no gate of a request: it stands in the record where the signer or
 	// the chain has sent an order back.
 	GateSigner Gate = "SIGNER"
@@ -167,7 +169,7 @@ type Decision struct {
 func decide(f facts) Decision {
 	d := Decision{Reasons: []Reason{}}
 	gates := []func(facts) (Step, *fault.Fault){
-		standing, keyed, minimum, suspended, address, balance, screened,
+		standing, keyed, minimum, suspended, address, chargeable, balance, screened,
 		asked, threshold, knownDestination, liquidity, networkFee, customerCosts,
 	}
 	if f.owner.product != "" {
@@ -436,7 +438,12 @@ func balance(f facts) (Step, *fault.Fault) {
 	takes, err := f.takes()
 	if err != nil || f.amount.IsZero() || f.balance.Less(takes) {
 		s.Result = Refuse
-		return s, insufficient(f.owner, f.mint)
+		refusal := insufficient(f.owner, f.mint)
+		if held := f.charging.held; !held.IsZero() {
+			s.Inputs["rentMax"] = held.String()
+			refusal = refusal.With("rentMax", held.String())
+		}
+		return s, refusal
 	}
 	return s, nil
 }
@@ -450,7 +457,7 @@ func insufficient(o owner, m mint.Mint) *fault.Fault {
 			o.product, m.Symbol, m.Chain).On("amount")
 	}
 	return fault.New(fault.Unprocessable, fault.InsufficientBalance,
-		"The customer's available balance of %s on %s is smaller than the amount. Nothing was held and nothing was sent. Look at GET /customers/{customerId}/balances and ask for less, or wait for a deposit.",
+		"The customer's available balance of %s on %s is smaller than the amount, with what your organization charges for an account of the payee where it does. Nothing was held and nothing was sent. Look at GET /customers/{customerId}/balances and ask for less, or wait for a deposit.",
 		m.Symbol, m.Chain).On("amount")
 }
 

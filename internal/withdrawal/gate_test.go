@@ -158,8 +158,8 @@ func TestGatesDecideAsTheInterfaceSays(t *testing.T) {
 		if d.refusal != nil || d.Status != c.status || !slices.Equal(d.Reasons, c.reasons) {
 			t.Errorf("%s: got %v %s %v, want %s %v", c.name, d.refusal, d.Status, d.Reasons, c.status, c.reasons)
 		}
-		if len(d.Gates) != 13 {
-			t.Errorf("%s: got a record of %d gates, want all 13", c.name, len(d.Gates))
+		if len(d.Gates) != 14 {
+			t.Errorf("%s: got a record of %d gates, want all 14", c.name, len(d.Gates))
 		}
 	}
 }

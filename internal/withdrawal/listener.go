@@ -150,6 +150,12 @@ func (s *Service) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispa
 	if err != nil {
 		return nil, err
 	}
+	charged, cost, err := s.chargeOf(ctx, tx, r, e)
+	if err != nil {
+		return nil, err
+	}
+	r.charged = charged
+	postings := chargePosting(o.OrgID, r, charged)
 	if e.Paid {
 		if r.status == Processing {
 			// Nobody said so, and the chain has it. The organization hears of the
@@ -158,8 +164,9 @@ func (s *Service) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispa
 				return nil, err
 			}
 		}
-		err := s.final(ctx, tx, o, e, Broadcast, Completed, chainFinalized, "")
-		return append(kept(o.OrgID, r), settle(o.OrgID, r)), err
+		err := s.final(ctx, tx, o, e, Broadcast, Completed, chainFinalized, "", charged, cost)
+		postings = append(append(postings, chargeRest(o.OrgID, r, charged)...), kept(o.OrgID, r)...)
+		return append(postings, settle(o.OrgID, r)), err
 	}
 	chainStatus, reason := chainReverted, failedReverted
 	if e.Cancelled {
@@ -172,18 +179,18 @@ func (s *Service) Ended(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispa
 	if r.status == Broadcast {
 		from = Broadcast
 	}
-	err = s.final(ctx, tx, o, e, from, Failed, chainStatus, reason)
-	return []ledger.Posting{release(o.OrgID, r)}, err
+	err = s.final(ctx, tx, o, e, from, Failed, chainStatus, reason, charged, cost)
+	return append(postings, release(o.OrgID, r)...), err
 }
 
-func (s *Service) final(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End, from, to Status, chainStatus, reason string) error {
+func (s *Service) final(ctx context.Context, tx pg.Tx, o dispatch.Order, e dispatch.End, from, to Status, chainStatus, reason string, charged, cost money.Amount) error {
 	others := make([]string, 0, len(e.Replaced))
 	for _, h := range e.Replaced {
 		others = append(others, string(h))
 	}
 	return s.step(ctx, tx, o.OrgID, o.ID, from, to, `
-		tx_hash = $5, replaced_tx_hashes = $6, chain_status = $7, network_fee = $8, completed_at = $9, failure_reason = nullif($10, '')`,
-		e.Hash, others, chainStatus, e.Fee, tx.Now, reason)
+		tx_hash = $5, replaced_tx_hashes = $6, chain_status = $7, network_fee = $8, completed_at = $9, failure_reason = nullif($10, ''), charged = $11, charge_cost = $12`,
+		e.Hash, others, chainStatus, e.Fee, tx.Now, reason, charged, cost)
 }
 
 // Repriced implements dispatch.Repricer. Nothing is told: the payment is what it was.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -20,7 +21,7 @@ const selectObjects = `
 		(SELECT n.mint_id FROM mints n WHERE n.chain = w.chain AND n.kind = 'NATIVE'),
 		w.status, w.chain_status, w.requires_approval, w.approval_reasons, w.tx_hash, w.replaced_tx_hashes,
 		w.failure_reason, w.rejected_reason, w.reference, w.metadata, w.fee_mode, w.fee_deducted, w.max_network_fee, w.travel_rule,
-		w.created_at, w.approved_at, w.broadcast_at, w.completed_at, w.screening, w.approvals_required,
+		w.created_at, w.approved_at, w.broadcast_at, w.completed_at, w.screening, w.charge_costs, w.charge_held, w.charge_failure_max, w.charged, w.approvals_required,
 		(SELECT count(*) FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id AND a.round = w.approval_round)
 	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
 
@@ -74,12 +75,15 @@ func render(row pgx.CollectableRow) (listed, error) {
 		reasons, replaced              []string
 		metadata                       map[string]string
 		screening                      *webhook.WithdrawalScreening
+		costs                          org.ChargedCosts
+		c                              charge
+		charged                        money.Amount
 	)
 	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.Product, &w.WhitelistedAddressID, &w.MintID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
 		&amount, &value, &w.ToAddress, &fee, &w.NetworkFeeMintID,
 		&w.Status, &w.ChainStatus, &w.RequiresApproval, &reasons, &w.TxHash, &replaced,
 		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata, &w.FeeMode, &deducted, &feeMax, &travel,
-		&created, &approved, &broadcast, &completed, &screening, &w.Approvals.Required, &w.Approvals.Received)
+		&created, &approved, &broadcast, &completed, &screening, &costs, &c.held, &c.failureMax, &charged, &w.Approvals.Required, &w.Approvals.Received)
 	if err != nil {
 		return listed{}, err
 	}
@@ -118,6 +122,9 @@ func render(row pgx.CollectableRow) (listed, error) {
 	w.Screening.Status = string(NotConfigured)
 	if screening != nil {
 		w.Screening = *screening
+	}
+	if w.CustomerCharge = shownCharge(costs, w.MintID, c); w.CustomerCharge != nil && completed != nil {
+		w.CustomerCharge.Charged = textOf(&charged)
 	}
 	w.CreatedAt = webhook.At(created)
 	w.ApprovedAt, w.BroadcastAt, w.CompletedAt = webhook.AtOrNil(approved), webhook.AtOrNil(broadcast), webhook.AtOrNil(completed)

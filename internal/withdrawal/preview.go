@@ -6,6 +6,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 // Preview is what would become of a request.
@@ -15,6 +16,7 @@ type Preview struct {
 	Gates            []Step
 	NetworkFee       *money.Amount // the most, in units of the chain's own coin; nil when the chain does not say
 	NetworkFeeMintID *int
+	CustomerCharge   *webhook.CustomerCharge // what the customer may be charged beside the amount; nil: nothing
 	ExistingID       string // the withdrawal that the key belongs to already, or ""
 }
 
@@ -36,7 +38,7 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 		if err != nil {
 			return none, err
 		}
-		p := Preview{WouldBe: Status(w.Status), ExistingID: w.WithdrawalID, NetworkFeeMintID: w.NetworkFeeMintID}
+		p := Preview{WouldBe: Status(w.Status), ExistingID: w.WithdrawalID, NetworkFeeMintID: w.NetworkFeeMintID, CustomerCharge: w.CustomerCharge}
 		for _, reason := range w.ApprovalReasons {
 			p.Reasons = append(p.Reasons, Reason(reason))
 		}
@@ -75,7 +77,7 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 	if d.refusal != nil && d.Status != Blocked {
 		return none, d.refusal.With("gates", Flat(d.Gates))
 	}
-	return Preview{WouldBe: d.Status, Reasons: d.Reasons, Gates: d.Gates, NetworkFee: f.fee, NetworkFeeMintID: native}, nil
+	return Preview{WouldBe: d.Status, Reasons: d.Reasons, Gates: d.Gates, NetworkFee: f.fee, NetworkFeeMintID: native, CustomerCharge: shownCharge(f.charging.setting(), f.mint.ID, f.charging.charge)}, nil
 }
 
 // Flat are steps as a surface shows them: what a gate looked at stands beside what it

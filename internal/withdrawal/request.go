@@ -99,6 +99,7 @@ type parsed struct {
 
 	deducts bool
 	max     bool // of an organization's own: amount follows from its balance
+	any     bool // of an estimate: no amount was given
 	feeMax  *money.Amount
 	travel  *string // canonical JSON, or nil
 
@@ -603,7 +604,10 @@ func (s *Service) write(ctx context.Context, tx pg.Tx, org, withdrawalID string,
 	// later, the network may ask for something else.
 	// What an organization holds for it beside the amount has to be known from the start.
 	var deducted *money.Amount
-	amount := f.amount
+	amount, charge := f.amount, f.charging.charge
+	if d.Status == Blocked {
+		charge.rent, charge.held, charge.failureMax = money.Zero, money.Zero, nil
+	}
 	switch {
 	case d.Status == Processing && r.own == nil:
 		deducted = f.deducted()
@@ -625,19 +629,26 @@ func (s *Service) write(ctx context.Context, tx pg.Tx, org, withdrawalID string,
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
 			idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
 			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac,
-			product, whitelisted_address_id, cost_max, cost_rent, cost_price)
-		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''), $26, $27, $28)`,
+			product, whitelisted_address_id, cost_max, cost_rent, cost_price,
+			charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price)
+		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''), $26, $27, $28,
+			$29, $30, $31, $32, $33, $34)`,
 		withdrawalID, org, f.owner.customerID, p.mint.ID, p.mint.Chain, amount, p.to,
 		r.IdempotencyKey, p.digest, r.Reference, r.Metadata, d.Status, d.Status == AwaitingApproval, d.Reasons,
 		f.value, tx.Now, p.feeMode(), deducted, p.feeMax, p.travel, shownOf(f.screen.Decision), quorum, s.Grants.Request(asked.terms(org, p.mint), quorum),
-		f.owner.product, f.owner.listedID, f.costs.most, f.costs.rentKnown(), f.costs.price())
+		f.owner.product, f.owner.listedID, f.costs.most, f.costs.rentKnown(), f.costs.price(),
+		f.charging.setting(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice)
 	if err != nil {
 		return none, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}
 	// The key before the balance: whoever waits for a key may wait for somebody who
 	// has that row and wants the balance, as a removal does.
 	if d.Status != Blocked {
-		if err := ledger.Post(ctx, tx, hold(org, withdrawalID, f.owner, p.mint.ID, amount)); err != nil {
+		all, err := amount.Add(charge.held)
+		if err != nil {
+			return none, fmt.Errorf("what withdrawal %s takes: %w", withdrawalID, err)
+		}
+		if err := ledger.Post(ctx, tx, hold(org, withdrawalID, f.owner, p.mint.ID, all)); err != nil {
 			return none, fmt.Errorf("hold for %s: %w", withdrawalID, err)
 		}
 	}
@@ -699,6 +710,9 @@ func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool
 		if err := s.costsAsked(ctx, tx, f); err != nil {
 			return err
 		}
+		if err := s.chargeAsked(ctx, tx, org, f); err != nil {
+			return err
+		}
 		if from, err = payer(ctx, tx, org, f.mint.Chain); err == nil && f.max {
 			f.balance, err = spendable(ctx, tx, org, f.owner, f.mint.ID)
 		}
@@ -710,8 +724,10 @@ func (s *Service) outside(ctx context.Context, org string, f *facts, priced bool
 	if f.max {
 		f.amount = f.balance
 	}
-	if priced || f.costs.asked && !f.costs.known {
-		f.fee, f.costs.rent = s.fee(ctx, chain.Payment{From: from, To: f.destination, Contract: f.mint.Contract, Amount: f.amount}, f.mint.Chain)
+	if priced || f.charging.asked || f.costs.asked && !f.costs.known {
+		q := s.fee(ctx, chain.Payment{From: from, To: f.destination, Contract: f.mint.Contract, Amount: f.amount}, f.mint.Chain)
+		f.fee, f.costs.rent = q.most, q.rent
+		s.chargePrices(ctx, f, q)
 	}
 	if fee := f.deducted(); f.max && fee != nil {
 		f.amount = less(f.amount, *fee)

@@ -123,6 +123,32 @@ export interface CustomerChange {
   metadata?: Record<string, string>;
 }
 
+/**
+ * What a customer pays of what a withdrawal costs your organization, by the setting and the prices
+ * of its request.
+ */
+export interface CustomerCharge {
+  /** What was taken from the customer; null while the payment has not ended, or there is none yet. */
+  charged: string | null;
+  /**
+   * Which costs: the rent of an account that is made for the payee, or that and the network fee of a
+   * payment that failed because of its payee.
+   */
+  costs: "RENT" | "RENT_AND_FAILURES";
+  /**
+   * The most that is taken out of what is held when the payment fails because of its payee; null
+   * when nothing is.
+   */
+  failureMax: string | null;
+  /** The mint of the amounts: the one that is withdrawn. */
+  mintId: number;
+  /**
+   * What is held beside the amount for an account of the payee. What the payment did not cost is
+   * given back.
+   */
+  rentMax: string;
+}
+
 /** A page of customers. */
 export interface CustomerPage {
   /** The items, in order. */
@@ -511,7 +537,7 @@ export interface Entry {
   balance: "AVAILABLE" | "PENDING_WITHDRAW";
   /**
    * What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END, WITHDRAWAL_FEE,
-   * TRANSFER, RESTORE. Causes are added without notice.
+   * WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE. Causes are added without notice.
    */
   cause: string;
   /** The chain. Chains are added without notice. */
@@ -575,11 +601,16 @@ export interface EnvelopePage {
 
 /** What a withdrawal would cost, and how much could be asked for. */
 export interface Estimate {
+  /**
+   * What the customer pays of what the payment costs, in the token that is withdrawn and beside the
+   * amount. Absent where your organization charges nothing (chargeCustomerCosts).
+   */
+  customerCharge?: CustomerCharge | null;
   /** Ask again after this. */
   expiresAt: string;
   /**
    * What the customer could withdraw now; null when no customer was named. With either feeMode the
-   * fee comes not on top of it.
+   * fee comes not on top of it; what customerCharge holds is left out.
    */
   maxAmount: string | null;
   /** The most that the network would take, in atomic units of its own coin. */
@@ -707,12 +738,14 @@ export interface GateResult {
    * paid.
    */
   failedWithdrawalId?: string;
+  /** The most that a payment which fails because of its payee is charged. */
+  failureMax?: string;
   /** What is stopped. */
   freeze?: string;
   /**
    * The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK, REQUIRE_APPROVAL,
-   * USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE, CUSTOMER_COSTS or SIGNER. Rules are
-   * added without notice.
+   * USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE, CUSTOMER_COSTS, CUSTOMER_CHARGE or
+   * SIGNER. Rules are added without notice.
    */
   gate: string;
   /** What your addresses could pay, as far as it was counted. */
@@ -738,6 +771,8 @@ export interface GateResult {
   provider?: string;
   /** The approvalReason that it gave. */
   reason?: string;
+  /** What is held beside the amount for an account of the payee. */
+  rentMax?: string;
   /** The known address that the destination could be mistaken for. */
   resembles?: string;
   /**
@@ -832,6 +867,11 @@ export interface Preview {
    * or RESTORED (made again from the signer's journal after a restore; nothing was sent).
    */
   approvalReasons: string[];
+  /**
+   * What the customer pays of what the payment costs, in the token that is withdrawn and beside the
+   * amount. Absent where your organization charges nothing (chargeCustomerCosts).
+   */
+  customerCharge?: CustomerCharge | null;
   /** The withdrawal that has the idempotencyKey already. Present only then. */
   existingId?: string | null;
   /** Every rule that was asked, in order. */
@@ -1272,6 +1312,11 @@ export interface Withdrawal {
   completedAt: string | null;
   /** When it was made. */
   createdAt: string;
+  /**
+   * What the customer pays of what the payment costs, in the token that is withdrawn and beside the
+   * amount. Absent where your organization charges nothing (chargeCustomerCosts).
+   */
+  customerCharge?: CustomerCharge | null;
   /** Your own id of the customer; null for your organization's own, which has a product. */
   customerId: string | null;
   /** The transaction for people to look at, where an explorer is configured. */

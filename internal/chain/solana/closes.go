@@ -30,6 +30,15 @@ var immutable = []byte{2, 7, 0, 0, 0}
 
 var _ chain.Accounts = (*Client)(nil)
 
+// Rent is that of an associated account of the token's program.
+func (c *Client) Rent(contract chain.Address) (money.Amount, error) {
+	m, err := c.mint(contract)
+	if err != nil {
+		return money.Zero, fmt.Errorf("rent on %s: %w", chain.Solana, err)
+	}
+	return solanatx.Tx{Moves: []solanatx.Move{{Owner: "anybody", TokenProgram: m.Program}}}.Rent(), nil
+}
+
 // Idle reads the associated accounts as they are finally.
 func (c *Client) Idle(ctx context.Context, of []chain.Holding) ([]money.Amount, error) {
 	at := make([]chain.Address, len(of))

@@ -110,6 +110,9 @@ func (p *provider) effects(ctx context.Context, slot uint64, hash chain.TxHash, 
 		for _, f := range m.fees {
 			out.Fee = f.Amount
 		}
+		if len(pay) == 1 && !pay[0].Place && !pay[0].Close {
+			out.Rent = t.rent()
+		}
 		var err error
 		if len(pay) > 0 && pay[0].Close {
 			out.Paid, err = t.closes(pay)

@@ -108,6 +108,7 @@ func (w *world) screening() org.Changes {
 		"screeningUsdThreshold":      json.RawMessage(draw(w, dollars)),
 		"withdrawSeverityThreshold":  json.RawMessage(draw(w, []string{`null`, `"LOW"`, `"MEDIUM"`, `"HIGH"`})),
 		"approvalQuorum":             json.RawMessage(draw(w, []string{`1`, `1`, `2`})),
+		"chargeCustomerCosts":        json.RawMessage(draw(w, []string{`"NONE"`, `"RENT"`, `"RENT_AND_FAILURES"`})),
 	}
 	if !w.strict && w.chance(40) {
 		c["screeningSeverityThreshold"], c["screeningUsdThreshold"] = json.RawMessage(`null`), json.RawMessage(`null`)
@@ -126,8 +127,8 @@ func (w *world) change(ctx context.Context, c org.Changes) error {
 func (w *world) rethink() {
 	c := w.screening()
 	s := w.spoiled(func(ctx context.Context) error { return w.change(ctx, c) })
-	w.note("screening of deposits above %s and %s, of withdrawals above %s, %s approve%s", c["screeningSeverityThreshold"], c["screeningUsdThreshold"],
-		c["withdrawSeverityThreshold"], c["approvalQuorum"], s.said())
+	w.note("screening of deposits above %s and %s, of withdrawals above %s, %s approve, customers pay %s%s", c["screeningSeverityThreshold"], c["screeningUsdThreshold"],
+		c["withdrawSeverityThreshold"], c["approvalQuorum"], c["chargeCustomerCosts"], s.said())
 	w.heard("screening", s.err, w.calm() && !s.struck)
 }
 
@@ -429,5 +430,6 @@ func (w *world) resolved(out []payout) (status map[place]string, kept *big.Int) 
 	return status, kept
 }
 
-// keeps is the product that gets what is kept of a coin that is sent back.
+// keeps is the product that gets what is kept of a coin that is sent back, and what customers
+// are charged.
 const keeps = "CUSTODIAL"

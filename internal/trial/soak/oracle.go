@@ -187,17 +187,18 @@ func (w *world) settled() {
 	ended, kept := w.resolved(w.lookAtDestinations())
 	paid := map[string]*big.Int{} // by customer and mint, what left by the chain
 	at := func(who string, mintID int) string { return fmt.Sprintf("%s in mint %d", who, mintID) }
-	rows, err := w.eye.Query(w.ctx, `SELECT withdrawal_id, coalesce(customer_id, product), mint_id, amount, to_address, status, coalesce(idempotency_key, '') FROM withdrawals ORDER BY created_at`)
+	rows, err := w.eye.Query(w.ctx, `SELECT withdrawal_id, coalesce(customer_id, product), mint_id, amount, to_address, status, coalesce(idempotency_key, ''), charged FROM withdrawals ORDER BY created_at`)
 	w.must(err, "read the withdrawals")
 	defer rows.Close()
+	earned := map[string]*big.Int{} // by mint, what customers were charged
 	to := map[chain.Address]string{}
 	rowsOf := map[string]bool{}
 	for rows.Next() {
 		var id, who, status, key string
 		var address chain.Address
 		var mintID int
-		var amount money.Amount
-		w.must(rows.Scan(&id, &who, &mintID, &amount, &address, &status, &key), "read a withdrawal")
+		var amount, charged money.Amount
+		w.must(rows.Scan(&id, &who, &mintID, &amount, &address, &status, &key, &charged), "read a withdrawal")
 		rowsOf[id] = true
 		if status == "BLOCKED" {
 			w.blocked++
@@ -214,6 +215,23 @@ func (w *world) settled() {
 		}
 		to[address] = id
 		received := w.net.Received(address, tokens[mintID])
+		if !charged.IsZero() {
+			if status != "FAILED" { // no account here takes rent
+				w.fail("withdrawal %s (%s) is %s and its customer was charged %v", id, w.name(id), status, charged)
+			}
+			if amount.Less(charged) {
+				w.fail("withdrawal %s (%s) held %v and its customer was charged %v", id, w.name(id), amount, charged)
+			}
+			for _, k := range []struct {
+				of map[string]*big.Int
+				at string
+			}{{paid, at(who, mintID)}, {earned, at(keeps, mintID)}} {
+				if k.of[k.at] == nil {
+					k.of[k.at] = new(big.Int)
+				}
+				k.of[k.at].Add(k.of[k.at], charged.Big())
+			}
+		}
 		switch status {
 		case "COMPLETED":
 			w.payments++
@@ -276,6 +294,9 @@ func (w *world) settled() {
 				want.Add(want, n)
 			}
 			if n := arrived[at(c, mintID)]; n != nil {
+				want.Add(want, n)
+			}
+			if n := earned[at(c, mintID)]; n != nil {
 				want.Add(want, n)
 			}
 			if c == keeps && mintID == coin {
