@@ -40,22 +40,9 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, acct *c
 	if limit <= 0 {
 		return false, nil
 	}
-	var queue []Order
-	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders
-			WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND attempt_after <= $3
-			ORDER BY attempt_after, created_at, order_id LIMIT $4`, d.chain.Name, from.ID, tx.Now, max(limit, queueMax))
-		if err != nil {
-			return err
-		}
-		queue, err = pgx.CollectRows(rows, scanOrder)
-		for i := range queue {
-			queue[i].readAt = tx.Now
-		}
-		return err
-	})
+	queue, err := d.due(ctx, from, max(limit, queueMax))
 	if err != nil {
-		return false, fmt.Errorf("read the queue: %w", err)
+		return false, err
 	}
 	if d.fits(from, queue) <= 1 {
 		queue = queue[:min(len(queue), limit)]
@@ -65,12 +52,7 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, acct *c
 		// and would hold up every slot after it.
 		asked, err := d.chain.Sender.Account(ctx, from.Address)
 		if err != nil {
-			for _, o := range queue {
-				if err := d.wait(ctx, o, WantChain, money.Zero, err.Error()); err != nil {
-					return false, err
-				}
-			}
-			return false, nil
+			return false, d.waitForChain(ctx, queue, err)
 		}
 		if err := d.guardNonce(ctx, from, asked); err != nil {
 			return false, err
@@ -93,6 +75,50 @@ func (d *Desk) admit(ctx context.Context, from wallet.Wallet, limit int, acct *c
 		}
 	}
 	return busy, nil
+}
+
+// due are the queued orders of a wallet that are to be looked at now, the one that has
+// waited longest for a look first.
+func (d *Desk) due(ctx context.Context, from wallet.Wallet, limit int) (queue []Order, err error) {
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders
+			WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND attempt_after <= $3
+			ORDER BY attempt_after, created_at, order_id LIMIT $4`, d.chain.Name, from.ID, tx.Now, limit)
+		if err != nil {
+			return err
+		}
+		queue, err = pgx.CollectRows(rows, scanOrder)
+		for i := range queue {
+			queue[i].readAt = tx.Now
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the queue: %w", err)
+	}
+	return queue, nil
+}
+
+// errUnheard says that the providers did not say where an account stands.
+var errUnheard = errors.New("ask where the account stands")
+
+// unheard writes down that a wallet's queued orders wait for the providers, which did not
+// answer for what has a slot before them: people can end what waits.
+func (d *Desk) unheard(ctx context.Context, from wallet.Wallet, why error) error {
+	queue, err := d.due(ctx, from, queueMax)
+	if err != nil {
+		return err
+	}
+	return d.waitForChain(ctx, queue, why)
+}
+
+func (d *Desk) waitForChain(ctx context.Context, queue []Order, why error) error {
+	for _, o := range queue {
+		if err := d.wait(ctx, o, WantChain, money.Zero, why.Error()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fits is how many of orders, from the first one on, one transaction could pay.

@@ -227,11 +227,17 @@ func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err erro
 		return false, err
 	}
 	busy, unanswered := d.answer(ctx, from, gone)
+	if errors.Is(unanswered, errUnheard) {
+		return busy, errors.Join(unanswered, d.unheard(ctx, from, unanswered))
+	}
 	var acct *chain.Account
 	if len(open) > 0 {
 		var followed bool
 		acct, followed, err = d.follow(ctx, from, open)
 		busy = busy || followed
+		if errors.Is(err, errUnheard) {
+			err = errors.Join(err, d.unheard(ctx, from, err))
+		}
 		if err != nil {
 			return busy, errors.Join(unanswered, err)
 		}

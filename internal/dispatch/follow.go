@@ -69,7 +69,7 @@ func (d *Desk) follow(ctx context.Context, from wallet.Wallet, open []slot) (acc
 func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot) (_ *chain.Account, busy bool, err error) {
 	acct, err := d.chain.Sender.Account(ctx, from.Address, placesOf(open)...)
 	if err != nil {
-		return nil, busy, fmt.Errorf("ask where the account stands: %w", err)
+		return nil, busy, fmt.Errorf("%w: %w", errUnheard, err)
 	}
 	if err := d.guardNonce(ctx, from, acct); err != nil {
 		return nil, busy, err

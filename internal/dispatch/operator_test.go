@@ -311,6 +311,33 @@ func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
 	}
 }
 
+// Rule WD-43. Providers that do not answer for a payment that is out leave those behind it
+// waiting for the chain, so that people can end them.
+func TestWhatIsBehindAPaymentThatIsOutWaitsForTheChainToo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, open())
+	b.give(b.treasury, coin, 1000)
+	b.place(b.order("wd_1", sim.Address("first"), 400))
+	b.round()
+	b.place(b.order("wd_2", sim.Address("second"), 400))
+	b.chain.Provider(0).Down(errors.New("no route"))
+	if _, err := b.desk.Round(b.ctx); err == nil {
+		t.Error("a round without providers: got no error")
+	}
+	if s := b.show("wd_2"); s.WaitingFor != dispatch.WantChain || !strings.Contains(s.Said, "no route") {
+		t.Errorf("got %q because of %q, want it to wait for the chain", s.WaitingFor, s.Said)
+	}
+	if s := b.show("wd_1"); s.Status != dispatch.Broadcast {
+		t.Errorf("got %s, want what is out to be out", s.Status)
+	}
+	b.chain.Provider(0).Down(nil)
+	b.clock.move(time.Minute)
+	b.round()
+	if s := b.show("wd_2"); s.Status != dispatch.Broadcast {
+		t.Errorf("once they answer: got %s, waiting for %q", s.Status, s.WaitingFor)
+	}
+}
+
 // mute is a signer that does not answer a void.
 type mute struct{ signer.Signer }
 

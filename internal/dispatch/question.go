@@ -95,7 +95,7 @@ func (d *Desk) answer(ctx context.Context, from wallet.Wallet, all []question) (
 	}
 	acct, err := d.chain.Sender.Account(ctx, from.Address, placesOf(all)...)
 	if err != nil {
-		return false, fmt.Errorf("ask where the account stands: %w", err)
+		return false, fmt.Errorf("%w: %w", errUnheard, err)
 	}
 	held, stopped := false, false
 	for i, q := range all {
