@@ -84,7 +84,7 @@ func showSettings(of string, s org.Settings, waiting []foureyes.Request) Organiz
 		SwappableMintIDs: append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps, FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
 		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency, CustomerFeeDayUSD: dollars(s.CustomerFeeDayUSD),
 		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)),
-		Unavailable: sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
+		Unavailable:         sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
 	}
 	for _, r := range waiting {
 		out.Waiting = append(out.Waiting, showChange(r))

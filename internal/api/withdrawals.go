@@ -53,14 +53,14 @@ type EstimateRequest struct {
 
 // Estimate is what a withdrawal would cost.
 type Estimate struct {
-	NetworkFee       string       `json:"networkFee"`
-	NetworkFeeMintID *int         `json:"networkFeeMintId"`
-	NetworkFeeUSD    *string      `json:"networkFeeUsd"`
-	MaxAmount        *string      `json:"maxAmount"`
+	NetworkFee       string  `json:"networkFee"`
+	NetworkFeeMintID *int    `json:"networkFeeMintId"`
+	NetworkFeeUSD    *string `json:"networkFeeUsd"`
+	MaxAmount        *string `json:"maxAmount"`
 
 	CustomerCharge *webhook.CustomerCharge `json:"customerCharge,omitempty"`
 
-	ExpiresAt        webhook.Time `json:"expiresAt"`
+	ExpiresAt webhook.Time `json:"expiresAt"`
 }
 
 // GateResult is what one rule said, with what it looked at.

@@ -166,10 +166,10 @@ type End struct {
 	PayeeFailed bool
 	Hash        chain.TxHash
 	Replaced    []chain.TxHash // the other transactions that were signed for the slot
-	Fee       money.Amount   // native units, paid by the order's wallet
-	Rent      money.Amount   // of that, what stays in an account that was made for the payee alone
-	ProofID   int64
-	Block     chain.Block
+	Fee         money.Amount   // native units, paid by the order's wallet
+	Rent        money.Amount   // of that, what stays in an account that was made for the payee alone
+	ProofID     int64
+	Block       chain.Block
 }
 
 // Listener is the feature that placed an order. Its methods write in the

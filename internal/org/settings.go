@@ -119,8 +119,8 @@ type Settings struct {
 	SwapFeeBps                   int
 	FlaggedDepositAPIEnabled     bool // the organization's key may decide about held deposits
 	AutoRestoreFailedSwaps       bool
-	RequireWithdrawIdempotency   bool       // a withdrawal without a key is refused
-	CustomerFeeDayUSD            *money.USD // what one customer's withdrawals may cost the organization in 24 hours before further ones are held; nil: no limit
+	RequireWithdrawIdempotency   bool         // a withdrawal without a key is refused
+	CustomerFeeDayUSD            *money.USD   // what one customer's withdrawals may cost the organization in 24 hours before further ones are held; nil: no limit
 	ChargeCustomerCosts          ChargedCosts // which of those costs the customers pay; "" is NONE
 	UpdatedAt                    time.Time
 }

@@ -305,7 +305,7 @@ var tamperings = []struct {
 		`INSERT INTO dispatch_voids (order_id, org_id, asked_at) SELECT order_id, org_id, now() FROM dispatch_orders WHERE order_id = 'wd_queued'`,
 	}},
 	{"I-16-payment", "paid and not completed", []string{`UPDATE withdrawals SET status = 'BROADCAST' WHERE withdrawal_id = 'wd_paid'`}},
-	{"I-16-payment", "failed and on its way", []string{`UPDATE dispatch_orders SET status = 'BROADCAST' WHERE order_id = 'wd_failed'`}},
+	{"I-16-payment", "failed and on its way", []string{`UPDATE dispatch_orders SET status = 'BROADCAST', payee_failed = false WHERE order_id = 'wd_failed'`}},
 	{"I-16-payment", "paid without approval", []string{`UPDATE withdrawals SET status = 'AWAITING_APPROVAL', approval_reasons = '{REQUIRE_APPROVAL}' WHERE withdrawal_id = 'wd_out'`}},
 	{"I-16-sweep", "a sweep that nobody planned", []string{`DELETE FROM sweeps WHERE sweep_id = 'sw_open'`}},
 	{"I-16-sweep", "a top-up that nobody planned", []string{`DELETE FROM gas_top_ups WHERE top_up_id = 'gas_open'`}},

@@ -87,10 +87,10 @@ const estimateFor = time.Minute
 
 // Estimate is what a withdrawal would cost and how much could be asked for.
 type Estimate struct {
-	NetworkFee       money.Amount  // the most, in atomic units of the chain's own coin
-	NetworkFeeMintID *int          // the chain's own coin, nil when it is not in the catalogue
-	NetworkFeeUSD    *money.USD    // nil without a fresh price
-	MaxAmount        *money.Amount // what the customer may ask for; nil when none was named
+	NetworkFee       money.Amount            // the most, in atomic units of the chain's own coin
+	NetworkFeeMintID *int                    // the chain's own coin, nil when it is not in the catalogue
+	NetworkFeeUSD    *money.USD              // nil without a fresh price
+	MaxAmount        *money.Amount           // what the customer may ask for; nil when none was named
 	CustomerCharge   *webhook.CustomerCharge // what the customer may be charged beside the amount; nil: nothing
 	ExpiresAt        time.Time
 }

@@ -17,7 +17,7 @@ type Preview struct {
 	NetworkFee       *money.Amount // the most, in units of the chain's own coin; nil when the chain does not say
 	NetworkFeeMintID *int
 	CustomerCharge   *webhook.CustomerCharge // what the customer may be charged beside the amount; nil: nothing
-	ExistingID       string // the withdrawal that the key belongs to already, or ""
+	ExistingID       string                  // the withdrawal that the key belongs to already, or ""
 }
 
 // Preview decides about a request as Request would, by the same gates on the same
