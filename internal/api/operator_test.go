@@ -340,7 +340,7 @@ func TestSettingsAreChangedWholeOrNotAtAll(t *testing.T) {
 	if got := o.written(); got != before {
 		t.Errorf("refused: got %v, want %v", got, before)
 	}
-	off := o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": nil, "withdrawSeverityThreshold": nil, "requireWithdrawIdempotency": true}), 200)
+	off := o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{"customerWithdrawUsdThreshold": nil, "chargeCustomerCosts": "NONE", "withdrawSeverityThreshold": nil, "requireWithdrawIdempotency": true}), 200)
 	if off.body["customerWithdrawUsdThreshold"] != nil || off.body["requireWithdrawIdempotency"] != true {
 		t.Errorf("off: got %s", off.raw)
 	}

@@ -115,11 +115,11 @@ const (
 	WithdrawalCharge       CauseKind = "WITHDRAWAL_CHARGE"
 	WithdrawalChargeReturn CauseKind = "WITHDRAWAL_CHARGE_RETURN"
 
-	FeePrepaid      CauseKind = "FEE_PREPAID"      // the organization's own withdrawal whose product paid it: off the bill
-	Transfer        CauseKind = "TRANSFER"         // the transfer between customers and products
-	NetworkFee      CauseKind = "NETWORK_FEE"      // the dispatch order
-	FeeChange       CauseKind = "FEE_CHANGE"       // the dispatch order, and after a slash the fork in which its transaction cost something else
-	Restore         CauseKind = "RESTORE"          // the restored withdrawal, with /1, /2, … for what is taken later
+	FeePrepaid CauseKind = "FEE_PREPAID" // the organization's own withdrawal whose product paid it: off the bill
+	Transfer   CauseKind = "TRANSFER"    // the transfer between customers and products
+	NetworkFee CauseKind = "NETWORK_FEE" // the dispatch order
+	FeeChange  CauseKind = "FEE_CHANGE"  // the dispatch order, and after a slash the fork in which its transaction cost something else
+	Restore    CauseKind = "RESTORE"     // the restored withdrawal, with /1, /2, … for what is taken later
 )
 
 // Cause is the one event that a posting follows from.

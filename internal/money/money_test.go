@@ -196,3 +196,32 @@ func TestAValueIsRoundedUpSoThatNoThresholdIsMissed(t *testing.T) {
 		t.Errorf("got %v %v, want above 1", v, err)
 	}
 }
+
+func TestConvertRoundsUpAndNeverOver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		units         string
+		from          int
+		price         string
+		to            int
+		toPrice, want string
+	}{
+		{"0", 18, "3000", 6, "1", "0"},
+		{"1", 18, "3000", 6, "1", "1"},
+		{"2039280", 9, "200", 6, "1", "407856"},
+		{"100000000000", 18, "3000", 6, "1", "300"},
+		{"100000000001", 18, "3000", 6, "1", "301"},
+		{"1", 0, "1", 18, "0.000000000000000001", "1000000000000000000000000000000000000"},
+	} {
+		got, err := Convert(MustParse(c.units), c.from, MustParseUSD(c.price), c.to, MustParseUSD(c.toPrice))
+		if err != nil || got.String() != c.want {
+			t.Errorf("%s of %d decimals at %s in %d decimals at %s: got %v %v, want %s", c.units, c.from, c.price, c.to, c.toPrice, got, err, c.want)
+		}
+	}
+	if _, err := Convert(Units(1), 0, MustParseUSD("1"), 0, USD{}); !errors.Is(err, ErrRange) {
+		t.Errorf("into something without a value: got %v, want %v", err, ErrRange)
+	}
+	if _, err := Convert(MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935"), 0, MustParseUSD("2"), 0, MustParseUSD("1")); !errors.Is(err, ErrRange) {
+		t.Errorf("twice the most: got %v, want %v", err, ErrRange)
+	}
+}

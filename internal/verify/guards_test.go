@@ -75,10 +75,10 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a debt of nobody":                      {moved("RESTORE", "wd_none", "1", "CUSTODY", "CUSTOMER", "5", "0"), "ledger_transfers_of_cause"},
 		"a debt for what was not restored":      {moved("RESTORE", "wd_out/1", "1", "CUSTOMER", "CUSTODY", "5", "0"), "ledger_transfers_of_cause"},
 
-		"a charge of what was paid":         {moved("WITHDRAWAL_CHARGE", "wd_paid", "1", "WITHDRAWING", "PRODUCT", "1", "0"), "ledger_transfers_of_charge"},
-		"a charge of what is not paid yet":  {moved("WITHDRAWAL_CHARGE", "wd_out", "1", "WITHDRAWING", "PRODUCT", "1", "0"), "ledger_transfers_of_charge"},
+		"a charge of what was paid":         {moved("WITHDRAWAL_CHARGE", "wd_paid", "1", "WITHDRAWING", "PRODUCT", "1", "0") + ` AND c.subject = 'CUSTODIAL'`, "ledger_transfers_of_charge"},
+		"a charge of what is not paid yet":  {moved("WITHDRAWAL_CHARGE", "wd_out", "1", "WITHDRAWING", "PRODUCT", "1", "0") + ` AND c.subject = 'CUSTODIAL'`, "ledger_transfers_of_charge"},
 		"a rest of what was not charged":    {moved("WITHDRAWAL_CHARGE_RETURN", "wd_failed", "1", "WITHDRAWING", "CUSTOMER", "17", "0"), "ledger_transfers_of_charge"},
-		"a charge, again":                   {moved("WITHDRAWAL_CHARGE", "wd_failed", "1", "WITHDRAWING", "PRODUCT", "3", "0"), "ledger_transfers_cause_once"},
+		"a charge, again":                   {moved("WITHDRAWAL_CHARGE", "wd_failed", "1", "WITHDRAWING", "PRODUCT", "3", "0") + ` AND c.subject = 'CUSTODIAL'`, "ledger_transfers_cause_once"},
 		"another charge than was shown":     {`UPDATE withdrawals SET charge_failure_max = 4 WHERE withdrawal_id = 'wd_failed'`, "withdrawals_charge_fixed"},
 		"a charge that grows":               {`UPDATE withdrawals SET charge_cost = 3 WHERE withdrawal_id = 'wd_failed'`, "withdrawals_charge_fixed"},
 		"a charge that nobody was shown":    {`UPDATE withdrawals SET charge_costs = 'RENT' WHERE withdrawal_id = 'wd_held'`, "withdrawals_charge_fixed"},

@@ -165,6 +165,8 @@ func TestABalanceHasToReachForTheChargeAsWell(t *testing.T) {
 	before := h.rows()
 	_, _, err := h.Request(t.Context(), h.org, r)
 	refused(t, err, fault.InsufficientBalance)
+	_, err = h.Preview(t.Context(), h.org, r)
+	refused(t, err, fault.InsufficientBalance)
 	if got := h.rows(); got != before {
 		t.Errorf("a refused request wrote: got %s, want %s", got, before)
 	}
