@@ -16,7 +16,7 @@ func moved(cause, id, mint, from, to, amount, leg string) string {
 	return `INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 		SELECT d.org_id, d.mint_id, d.account_id, c.account_id, ` + amount + `, '` + cause + `', '` + id + `', ` + leg + `, now()
 		FROM ledger_accounts d JOIN ledger_accounts c USING (org_id, mint_id)
-		WHERE d.kind = '` + from + `' AND c.kind = '` + to + `' AND d.mint_id = ` + mint + ` LIMIT 1`
+		WHERE d.kind = '` + from + `' AND c.kind = '` + to + `' AND d.mint_id = ` + mint
 }
 
 // ordered inserts an order like the one that waits, but for one column.
