@@ -65,6 +65,9 @@ func TestAContractThatFailsItsPaymentCostsItsCustomer(t *testing.T) {
 	failed := h.withdraw("ann", eth, "10000000000000000", payee)
 	h.sent(failed)
 	h.ahead(payee, 1)
+	h.mine(1)
+	h.ahead(payee, 0) // and when somebody asks, it takes coin
+	h.mine(1)
 	h.ends(failed)
 	h.wantWithdrawal(failed, "FAILED")
 	cost := h.cost(failed)
