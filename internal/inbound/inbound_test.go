@@ -360,3 +360,53 @@ func TestConnectionsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// from accepts connections whose callers have these addresses, and then no more.
+type from struct {
+	net.Listener
+	callers []string
+}
+
+func (f *from) Accept() (net.Conn, error) {
+	if len(f.callers) == 0 {
+		return nil, net.ErrClosed
+	}
+	ours, theirs := net.Pipe()
+	theirs.Close()
+	at := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(f.callers[0]))
+	f.callers = f.callers[1:]
+	return called{ours, at}, nil
+}
+
+func (*from) Addr() net.Addr { return &net.TCPAddr{} }
+
+type called struct {
+	net.Conn
+	at net.Addr
+}
+
+func (c called) RemoteAddr() net.Addr { return c.at }
+
+// Rule REQ-9. One customer of a provider has all addresses of a /64.
+func TestTheAddressesOfOneNetworkShareTheirConnections(t *testing.T) {
+	t.Parallel()
+	l := inbound.Listen(&from{callers: []string{
+		"[2001:db8:0:1::1]:1", "[2001:db8:0:1::2]:1", "[2001:db8:0:1:ffff::3]:1", // the third is one too many
+		"[2001:db8:0:2::1]:1",
+		"192.0.2.1:1", "[::ffff:192.0.2.1]:2", "192.0.2.1:3", // the third is one too many
+		"192.0.2.2:1",
+	}}, inbound.Limits{PerAddress: 2}, slog.New(slog.DiscardHandler))
+	var got []string
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			break
+		}
+		defer c.Close()
+		got = append(got, c.RemoteAddr().String())
+	}
+	want := []string{"[2001:db8:0:1::1]:1", "[2001:db8:0:1::2]:1", "[2001:db8:0:2::1]:1", "192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v taken, want %v", got, want)
+	}
+}

@@ -154,6 +154,35 @@ func TestABlockAboutWhichNobodyTellsIsTakenInAndTracedLater(t *testing.T) {
 	w.wantSound(t)
 }
 
+// An outage that is over gives the next one no leave to be passed over.
+func TestASecondOutageIsWaitedForAgain(t *testing.T) {
+	t.Parallel()
+	w := openTraced(t, sim.Config{})
+	for _, round := range []string{"the first", "the second"} {
+		w.c.Provider(0).NoTraces(nil)
+		w.pays(30, ours2)
+		w.c.Mine(4)
+		w.final(t)
+		w.c.Provider(0).NoTraces(errors.New("connection refused"))
+		had := w.count(t, `SELECT count(*) FROM scan_untraced`)
+		w.pays(100, ours)
+		w.c.Mine(4)
+		waited := 0
+		for w.count(t, `SELECT count(*) FROM scan_untraced`) == had {
+			if _, err := w.w.Final(t.Context()); err == nil {
+				continue
+			}
+			if waited++; waited > 10 {
+				t.Fatalf("%s outage: got a walk that stands", round)
+			}
+		}
+		if waited != 4 {
+			t.Errorf("%s outage: got %d attempts that failed before the block was taken in without, want 4", round, waited)
+		}
+		w.final(t)
+	}
+}
+
 func TestATransactionThatNobodyCanTellAboutIsARow(t *testing.T) {
 	t.Parallel()
 	w := openTraced(t, sim.Config{})

@@ -405,3 +405,17 @@ func TestAnAccountThatWasNotHeldForGoesBackToAPersonOnce(t *testing.T) {
 		t.Errorf("nothing is charged: got %v, want nothing against it", r)
 	}
 }
+
+// Rule WD-55. A payment that is refused makes no account, so its cost has no rent in it.
+func TestTheMostThatAFailureIsChargedHasNoRentInIt(t *testing.T) {
+	t.Parallel()
+	h, c := newChargingHouse(t, "RENT_AND_FAILURES")
+	most, err := money.Units(200_000_000_001).Add(rented)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	c.fees.Beside = most
+	c.mu.Unlock()
+	h.charged(h.request(h.want()), "301", "601", "")
+}

@@ -337,3 +337,15 @@ func TestCostsThatNobodyKnewAreCountedBeforeAPaymentIsSigned(t *testing.T) {
 		t.Errorf("once a person has approved it: got %v, want nothing against it", r)
 	}
 }
+
+// Rule WD-53. What waited for days and is let go today is a cost of today.
+func TestWhatWasRequestedEarlierCountsFromItsApproval(t *testing.T) {
+	t.Parallel()
+	h, _ := newCostlyHouse(t)
+	held := h.held()
+	if _, err := pgtest.Owner(t, h.DB).Exec(t.Context(), `UPDATE withdrawals SET created_at = created_at - interval '3 days'`); err != nil {
+		t.Fatal(err)
+	}
+	h.approve(held)
+	h.reasons(h.request(h.want()), "POLICY_LIMIT") // 60 and 60
+}

@@ -3,6 +3,7 @@ package withdrawal
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -332,4 +333,43 @@ func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 		}
 	}
 	h.balances("999000", "1000")
+}
+
+// picky is a signer that voids all but one.
+type picky struct {
+	signer.Signer
+	not string
+}
+
+func (p picky) Void(ctx context.Context, v signer.Void) (signer.Entry, error) {
+	if v.ID == p.not {
+		return signer.Entry{}, &signer.Refusal{Code: signer.RefusedGrant, Message: "another key"}
+	}
+	return p.Signer.Void(ctx, v)
+}
+
+// Rule WD-50: one that the signer does not void keeps its hold, and no other does.
+func TestOneThatTheSignerDoesNotVoidHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	h, f := voiding(t)
+	var ids []string
+	f.away.Store(true)
+	for range 3 {
+		w := h.returned(h.want(), &signer.Refusal{Code: signer.PolicyLimit})
+		_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "no")
+		refused(t, err, fault.CodeUnavailable)
+		ids = append(ids, w.WithdrawalID)
+	}
+	f.away.Store(false)
+	slices.Sort(ids)
+	h.Voids.Signer = picky{f, ids[0]} // the one that a pass asks about first
+	if err := h.Voids.Pass(t.Context()); !errors.Is(err, dispatch.ErrVoidOpen) {
+		t.Errorf("a pass: got %v, want %v", err, dispatch.ErrVoidOpen)
+	}
+	h.balances("999000", "1000")
+	for i, want := range []string{"AWAITING_APPROVAL", "REJECTED", "REJECTED"} {
+		if got, err := h.ByID(t.Context(), h.org, ids[i]); err != nil || got.Status != want {
+			t.Errorf("withdrawal %d: got %s %v, want %s", i, got.Status, err, want)
+		}
+	}
 }

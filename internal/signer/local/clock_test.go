@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
@@ -259,4 +260,40 @@ func TestAJournalWithARepairIsAdopted(t *testing.T) {
 	s = h.open(t)
 	admits(t, s, "wd_4", 11, signer.PolicyLimit)
 	admits(t, s, "wd_4", 10, "")
+}
+
+// A clock that is set forward ends no cooling-off and frees no fees of a day, whatever
+// else is limited: what depends on the time waits for a person.
+func TestEachLimitOfTimeWaitsForAClockThatJumped(t *testing.T) {
+	t.Parallel()
+	unlimited := func(c *local.ChainPolicy) {
+		*c = local.ChainPolicy{SignerID: c.SignerID, FeeMax: c.FeeMax, GasMax: c.GasMax, Unlimited: true}
+	}
+	for name, c := range map[string]struct {
+		limit func(c *local.ChainPolicy)
+		off   string // the cooling-off
+		want  string
+	}{
+		"the cooling-off alone":      {unlimited, "24h", signer.RefusedClock},
+		"the fees of a day alone":    {func(c *local.ChainPolicy) { unlimited(c); c.FeeDayMax = c.FeeMax }, "0s", signer.RefusedClock},
+		"nothing that depends on it": {unlimited, "0s", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := host(t)
+			policy := h.conf.Policy.Chains[signertest.Chain]
+			c.limit(&policy)
+			h.conf.Policy.Chains = map[chain.Name]local.ChainPolicy{signertest.Chain: policy}
+			h.conf.Policy.WhitelistCoolingOff = c.off
+			s := h.open(t)
+			signertest.Issue(t, s, signertest.Treasury(org))
+			if _, err := s.Endorse(t.Context(), h.endorsement("wla_1")); err != nil {
+				t.Fatal(err)
+			}
+			h.set(25 * time.Hour)
+			if _, err := s.Admit(t.Context(), own("wd_1", "wla_1")); refusal(err) != c.want {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
 }
