@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,7 +48,12 @@ func (d due) addresses() []string {
 	return all
 }
 
-func (d due) reason() string { return d.why[:min(len(d.why), dueReasonBytes)] }
+// reason is the beginning of why as the database takes it. A provider may have sent any bytes,
+// and a refused text would stop the walk.
+func (d due) reason() string {
+	why := strings.ReplaceAll(d.why, "\x00", "")
+	return strings.ToValidUTF8(why[:min(len(why), dueReasonBytes)], "")
+}
 
 // dueBlock is a block of which something is to be traced now.
 type dueBlock struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -152,6 +153,27 @@ func TestABlockAboutWhichNobodyTellsIsTakenInAndTracedLater(t *testing.T) {
 	w.wantDue(t, "back", 0, 2)
 	w.wantCame(t, "back", "ours2 50 NATIVE", "ours 100 INTERNAL", "ours2 30 INTERNAL")
 	w.wantSound(t)
+}
+
+// What a provider sends with its error stops no walk: neither bytes that are no text nor a
+// character that the limit cuts.
+func TestAnErrorThatIsNoTextIsARowToo(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{"away\x00", "away\xff", strings.Repeat("x", 490) + strings.Repeat("é", 100)} {
+		w := openTraced(t, sim.Config{})
+		w.c.Provider(0).NoTraces(errors.New(said))
+		w.pays(100, ours)
+		w.c.Mine(4)
+		var stands error
+		for failed := 0; failed <= 10 && w.count(t, `SELECT count(*) FROM scan_untraced`) == 0; {
+			if _, stands = w.w.Final(t.Context()); stands != nil {
+				failed++
+			}
+		}
+		if w.count(t, `SELECT count(*) FROM scan_untraced`) == 0 {
+			t.Errorf("%.20q: got a walk that stands: %v", said, stands)
+		}
+	}
 }
 
 // An outage that is over gives the next one no leave to be passed over.
