@@ -61,7 +61,7 @@ func (s *stage) commanded(ctx context.Context, start func() (*process, error)) e
 		err = first.killed(ctx)
 	case s.fault == Kill:
 		err = first.kill()
-	case s.point.commit && file != s.point.name:
+	case file != s.point.place():
 		err = s.unanswered(ctx, file)
 	default:
 		err = s.inflict(ctx, func() error { return s.release(file) })

@@ -2,13 +2,10 @@ package race
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
@@ -75,8 +72,8 @@ func (p *process) resolveOnce(ctx context.Context, flags *deposit.Resolutions, w
 	case fault.Is(err, fault.DepositNotFlagged), fault.Is(err, fault.ResolutionInProgress):
 		p.decisionsLate.Add(1)
 	default:
-		if late, ok := errors.AsType[*pgconn.PgError](err); ok && late.Code == "55P03" {
-			p.vain.Add(1) // waited for a lock as long as anybody may: nothing was decided here
+		if impatient(err) {
+			p.vain.Add(1) // nothing was decided here
 			return
 		}
 		p.complain("%s is %s: %v", id, verb, err)

@@ -260,12 +260,19 @@ func (p *process) spendOnce(ctx context.Context, worker, round int) bool {
 	return true
 }
 
-// post posts. Whoever has waited for a lock as long as the service lets anybody wait was
-// refused whole, and asks again: that happens on a machine with too much else to do.
+// impatient tells that PostgreSQL gave a statement up: it waited too long for one lock, or,
+// for several in turn, longer than a statement may take. Its transaction is rolled back. That
+// happens on a machine with too much else to do.
+func impatient(err error) bool {
+	gaveUp, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (gaveUp.Code == "55P03" || gaveUp.Code == "57014")
+}
+
+// post posts, and again after it was given up.
 func (p *process) post(ctx context.Context, postings []ledger.Posting) error {
 	for {
 		err := p.db.InOrg(ctx, p.Org, func(ctx context.Context, tx pg.Tx) error { return ledgertest.Post(ctx, tx, postings...) })
-		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "55P03" && ctx.Err() == nil {
+		if impatient(err) && ctx.Err() == nil {
 			p.vain.Add(1)
 			continue
 		}
