@@ -335,6 +335,12 @@ var checks = []Check{
 		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s, and order %s, whose rest it is, is %s', c.status, c.change_of, o.status)
 		FROM coins c JOIN dispatch_orders o ON o.order_id = c.change_of
 		WHERE c.status NOT IN ('HELD', 'GONE') AND o.status NOT IN ('PAID', 'FAILED')
+			-- A slot that a restore took from the signer's journal is as old as its signature, and
+			-- the block of its coin is proven here after that. Its coin may be the change of an
+			-- order that this database has not ended yet.
+			AND NOT (c.status IN ('RESERVED', 'SPENT') AND EXISTS (
+				SELECT FROM dispatch_slots s JOIN finality_proofs p ON (p.chain, p.proof_id) = (c.chain, c.proof_id)
+				WHERE s.order_id = c.order_id AND strpos(s.lease, c.outpoint || ':') > 0 AND s.created_at < p.created_at))
 		UNION ALL
 		SELECT c.org_id, 'coin ' || c.outpoint, format('is %s and stands on a block that is not proven', c.status)
 		FROM coins c LEFT JOIN finality_live p ON p.proof_id = c.proof_id

@@ -477,6 +477,40 @@ func wantSeen(t *testing.T, chosen func(Check) bool) {
 	}
 }
 
+// A restored database has coins reserved for what the signer's journal signed. One of them may
+// be the change of an order that is final on the chain and that dispatch has not ended yet:
+// everything would be stopped in that moment, after each restore with such payments.
+func TestTheChangeOfAnOpenOrderInARestoredSlotIsNoBreach(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	for name, c := range map[string]struct {
+		status, lease, signed string
+		breach                bool
+	}{
+		"reserved by a restored slot":            {"RESERVED", "hash_wd_coin:1:580:0xwe_brest 0xwe_bnext", "p.created_at - interval '1 hour'", false},
+		"spent by a restored slot":               {"SPENT", "hash_wd_coin:1:580:0xwe_brest 0xwe_bnext", "p.created_at - interval '1 hour'", false},
+		"reserved by a slot that was given here": {"RESERVED", "hash_wd_coin:1:580:0xwe_brest 0xwe_bnext", "p.created_at + interval '1 second'", true},
+		"reserved, and in no slot":               {"RESERVED", "tx_dep_sats:0:100:0xwe_btre 0xwe_bnext", "p.created_at - interval '1 hour'", true},
+		"free":                                   {"FREE", "hash_wd_coin:1:580:0xwe_brest 0xwe_bnext", "p.created_at - interval '1 hour'", true},
+	} {
+		r, err := h.tampered(
+			`INSERT INTO coins (chain, outpoint, org_id, wallet_id, mint_id, amount, status, change_of, order_id, spent_by, proof_id, height, created_at)
+				SELECT chain, 'hash_wd_coin:1', org_id, 'we_brest', mint_id, 580, '`+c.status+`', 'wd_coin', CASE '`+c.status+`' WHEN 'FREE' THEN NULL ELSE 'wd_queued' END,
+					CASE '`+c.status+`' WHEN 'SPENT' THEN 'x' END, proof_id, height, now() FROM coins WHERE status = 'FREE'`,
+			`INSERT INTO dispatch_slots (wallet_id, chain, nonce, lease, org_id, order_id, gas_reserved, created_at, orders)
+				SELECT s.wallet_id, 'BITCOIN', 78, '`+c.lease+`', s.org_id, 'wd_queued', 0, `+c.signed+`, 1
+				FROM dispatch_slots s, coins c JOIN finality_proofs p USING (chain, proof_id) WHERE s.order_id = 'wd_coin' AND c.outpoint = 'hash_wd_coin:1'`)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		seen := slices.ContainsFunc(r.Breaches, func(b Breach) bool { return b.Check == "I-47-state" && b.Subject == "coin hash_wd_coin:1" })
+		if seen != c.breach {
+			t.Errorf("%s: got a breach of I-47-state: %v, want %v: %+v", name, seen, c.breach, r.Breaches)
+		}
+	}
+}
+
 func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
 	t.Parallel()
 	h := build(t)
