@@ -241,7 +241,7 @@ type Tokens interface {
 // inside transactions and the block does not say so. What it tells is the word of
 // providers: balances that enough of them agree on verify it.
 //
-// Whoever sends a transaction decides how long the trace of its calls is. So the question
+// The sender of a transaction decides how long the trace of its calls is. So the question
 // that is asked about every block has an answer that the block's gas bounds, calls are
 // traced of single transactions, and no answer is held whole.
 type Tracer interface {

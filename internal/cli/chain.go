@@ -134,7 +134,7 @@ func (c chainTraces) Run(ctx context.Context, std streams) error {
 			tx = "every transaction"
 		}
 		if u.Addresses == nil {
-			of = "addresses that nobody tells"
+			of = "unknown addresses"
 		}
 		fmt.Fprintf(std.out, "block %d  %s  since %s, %d attempts, next at %s\n  to %s\n  %s\n", u.Height, tx,
 			u.Since.UTC().Format(time.DateTime), u.Attempts, u.Next.UTC().Format(time.DateTime), of, u.Why)

@@ -13,7 +13,7 @@ import (
 )
 
 // long is the code of a contract that passes on what it is paid to the address in its
-// input, and then calls nobody so often with 200,000 bytes of the same memory: each call
+// input, and then calls an empty address so often with 200,000 bytes of the same memory: each call
 // costs 100 gas and writes 400,000 characters into the trace.
 func long(calls int) []byte {
 	code := fmt.Sprintf("6000600060006000346000355af150"+ // CALL(gas, input, value, nothing)

@@ -12,7 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 )
 
-// Anybody can deploy a contract that emits transfers of its own token to our addresses, as
+// Any sender can deploy a contract that emits transfers of its own token to our addresses, as
 // many as a block has gas for: tens of thousands of rows in one transaction, for cents on a
 // rollup. So only so many deposits of tokens that are not in the catalogue are recorded.
 const (

@@ -673,7 +673,7 @@ func (d *Desk) end(ctx context.Context, from wallet.Wallet, s slot, out chain.Ou
 }
 
 // rent is what a payment that had its transaction to itself left in an account that it made
-// for its payee. Of several nobody can say whose it is, and no chain that has such accounts
+// for its payee. Of several it is unknown whose it is, and no chain that has such accounts
 // pays strangers together.
 func (s slot) rent(out chain.Outcome) money.Amount {
 	if s.Purpose != signer.Payment || len(s.Riders) > 0 {
@@ -685,7 +685,7 @@ func (s slot) rent(out chain.Outcome) money.Amount {
 // payeeFailed tells whether a payment that the chain has refused was refused because of its
 // payee. Native coin runs the payee's code and nothing else that could refuse it. Of
 // anything else the chain is asked whether it would refuse this payment still, and not one
-// to ourselves. It is false where nobody answers, and where others were in the transaction.
+// to ourselves. It is false where no provider answers, and where others were in the transaction.
 func (d *Desk) payeeFailed(ctx context.Context, from wallet.Wallet, s slot) bool {
 	if s.Purpose != signer.Payment || len(s.Riders) > 0 {
 		return false

@@ -240,7 +240,7 @@ func (d *Desk) withdraw(ctx context.Context, orderID string, by audit.Actor) (wi
 			return true, err
 		}
 		return true, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"Order %s is taken back: nothing of it is signed, and nobody will be paid. The signer or the database did not answer when its end was written down, so what was held for it may still be held. It is given back once, as soon as both answer, without another call; `coffer dispatch show %s` says whether it is, and `coffer dispatch cancel %s` asks the signer again.", orderID, orderID, orderID)
+			"Order %s is taken back: nothing of it is signed, and its payee will not be paid. The signer or the database did not answer when its end was written down, so what was held for it may still be held. It is given back once, as soon as both answer, without another call; `coffer dispatch show %s` says whether it is, and `coffer dispatch cancel %s` asks the signer again.", orderID, orderID, orderID)
 	}
 	return true, nil
 }

@@ -162,7 +162,7 @@ type End struct {
 	Cancelled bool // the slot was filled by a cancel
 	Refused   bool // and that because the signer's policy did not let it pay any more
 	// PayeeFailed: a payment that had its transaction to itself was refused by the chain, and
-	// because of its payee. False also where nobody can say so.
+	// because of its payee. False also where that is unknown.
 	PayeeFailed bool
 	Hash        chain.TxHash
 	Replaced    []chain.TxHash // the other transactions that were signed for the slot

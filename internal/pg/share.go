@@ -39,7 +39,7 @@ type turnKey struct{}
 // lasts, because what the request did before cannot be taken back.
 //
 // A transaction takes its place in the share before its connection and has it no longer
-// than that, so a request that waits for something else stands in nobody's way.
+// than that, so a request that waits for something else delays no other.
 func (db *DB) Shared(ctx context.Context, caller string, patience time.Duration) context.Context {
 	db.shares.mu.Lock()
 	defer db.shares.mu.Unlock()

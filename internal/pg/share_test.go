@@ -55,7 +55,7 @@ func TestACallerHasItsShareOfTheConnectionsAndNoMore(t *testing.T) {
 		if err := way(late); !errors.Is(err, pg.ErrNoTurn) {
 			t.Errorf("%s, one too many: got %v, want ErrNoTurn", name, err)
 		}
-		for who, ctx := range map[string]context.Context{"another caller": impatient("b"), "nobody": t.Context()} {
+		for who, ctx := range map[string]context.Context{"another caller": impatient("b"), "no caller": t.Context()} {
 			if err := way(ctx); err != nil {
 				t.Errorf("%s of %s: got %v, want its turn", name, who, err)
 			}

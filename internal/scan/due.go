@@ -234,7 +234,7 @@ func (w *Walker) traceDue(ctx context.Context) {
 type Untraced struct {
 	Height    uint64
 	Tx        chain.TxHash // "" for every transaction of the block
-	Addresses []string     // of ours; nil where nobody tells which
+	Addresses []string     // of ours; nil where they are unknown
 	Attempts  int
 	Why       string
 	Since     time.Time

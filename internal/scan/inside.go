@@ -54,7 +54,7 @@ func explains(all []due, h chain.Holding) bool {
 type haste struct {
 	mu     sync.Mutex
 	halved int
-	hash   string // the block that nobody told about
+	hash   string // the block that no provider told about
 	failed int    // how often in a row
 	given  bool   // a block was taken in without, and none was told about since
 	glance time.Time
@@ -130,7 +130,7 @@ func (w *Walker) inside(ctx context.Context, c *chain.Contents) (have balances, 
 var errNoTracer = errors.New("no provider traces, or trace is off")
 
 // errUntold says that no provider could be asked which balances a block changed.
-var errUntold = errors.New("nobody tells which balances changed")
+var errUntold = errors.New("no provider tells which balances changed")
 
 // explain finds the native coin that calls moved to addresses of ours in a final block.
 //
@@ -181,10 +181,10 @@ type unexplained struct {
 func (w *Walker) unexplained(ctx context.Context, c chain.Contents, told chain.Touched, have *balances) (*unexplained, error) {
 	x := &unexplained{c: c, rest: map[chain.Address]*big.Int{}, in: map[chain.TxHash][]chain.Address{}, open: map[chain.Address]int{}}
 	if len(told.Blind) > blindMax {
-		x.left = []due{{unknown: true, why: fmt.Sprintf("nobody tells which balances %d transactions changed", len(told.Blind))}}
+		x.left = []due{{unknown: true, why: fmt.Sprintf("no provider tells which balances %d transactions changed", len(told.Blind))}}
 	} else {
 		for _, tx := range told.Blind {
-			x.left = append(x.left, due{tx: tx, unknown: true, why: "nobody tells which balances it changed"})
+			x.left = append(x.left, due{tx: tx, unknown: true, why: "no provider tells which balances it changed"})
 		}
 	}
 	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -360,7 +360,7 @@ func (x *unexplained) fits(ctx context.Context, w *Walker, to []chain.Address, m
 
 var errUnfit = errors.New("the trace contradicts what is agreed upon")
 
-// contradicted tells whether somebody may have said something that is not true, or has left
+// contradicted tells whether a provider may have said something that is not true, or has left
 // something out: then all are asked.
 func (x *unexplained) contradicted() bool {
 	if x.untrue {

@@ -81,7 +81,7 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"a charge, again":                   {moved("WITHDRAWAL_CHARGE", "wd_failed", "1", "WITHDRAWING", "PRODUCT", "3", "0") + ` AND c.subject = 'CUSTODIAL'`, "ledger_transfers_cause_once"},
 		"another charge than was shown":     {`UPDATE withdrawals SET charge_failure_max = 4 WHERE withdrawal_id = 'wd_failed'`, "withdrawals_charge_fixed"},
 		"a charge that grows":               {`UPDATE withdrawals SET charge_cost = 3 WHERE withdrawal_id = 'wd_failed'`, "withdrawals_charge_fixed"},
-		"a charge that nobody was shown":    {`UPDATE withdrawals SET charge_costs = 'RENT' WHERE withdrawal_id = 'wd_held'`, "withdrawals_charge_fixed"},
+		"a charge that was not shown":       {`UPDATE withdrawals SET charge_costs = 'RENT' WHERE withdrawal_id = 'wd_held'`, "withdrawals_charge_fixed"},
 		"a charge of a product":             {`UPDATE withdrawals SET charge_costs = 'RENT' WHERE withdrawal_id = 'wd_own'`, "withdrawals_charge_fixed"},
 		"a fee that nobody paid":            {moved("WITHDRAWAL_FEE", "wd_paid", "2", "CUSTODY", "PRODUCT", "1", "0"), "ledger_transfers_of_withdrawal_fee"},
 		"a fee of what is not paid yet":     {moved("WITHDRAWAL_FEE", "wd_out", "2", "CUSTODY", "PRODUCT", "1", "0"), "ledger_transfers_of_withdrawal_fee"},

@@ -162,7 +162,7 @@ var tamperings = []struct {
 		 SELECT org_id, mint_id, debit_account, credit_account, 1, cause_kind, cause_id, 1, created_at FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_paid'`,
 	}},
 	{"I-18-held", "a rent that nothing holds", []string{`UPDATE withdrawals SET charge_costs = 'RENT', charge_rent = 1, charge_held = 1 WHERE withdrawal_id = 'wd_held'`}},
-	{"I-18-charge", "a charge that nobody has", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_CHARGE'`}},
+	{"I-18-charge", "a charge that no account has", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_CHARGE'`}},
 	{"I-18-charge", "a charge of more than is said", []string{`UPDATE ledger_transfers SET amount = amount + 1 WHERE cause_kind = 'WITHDRAWAL_CHARGE'`}},
 	{"I-18-charge", "a charge of less than it cost", []string{
 		`UPDATE withdrawals SET charged = 2 WHERE withdrawal_id = 'wd_failed'`, `UPDATE ledger_transfers SET amount = 2 WHERE cause_kind = 'WITHDRAWAL_CHARGE'`,

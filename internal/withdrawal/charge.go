@@ -23,7 +23,7 @@ type charging struct {
 	native mint.Mint
 	coin   *price.Quote  // of the chain's own coin; nil: none that is fresh
 	token  *price.Quote  // of the mint; nil: none that is fresh
-	rent   *money.Amount // the most that stays in an account made for the payee; nil: nobody can say
+	rent   *money.Amount // the most that stays in an account made for the payee; nil: unknown
 	fee    *money.Amount // the most that the network takes of a payment that it refuses; nil: the chain does not say
 
 	uncapped bool // it is an estimate of no amount, which a failure could use up
@@ -110,7 +110,7 @@ func smaller(a, b money.Amount) money.Amount {
 }
 
 // chargeable refuses a request whose costs are its customer's and cannot be computed: it
-// would be paid by the organization, or for an amount that nobody was shown.
+// would be paid by the organization, or for an amount that was not shown.
 func chargeable(f facts) (Step, *fault.Fault) {
 	c := f.charging
 	s := Step{Gate: GateCustomerCharge, Result: NotConfigured}

@@ -118,7 +118,7 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	h.charged(paid, "301", "", "301")
 	h.posted(paid, "WITHDRAWAL_HOLD 1301", "WITHDRAWAL_CHARGE 301", "WITHDRAWAL_END 1000")
 
-	// Somebody else made the account meanwhile, or it took less.
+	// Another sender made the account meanwhile, or it took less.
 	paid = h.request(h.want())
 	h.pays(paid)
 	h.charged(paid, "301", "", "0")
@@ -221,7 +221,7 @@ func TestAChargeThatCannotBeComputedRefusesTheRequest(t *testing.T) {
 	none()
 	h.Prices = fixed
 
-	// Nobody has looked whether the payee has an account: what one takes is held.
+	// It is unknown whether the payee has an account: what one takes is held.
 	was := c.fees
 	c.fees = nil
 	h.charged(h.request(h.want()), "301", "", "")

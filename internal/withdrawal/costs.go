@@ -98,7 +98,7 @@ func customerCosts(f facts) (Step, *fault.Fault) {
 func costGate(org, customerID string) string { return "costs of " + org + " " + customerID }
 
 // countCosts adds up what a customer's withdrawals of the day cost, until the transaction
-// ends with nobody else's. It comes behind the gate of the settings and before any row.
+// ends with its own alone. It comes behind the gate of the settings and before any row.
 func countCosts(ctx context.Context, tx pg.Tx, orgID string, f *facts, settings org.Settings) error {
 	if f.costs.limit = settings.CustomerFeeDayUSD; !f.costs.asked || f.costs.limit == nil {
 		return nil

@@ -65,7 +65,7 @@ func TestADestinationThatMadeAPaymentFailIsHeldUntilAnApprovedOneIsPaid(t *testi
 	other := h.want()
 	other.ToAddress = elsewhere
 
-	early := h.request(h.want()) // accepted before the failure, paid after it, and approved by nobody
+	early := h.request(h.want()) // accepted before the failure, paid after it, and not approved by a person
 	h.reverts(h.request(h.want()))
 	held := h.request(h.want())
 	h.reasons(held, "DESTINATION_ADDRESS")
@@ -161,7 +161,7 @@ func (c *charges) TransferFees(context.Context) (chain.Fees, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.fees == nil {
-		return chain.Fees{}, errors.New("nobody answers")
+		return chain.Fees{}, errors.New("no provider answers")
 	}
 	return *c.fees, nil
 }

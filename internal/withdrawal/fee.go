@@ -23,8 +23,8 @@ const quoteMax = 5 * time.Second
 type quoted struct {
 	most *money.Amount // the most; nil: the chain does not say
 	rent money.Amount  // of that, what stays in an account that is made for the payee
-	// account is the same, or where nobody has looked whether the payee has an account,
-	// what one would take; nil: nobody can say.
+	// account is the same, or where it is unknown whether the payee has an account,
+	// what one would take; nil: unknown.
 	account *money.Amount
 }
 

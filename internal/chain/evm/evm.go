@@ -6,7 +6,7 @@
 // recomputed from its header, its transactions and receipts from the roots in
 // it, senders from their signatures. Balances are what as many providers say as
 // have to agree, and so is what calls moved. Which accounts a block changed is a
-// provider's word, and whoever asks compares it with the balances. An answer that is
+// provider's word, and the caller compares it with the balances. An answer that is
 // missing, short or wrong is an error and never an empty block.
 //
 // It holds no key and writes nothing down. It keeps a few verified blocks in

@@ -226,7 +226,7 @@ func records(p *proxy) {
 	})
 }
 
-// A block that one provider makes up is never proven final: whoever gives it for the block
+// A block that one provider makes up is never proven final: a provider that gives it for the block
 // of a payment of ours keeps that payment from being settled.
 func TestOneProviderAloneDoesNotSayWhichBlockHasOurTransaction(t *testing.T) {
 	t.Parallel()
@@ -317,7 +317,7 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 		{"a liar, and one of two who answers", 2, []func(*proxy){says(`"0x7"`), true1, lost}, used},
 		{"one is silent", 1, []func(*proxy){true1, lost}, used},
 		{"one says nothing", 1, []func(*proxy){null, true1}, used},
-		{"nobody says anything", 1, []func(*proxy){null, lost}, nil},
+		{"every provider is silent", 1, []func(*proxy){null, lost}, nil},
 		{"too few say anything", 2, []func(*proxy){true1, lost, null}, nil},
 	} {
 		var urls []string
@@ -346,6 +346,37 @@ func TestAnAccountStandsWhereEnoughProvidersHaveIt(t *testing.T) {
 				t.Errorf("%s, depth %d: got used %v, final %v, next %v", c.name, depth, latest, final, got.Next(first))
 			}
 		}
+	}
+}
+
+// Of two providers one has not seen the block of a payment, and says so for a lower final
+// block too: that denies the payment in the latest block only.
+func TestWhatIsFinalIsInTheLatestBlockToo(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	p, signed, _ := l.ready(t, l.chain, "")
+	l.chain.Sender.Send(t.Context(), signed)
+	l.Finalize(t)
+	l.Finalize(t)
+	lags := newProxy(t, l.node)
+	lags.On("eth_getTransactionCount", func(e *exchange) { e.Say(`"0x0"`) })
+	lags.On("eth_getBlockByNumber", func(e *exchange) {
+		if string(e.Params[0]) != `"finalized"` {
+			return
+		}
+		e.Edit(t, func(m map[string]any) {
+			height, err := hexutil.DecodeUint64(m["number"].(string))
+			if err != nil {
+				t.Error(err)
+			}
+			m["number"] = hexutil.EncodeUint64(height - 1)
+		})
+	})
+	cfg := config(newProxy(t, l.node).URL, lags.URL)
+	cfg.Agree, cfg.Finality.Depth = 1, 0
+	got, err := open(t, cfg).Sender.Account(t.Context(), p.From)
+	if want := (chain.Account{Latest: 1, Final: 1}); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
 

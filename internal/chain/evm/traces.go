@@ -25,7 +25,7 @@ import (
 
 // diffTracer tells which accounts changed, without code and storage: what it says of a
 // block is bounded by the block's gas. callTracer tells every call with its input, and
-// memory that a contract has paid for once it may pass on as often as it likes: anybody
+// memory that a contract has paid for once it may pass on as often as it likes: any sender
 // decides how long that is.
 var (
 	diffTracer = map[string]any{
@@ -146,7 +146,7 @@ func (a *adapter) offering() []*provider {
 	return able
 }
 
-// tracers are the providers that are asked for traces; none when nobody offers them.
+// tracers are the providers that are asked for traces; none when no provider offers them.
 func (a *adapter) tracers(ctx context.Context) ([]*provider, error) {
 	if a.Trace == TraceOff {
 		return nil, nil
@@ -157,7 +157,7 @@ func (a *adapter) tracers(ctx context.Context) ([]*provider, error) {
 	// One that has not answered since the start may be the one that traces.
 	for _, p := range a.withArchives() {
 		if err := p.greet(ctx); err != nil {
-			return nil, fmt.Errorf("nobody traces and one has not said whether it does; with trace OFF it is not waited for: %w", err)
+			return nil, fmt.Errorf("no provider traces, and one has not said whether it does; set trace OFF to stop waiting for it: %w", err)
 		}
 	}
 	return a.offering(), nil
@@ -277,7 +277,7 @@ func (t *touches) set(i int, of map[common.Address]*big.Int) error {
 	return nil
 }
 
-// add takes what another provider says. Where two differ nobody knows how much.
+// add takes what another provider says. Where two differ, the amount is unknown.
 func (t *touches) add(o *touches) {
 	for i, of := range o.of {
 		t.known[i] = t.known[i] || o.known[i]
@@ -646,7 +646,7 @@ func (a *adapter) moved(ctx context.Context, q chain.MovedQuestion) ([]chain.Tra
 		return nil, err
 	}
 	if len(able) == 0 {
-		return nil, errors.New("nobody traces")
+		return nil, errors.New("no provider traces")
 	}
 	s, err := a.named(ctx, q.At)
 	if err != nil {

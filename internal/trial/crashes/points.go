@@ -12,7 +12,7 @@ type at int
 const (
 	inService at = iota
 	inSigner
-	inCommand // in the process of a command that somebody gives
+	inCommand // in the process of a person's command
 	outside   // at the provider, on the chain or with the operator: played by this package
 )
 

@@ -63,7 +63,7 @@ func (w *world) askFor(to chain.Address, units int64) string {
 	return got.WithdrawalID
 }
 
-// closes has somebody burn the unit in their token account, and close it for what is in it.
+// closes has a payee burn the unit in their token account, and close it for its rent.
 func (w *world) closes(k ed25519.PrivateKey) {
 	w.Helper()
 	of := surfpool.AddressOf(k)
@@ -74,7 +74,7 @@ func (w *world) closes(k ed25519.PrivateKey) {
 	w.must(err)
 }
 
-// Rule WD-54. Whoever opens accounts for new wallets and keeps what is in them pays for it.
+// Rule WD-54. A customer that opens accounts for new wallets and keeps their rent pays for it.
 func TestTheRentOfATokenAccountIsItsCustomers(t *testing.T) {
 	t.Parallel()
 	w := charging(t)

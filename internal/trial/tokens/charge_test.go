@@ -66,7 +66,7 @@ func TestAContractThatFailsItsPaymentCostsItsCustomer(t *testing.T) {
 	h.sent(failed)
 	h.ahead(payee, 1)
 	h.mine(1)
-	h.ahead(payee, 0) // and when somebody asks, it takes coin
+	h.ahead(payee, 0) // and when it is asked, it takes coin
 	h.mine(1)
 	h.ends(failed)
 	h.wantWithdrawal(failed, "FAILED")

@@ -20,7 +20,7 @@ const (
 	// twoFaced is the code of a payee that uses 800,000 gas and succeeds where nothing is
 	// offered for gas, and fails where something is.
 	twoFaced = "3a15600657fe5b620075305b6001900380600b5700"
-	// switched is the code of a payee that anybody switches by a byte of data: at 0 it takes
+	// switched is the code of a payee that any sender switches by a byte of data: at 0 it takes
 	// coin, at 1 it fails and uses all gas.
 	switched = "36600b57600054601657005b60003560f81c600055005bfe"
 	payeeGas = 121_000 // 21,000 for the transaction itself
