@@ -23,9 +23,14 @@ import (
 type proof struct {
 	of    string        // "" while nobody has it
 	why   string        // then
+	since time.Time     // it has been looked for in vain
 	again time.Time     // and when it is looked for again
 	rests time.Duration // which was so long after the last time
 }
+
+// unprovenMax is how long a proof may be looked for before that is an alarm: providers show a
+// block later than what it changed.
+const unprovenMax = time.Minute
 
 const (
 	proofsMax   = 4096 // leases that are kept in memory
@@ -60,12 +65,13 @@ func (d *Desk) prove(ctx context.Context, from wallet.Wallet, acct *chain.Accoun
 			break
 		}
 	}
+	now := d.db.Clock()()
 	for i, l := range acct.Leases {
 		if !slices.Contains(free, l.Final) {
 			continue
 		}
 		p, _ := d.remembered(l.Final)
-		if acct.Leases[i].Proof = p.of; p.why != "" {
+		if acct.Leases[i].Proof = p.of; p.why != "" && now.Sub(p.since) >= unprovenMax {
 			at, _, _ := strings.Cut(l.Final, " ")
 			d.alarm(ctx, at, "a place of a wallet is not used, since the block that proves its value is not found", "wallet", from.ID, "place", at, "why", p.why)
 		}
@@ -120,8 +126,12 @@ func (d *Desk) proofOf(ctx context.Context, from wallet.Wallet, lease string) (p
 	}
 	of, err := d.chain.Proofs.Proof(ctx, from.Address, lease, parents...)
 	if err != nil {
+		now, since := d.db.Clock()(), p.since
+		if since.IsZero() {
+			since = now
+		}
 		rests := min(max(2*p.rests, d.conf.RetryAfter), d.conf.WatchEvery)
-		p = proof{why: err.Error(), again: d.db.Clock()().Add(rests), rests: rests}
+		p = proof{why: err.Error(), since: since, again: now.Add(rests), rests: rests}
 	} else {
 		p = proof{of: of}
 	}

@@ -267,6 +267,18 @@ func TestAPlaceThatNothingProvesIsLeftOut(t *testing.T) {
 	if got := w.text(waits, id); !strings.HasPrefix(got, "QUEUED SLOT no free place of its wallet on the chain is proven yet: no provider") {
 		t.Errorf("got %q, want it to wait for a place that is proven", got)
 	}
+	// A provider shows a block later than what it changed, so that is no alarm at once.
+	alarmed := func() bool {
+		return strings.Contains(w.log.String(), `level=ERROR msg="a place of a wallet is not used`) && strings.Contains(w.log.String(), "place="+string(second))
+	}
+	if alarmed() {
+		t.Errorf("got an alarm about %s at the first look in vain", second)
+	}
+	w.pass(2 * time.Minute)
+	w.settle()
+	if !alarmed() {
+		t.Errorf("got no alarm about %s after two minutes; the log says %s", second, w.log.String())
+	}
 }
 
 // The owner of the database can put another place, or another proof, into a slot, and the

@@ -1,9 +1,11 @@
 package leases
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,6 +65,8 @@ type world struct {
 	ann, treasury wallet.Wallet
 	customers     []wallet.Wallet
 	asked         int
+
+	log bytes.Buffer // of the parts of the service
 
 	mu  sync.Mutex
 	now time.Time
@@ -134,6 +138,7 @@ func (w *world) start() {
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), sol: money.MustParseUSD("200")}, Clock: w.clock}
 	w.Works = works.Wire(works.Plan{
 		DB: w.db, Chain: c, Start: w.first, Signer: mortalSigner{w.sign, w.fate}, Attest: w.seed.Attest().Public(), Prices: prices,
+		Log:      slog.New(slog.NewTextHandler(&w.log, nil)),
 		Dispatch: dispatch.Config{ResendAfter: time.Second, RetryAfter: time.Millisecond}, Sweep: sweep.Config{Places: w.places, CloseAfter: w.closeAfter},
 	})
 }
