@@ -101,6 +101,7 @@ type World struct {
 	app      *app.App
 	stop     context.CancelFunc
 	running  bool
+	up       bool // Start has succeeded, and Stop was not called yet
 	ended    chan error
 	child    *child // with Options.Program
 	signer   *child // with Options.SignerProcess
@@ -186,6 +187,7 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 	if err := w.serve(ctx); err != nil {
 		return w, err
 	}
+	w.up = true
 	return w, w.Info.write(opts.Dir)
 }
 
@@ -511,6 +513,8 @@ func (w *World) Stop() error {
 		errs = append(errs, <-w.ended)
 		w.running = false
 	}
+	errs = append(errs, w.finish())
+	w.up = false
 	if w.app != nil {
 		errs = append(errs, w.app.Close())
 		w.app = nil
