@@ -501,3 +501,38 @@ func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 		t.Errorf("the description is of %s (%v), want %s", info.OrganizationID, err, w.Info.OrganizationID)
 	}
 }
+
+// A world with limits answers as a main network does, one without never.
+func TestAWorldWithLimitsShowsThem(t *testing.T) {
+	t.Parallel()
+	for _, limited := range []bool{false, true} {
+		n := buildTown(t, localworld.Options{Limits: limited})
+		get := func(path, key string) *http.Response {
+			t.Helper()
+			req, err := http.NewRequestWithContext(n.ctx, http.MethodGet, n.Info.BaseURL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("x-api-key", key)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			return resp
+		}
+		if told := get("/mints", n.Info.APIKey).Header.Get("RateLimit-Limit"); (told != "") != limited {
+			t.Errorf("with limits %t: got RateLimit-Limit %q", limited, told)
+		}
+		// Wrong keys have the slowest rate, so that a slow machine meets it, too.
+		refused := 0
+		for range 60 {
+			if get("/mints", "a key of nobody").StatusCode == http.StatusTooManyRequests {
+				refused++
+			}
+		}
+		if (refused > 0) != limited {
+			t.Errorf("with limits %t: %d of 60 wrong keys met a limit", limited, refused)
+		}
+	}
+}
