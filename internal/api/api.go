@@ -36,6 +36,7 @@ import (
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/whitelist"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -96,6 +97,7 @@ type api struct {
 	whitelist *whitelist.Book
 
 	localRisk bool // of the operators' listener: the local list is asked
+	keyRolled func(ctx context.Context, org string, key seal.Secret)
 }
 
 // New makes the handler of the public listener: the interface under /v1, the

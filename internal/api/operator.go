@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/whitelist"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
@@ -49,6 +50,8 @@ type OperatorConfig struct {
 	BaseURL string
 	// LocalRisk says that the local list is asked, so entries have an effect.
 	LocalRisk bool
+	// KeyRolled hears of each new key of an organization; nil: nothing does.
+	KeyRolled func(ctx context.Context, org string, key seal.Secret)
 	Limits    Limits       // by key; the zero value sets none; see UsualLimits
 	Log       *slog.Logger // nil: the default
 }
@@ -64,7 +67,7 @@ func NewOperator(conf OperatorConfig) http.Handler {
 		DB: conf.DB, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens,
 		CursorKey: conf.CursorKey, BaseURL: conf.BaseURL, Limits: conf.Limits, Proxies: conf.Proxies, Log: conf.Log,
 	})
-	a.localRisk = conf.LocalRisk
+	a.localRisk, a.keyRolled = conf.LocalRisk, conf.KeyRolled
 	a.fourEyes, a.whitelist = conf.FourEyes, conf.Whitelist
 	return a.shell(a.listedOnly(conf.From, a.routed()))
 }
@@ -223,6 +226,9 @@ func (a *api) rollKey(c *call) (answer, error) {
 	key, err := org.RollKey(c.Context(), a.conf.DB, c.who.Actor(), name)
 	if err != nil {
 		return answer{}, err
+	}
+	if a.keyRolled != nil {
+		a.keyRolled(c.Context(), name, key)
 	}
 	return answer{status: http.StatusCreated, body: APIKey{key.Reveal()}}, nil
 }

@@ -94,6 +94,7 @@ type App struct {
 	listener, private net.Listener
 	public, ops       http.Handler
 	desk              net.Listener // of the operators; nil: there is none
+	keyRolled         func(ctx context.Context, org string, key seal.Secret)
 	operators         http.Handler
 	loops             []loop
 	jobs              *jobs.Runner
@@ -532,6 +533,11 @@ func (a *App) wireAPI() error {
 			FourEyes: a.conf.Operator.rule(), Whitelist: a.white,
 			DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Flagged: a.flags, Rescreens: a.Rescreener(), From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
 			Limits: a.conf.API.Limits.rates(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
+			KeyRolled: func(ctx context.Context, org string, key seal.Secret) {
+				if a.keyRolled != nil {
+					a.keyRolled(ctx, org, key)
+				}
+			},
 		})
 		if a.desk, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {
 			return fmt.Errorf("operator.listen: %w", err)
@@ -550,6 +556,10 @@ func (a *App) openSeal() (*seal.Keyset, error) {
 	}
 	return sealed, nil
 }
+
+// OnKeyRolled has f hear of each API key that an operator rolls through this process's
+// interface. It is called before Run.
+func (a *App) OnKeyRolled(f func(ctx context.Context, org string, key seal.Secret)) { a.keyRolled = f }
 
 // Run works until ctx ends or a part fails, then stops everything in order:
 // no new requests first, then the loops.

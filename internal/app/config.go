@@ -135,6 +135,13 @@ func (l Limits) rates(network chain.Network) api.Limits {
 	return rates
 }
 
+// UsualLimits are the rates of a network that is not LOCAL, as a configuration sets them.
+func UsualLimits() Limits {
+	set := func(r api.Rate) *Rate { return &Rate{Count: r.Count, Every: Duration(r.Period), Burst: r.Burst} }
+	u := api.UsualLimits
+	return Limits{Reads: set(u.Reads), Writes: set(u.Writes), Quotes: set(u.Quotes), Exports: set(u.Exports), Failures: set(u.Failures)}
+}
+
 func (l Limits) check(errs *faults) {
 	for setting, r := range map[string]*Rate{"reads": l.Reads, "writes": l.Writes, "quotes": l.Quotes, "exports": l.Exports, "failures": l.Failures} {
 		if r != nil {

@@ -21,31 +21,33 @@ import (
 
 // commands is the whole command line.
 type commands struct {
-	Serve       serve       `cmd:"" help:"Run the service with a configuration file."`
-	Migrate     migrate     `cmd:"" help:"Bring the database to what this program needs, as its owner."`
-	Signer      signerCmd   `cmd:"" help:"Run the signer as a process of its own, at a unix socket."`
-	Local       local       `cmd:"" help:"Run everything on this machine with real local chains, take the tour, or use the faucet."`
-	Withdrawals withdrawals `cmd:"" help:"Decide about withdrawals that wait for a person."`
-	Deposits    depositsCmd `cmd:"" help:"Show the deposits that screening holds, and decide about them."`
-	Settings    settingsCmd `cmd:"" help:"Show and change an organization's settings."`
-	Whitelist   whiteCmd    `cmd:"" help:"Keep the addresses that an organization may be paid out to."`
-	Changes     changesCmd  `cmd:"" help:"Show, approve and withdraw what loosens a control and waits for a second operator."`
-	Dispatch    dispatchCmd `cmd:"" help:"Show what is on its way out, raise its fee, cancel it, resolve what is stuck."`
-	Sweep       sweepCmd    `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
-	Mints       mintsCmd    `cmd:"" help:"Show the mints and what stops them, and end or begin a quarantine."`
-	Wallets     walletsCmd  `cmd:"" help:"Show each organization's treasury on each chain, the gas in it, and what to send where."`
-	Reserves    reservesCmd `cmd:"" help:"Show what there is of each mint and whose it is."`
-	Chain       chainCmd    `cmd:"" help:"Look at a chain whose finality broke, and decide."`
-	Freezes     freezesCmd  `cmd:"" help:"Stop what leaves, show what is stopped, and let it go."`
-	Verify      verifyCmd   `cmd:"" help:"Check the books against themselves and against the chains."`
-	Keys        keysCmd     `cmd:"" help:"Create, show, back up and restore the keys."`
-	Rescue      rescueCmd   `cmd:"" help:"Find and move the money of a seed of which neither database nor journal is left."`
-	Org         orgCmd      `cmd:"" help:"Create, list, freeze and unfreeze organizations."`
-	Key         keyCmd      `cmd:"" help:"Roll and list the API keys of organizations."`
-	Operator    operatorCmd `cmd:"" help:"Make, roll and revoke the keys of the operator's interface."`
-	Audit       auditCmd    `cmd:"" help:"Export the audit log, check an export, see where it stands."`
-	Risk        riskCmd     `cmd:"" help:"Import the list of sanctions, and show who screens."`
-	Config      configCmd   `cmd:"" help:"Check a configuration file, or print one to begin with."`
+	Serve       serve        `cmd:"" help:"Run the service with a configuration file."`
+	Migrate     migrate      `cmd:"" help:"Bring the database to what this program needs, as its owner."`
+	Signer      signerCmd    `cmd:"" help:"Run the signer as a process of its own, at a unix socket."`
+	Local       local        `cmd:"" help:"Run everything on this machine with real local chains, take the tour, or use the faucet."`
+	Withdrawals withdrawals  `cmd:"" help:"Show withdrawals, and decide about those that wait for a person."`
+	Deposits    depositsCmd  `cmd:"" help:"Show deposits, and decide about those that screening holds."`
+	Customers   customersCmd `cmd:"" help:"Show the customers of organizations."`
+	Events      eventsCmd    `cmd:"" help:"Show the events of organizations, and follow them."`
+	Settings    settingsCmd  `cmd:"" help:"Show and change an organization's settings."`
+	Whitelist   whiteCmd     `cmd:"" help:"Keep the addresses that an organization may be paid out to."`
+	Changes     changesCmd   `cmd:"" help:"Show, approve and withdraw what loosens a control and waits for a second operator."`
+	Dispatch    dispatchCmd  `cmd:"" help:"Show what is on its way out, raise its fee, cancel it, resolve what is stuck."`
+	Sweep       sweepCmd     `cmd:"" help:"Move everything that may be moved to the treasuries now, whatever it is worth."`
+	Mints       mintsCmd     `cmd:"" help:"Show the mints and what stops them, and end or begin a quarantine."`
+	Wallets     walletsCmd   `cmd:"" help:"Show each organization's treasury on each chain, the gas in it, and what to send where."`
+	Reserves    reservesCmd  `cmd:"" help:"Show what there is of each mint and whose it is."`
+	Chain       chainCmd     `cmd:"" help:"Look at a chain whose finality broke, and decide."`
+	Freezes     freezesCmd   `cmd:"" help:"Stop what leaves, show what is stopped, and let it go."`
+	Verify      verifyCmd    `cmd:"" help:"Check the books against themselves and against the chains."`
+	Keys        keysCmd      `cmd:"" help:"Create, show, back up and restore the keys."`
+	Rescue      rescueCmd    `cmd:"" help:"Find and move the money of a seed of which neither database nor journal is left."`
+	Org         orgCmd       `cmd:"" help:"Create, list, freeze and unfreeze organizations."`
+	Key         keyCmd       `cmd:"" help:"Roll and list the API keys of organizations."`
+	Operator    operatorCmd  `cmd:"" help:"Make, roll and revoke the keys of the operator's interface."`
+	Audit       auditCmd     `cmd:"" help:"Export the audit log, check an export, see where it stands."`
+	Risk        riskCmd      `cmd:"" help:"Import the list of sanctions, and show who screens."`
+	Config      configCmd    `cmd:"" help:"Check a configuration file, or print one to begin with."`
 }
 
 // streams are where a command writes.
@@ -118,15 +120,39 @@ type installation struct {
 }
 
 func (i installation) read() (app.Config, error) {
-	file := i.ConfigFile
-	if file == "" {
-		info, err := localworld.Read(".")
-		if err != nil {
-			return app.Config{}, fmt.Errorf("%w; or name a configuration with --config", err)
-		}
-		file = info.Config
+	file, err := i.file()
+	if err != nil {
+		return app.Config{}, err
 	}
 	return app.ReadConfig(file)
+}
+
+// file is the path of the configuration.
+func (i installation) file() (string, error) {
+	if i.ConfigFile != "" {
+		return i.ConfigFile, nil
+	}
+	info, err := localworld.Read(".")
+	if err != nil {
+		return "", fmt.Errorf("%w; or name a configuration with --config", err)
+	}
+	return info.Config, nil
+}
+
+// keep has a key that was rolled written down by the local world that it is for, if any.
+func (i installation) keep(std streams, store func(config string) (stored bool, err error)) error {
+	file, err := i.file()
+	if err != nil {
+		return err
+	}
+	stored, err := store(file)
+	if err != nil {
+		return fmt.Errorf("the key above is valid, but the local world could not write it down: %w", err)
+	}
+	if stored {
+		fmt.Fprintf(std.out, "%s of the local world has the new key.\n", localworld.File)
+	}
+	return nil
 }
 
 // tools opens what a command needs beside a running service.

@@ -19,6 +19,7 @@ import (
 
 type depositsCmd struct {
 	Flagged  depositsFlagged  `cmd:"" default:"withargs" help:"Show the deposits that wait for a decision, and those whose transfer is not done (the default)."`
+	List     depositsList     `cmd:"" help:"Show deposits, newest first."`
 	Approve  depositsApprove  `cmd:"" help:"Approve a flagged deposit: it is credited."`
 	Reject   depositsReject   `cmd:"" help:"Reject a flagged deposit: it goes back to where it came from."`
 	Redirect depositsRedirect `cmd:"" help:"Send a flagged deposit elsewhere, as the operator."`

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -39,6 +40,7 @@ type localRun struct {
 	ChainPort    int      `help:"Port of the local Ethereum; a free one when 0."`
 	DatabasePort int      `help:"Port of PostgreSQL; a free one when 0."`
 	Chains       []string `placeholder:"CHAIN,…" help:"The chains that run: SOLANA and BITCOIN beside ETHEREUM, which always does; all when none is named."`
+	Limits       bool     `help:"Limit requests as on a main network, so that 429 and the RateLimit headers are seen; else nothing is limited."`
 	Verbose      bool     `short:"v" help:"Print the service's whole log."`
 }
 
@@ -53,7 +55,7 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 	}
 	started := time.Now()
 	w, err := localworld.Start(ctx, localworld.Options{
-		Chains: chains, Keep: c.Keep, Port: c.Port, OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
+		Chains: chains, Keep: c.Keep, Limits: c.Limits, Port: c.Port, OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
 		Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level})),
 		Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 	})
@@ -61,7 +63,13 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	show(std, w.Info, time.Since(started))
+	watching, quiet := context.WithCancel(ctx)
+	defer quiet()
+	var journaling sync.WaitGroup
+	journaling.Go(func() { (&journal{db: w.DB(), out: std.out}).run(watching) })
 	err = w.Wait(ctx)
+	quiet()
+	journaling.Wait()
 	fmt.Fprintln(std.out, "\nStopping.")
 	return errors.Join(err, w.Stop())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/localworld"
 	operators "github.com/cofferpay/coffer/internal/operator"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/report"
@@ -65,7 +66,7 @@ func (c operatorKeyRoll) Run(ctx context.Context, std streams) error {
 	}
 	tellOperatorKey(std, k, secret)
 	fmt.Fprintln(std.out, "The old one is refused from now on, by every process.")
-	return nil
+	return c.keep(std, func(config string) (bool, error) { return localworld.KeepOperatorKey(config, k.Name, secret) })
 }
 
 type operatorKeyRevoke struct{ whichKey }

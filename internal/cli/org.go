@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/people"
@@ -258,7 +259,7 @@ func (c keyRoll) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "API key  %s\n\nThe old key of %s is refused from now on, by every process. This one is shown once and moves money:\nstore it where only the backend reads it.\n", key.Reveal(), c.Org)
-	return nil
+	return c.keep(std, func(config string) (bool, error) { return localworld.KeepAPIKey(config, c.Org, key) })
 }
 
 type keyList struct{ installation }

@@ -265,9 +265,10 @@ func (s signerImport) Run(ctx context.Context, std streams) error {
 }
 
 type withdrawals struct {
-	Approve      approve     `cmd:"" help:"Approve a held withdrawal: it is paid."`
-	Remove       remove      `cmd:"" help:"Remove a held withdrawal: its amount returns to the balance that it came from."`
-	Organization ownWithdraw `cmd:"" help:"Withdraw the organization's own money to an address on its list."`
+	List         withdrawalsList `cmd:"" help:"Show withdrawals, newest first."`
+	Approve      approve         `cmd:"" help:"Approve a held withdrawal: it is paid."`
+	Remove       remove          `cmd:"" help:"Remove a held withdrawal: its amount returns to the balance that it came from."`
+	Organization ownWithdraw     `cmd:"" help:"Withdraw the organization's own money to an address on its list."`
 }
 
 // decision is what both verbs take.

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"log/slog"
 	"math/big"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -36,6 +37,13 @@ func TestTheTourHolds(t *testing.T) {
 	if err := cli.Tour(t.Context(), t.Output(), w.Info); err != nil {
 		t.Error(err)
 	}
+	t.Run("the tour leaves no webhook endpoint", func(t *testing.T) {
+		var left struct{ Data []struct{ EndpointID string } }
+		request(t, http.MethodGet, w.Info.BaseURL+"/webhook-endpoints", "x-api-key", w.Info.APIKey, http.StatusOK, &left)
+		if len(left.Data) != 0 {
+			t.Errorf("got %+v, want none", left.Data)
+		}
+	})
 	t.Run("what programs outside need stands in the description", func(t *testing.T) { described(t, w.Info) })
 	t.Run("what a person mistyped is not sent", func(t *testing.T) {
 		for id, to := range map[int]string{

@@ -53,3 +53,11 @@ func Feed(ctx context.Context, tx pg.Tx, org string, after int64, types []Type, 
 	}
 	return page, nil
 }
+
+// LastSequence is the number of the organization's newest event, or 0.
+func LastSequence(ctx context.Context, tx pg.Tx, org string) (last int64, err error) {
+	if err := tx.QueryRow(ctx, `SELECT coalesce((SELECT last FROM event_sequences WHERE org_id = $1), 0)`, org).Scan(&last); err != nil {
+		return 0, fmt.Errorf("read the last event's number of %s: %w", org, err)
+	}
+	return last, nil
+}

@@ -91,12 +91,5 @@ func (i Info) write(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("describe the world: %w", err)
 	}
-	temp := path + ".new"
-	if err := os.WriteFile(temp, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("describe the world: %w", err)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("describe the world: %w", err)
-	}
-	return nil
+	return replaceFile(path, append(b, '\n'))
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/btcd"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // AllChains are those that a local world can have, Ethereum first.
@@ -177,45 +176,32 @@ func withUser(at, password string) string {
 // or whoever makes them by hand.
 func (w *World) fundOthers(ctx context.Context) error {
 	if n := w.others.solana; n != nil {
-		to, err := w.empty(ctx, chain.Solana)
-		if err == nil && to != "" {
-			w.opts.Progress("the operator sends %d SOL of gas to the treasury %s", treasurySOL, to)
-			_, err = n.Pay(ctx, to, treasurySOL*surfpool.LamportsPerSOL)
+		// surfpool begins anew each time, so the treasury has nothing yet.
+		to, err := w.app.Treasury(ctx, w.Info.OrganizationID, chain.Solana)
+		if err == nil {
+			w.opts.Progress("the operator sends %d SOL of gas to the treasury %s", treasurySOL, to.Address)
+			_, err = n.Pay(ctx, to.Address, treasurySOL*surfpool.LamportsPerSOL)
 		}
 		if err != nil {
 			return fmt.Errorf("fund the treasury on Solana: %w", err)
 		}
 	}
 	if n := w.others.bitcoin; n != nil {
-		to, err := w.empty(ctx, chain.Bitcoin)
-		if err == nil && to != "" {
-			w.opts.Progress("the operator sends %s BTC for fees to the treasury %s", money.Units(treasurySatoshi).Decimal(bitcoinDecimals), to)
-			_, err = n.Pay(ctx, to, treasurySatoshi)
+		to, err := w.app.Treasury(ctx, w.Info.OrganizationID, chain.Bitcoin)
+		used := false
+		if err == nil {
+			// The top-up of an earlier start may not be deep yet, or spent already.
+			used, err = n.Used(ctx, to.Address)
+		}
+		if err == nil && !used {
+			w.opts.Progress("the operator sends %s BTC for fees to the treasury %s", money.Units(treasurySatoshi).Decimal(bitcoinDecimals), to.Address)
+			_, err = n.Pay(ctx, to.Address, treasurySatoshi)
 		}
 		if err != nil {
 			return fmt.Errorf("fund the treasury on Bitcoin: %w", err)
 		}
 	}
 	return nil
-}
-
-// empty is the address of a treasury that nothing was sent to yet, or "".
-func (w *World) empty(ctx context.Context, name chain.Name) (chain.Address, error) {
-	var to wallet.Wallet
-	to, err := w.app.Treasury(ctx, w.Info.OrganizationID, name)
-	if err != nil || w.opts.Keep == "" || name == chain.Solana { // which begins anew each time
-		return to.Address, err
-	}
-	ch := w.app.Chains()[name]
-	heads, err := ch.Reader.Heads(ctx)
-	if err != nil {
-		return "", err
-	}
-	has, err := ch.Reader.Balances(ctx, heads.Final, []chain.Holding{{Address: to.Address}})
-	if err != nil || !has[0].IsZero() {
-		return "", err
-	}
-	return to.Address, nil
 }
 
 func (w *World) describeOthers() {

@@ -37,6 +37,7 @@ import (
 	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/local"
+	"github.com/cofferpay/coffer/internal/seal"
 )
 
 // Options say what world to start. The zero value is a fresh one on free ports.
@@ -67,6 +68,7 @@ type Options struct {
 	Once bool
 	// Chains are those that run; none named is Ethereum alone, which is there always.
 	Chains []chain.Name
+	Limits bool // the API limits its callers as on a main network; else not at all
 	Manual bool // blocks are made by the caller alone; BlockTime says nothing then
 	// Furnish fills the folder of a new world's database before PostgreSQL starts in it:
 	// who starts many worlds copies a cluster that was made and migrated once. nil: it is
@@ -101,16 +103,10 @@ type World struct {
 	app      *app.App
 	stop     context.CancelFunc
 	running  bool
+	up       bool // Start has succeeded, and Stop was not called yet
 	ended    chan error
 	child    *child // with Options.Program
 	signer   *child // with Options.SignerProcess
-}
-
-// kept is what a world that is kept has to know of its former life.
-type kept struct {
-	OrganizationID string `json:"organizationId"`
-	APIKey         string `json:"apiKey"`
-	OperatorKey    string `json:"operatorKey"`
 }
 
 // Start brings a world up and returns when it can be used. It ends with Stop,
@@ -186,6 +182,7 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 	if err := w.serve(ctx); err != nil {
 		return w, err
 	}
+	w.up = true
 	return w, w.Info.write(opts.Dir)
 }
 
@@ -200,6 +197,11 @@ func (w *World) serve(ctx context.Context) error {
 		return w.Restart(ctx, w.opts.Env...)
 	}
 	service := w.app
+	service.OnKeyRolled(func(ctx context.Context, org string, key seal.Secret) {
+		if _, err := KeepAPIKey(w.configFile(), org, key); err != nil {
+			w.opts.Log.WarnContext(ctx, "the local world could not write down a rolled key", "error", err)
+		}
+	})
 	w.running = true
 	go func() { w.ended <- service.Run(ctx) }()
 	return w.app.WaitReady(ctx)
@@ -297,6 +299,9 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 	w.configureOthers(&conf)
 	conf.Risk.Providers = []string{"local"}
 	conf.Webhooks.Development = true
+	if w.opts.Limits {
+		conf.API.Limits = app.UsualLimits()
+	}
 	second := app.Duration(time.Second)
 	conf.Paces = app.Paces{
 		Scan: second / 5, Dispatch: second / 5, Sweep: second / 2, Verify: 30 * second,
@@ -349,7 +354,10 @@ func (w *World) settle(ctx context.Context) error {
 	if err := w.remember(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	k := kept{OrganizationID: w.Info.OrganizationID, APIKey: w.Info.APIKey, OperatorKey: w.Info.Operator.APIKey}
+	k := kept{
+		OrganizationID: w.Info.OrganizationID, APIKey: w.Info.APIKey, OperatorKey: w.Info.Operator.APIKey,
+		Description: filepath.Join(w.opts.Dir, File),
+	}
 	by := audit.Operator("local world")
 	if k.OrganizationID == "" {
 		o, key, err := org.Create(ctx, w.app.DB(), orgName)
@@ -375,27 +383,17 @@ func (w *World) settle(ctx context.Context) error {
 		}
 		k.OperatorKey = key.Reveal()
 	}
-	b, err := json.Marshal(k)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(w.keptFile(), b, 0o600); err != nil {
+	if err := k.write(keptFile(w.dir)); err != nil {
 		return err
 	}
 	return w.remember()
 }
 
-func (w *World) keptFile() string { return filepath.Join(w.dir, "world.json") }
-
 // remember reads what a kept world has to know of its former life.
 func (w *World) remember() error {
-	var k kept
-	b, err := os.ReadFile(w.keptFile())
+	k, err := readKept(keptFile(w.dir))
 	if err != nil {
 		return err
-	}
-	if err := json.Unmarshal(b, &k); err != nil {
-		return fmt.Errorf("read %s: %w", w.keptFile(), err)
 	}
 	w.Info.OrganizationID, w.Info.APIKey, w.Info.Operator = k.OrganizationID, k.APIKey, Operator{APIKey: k.OperatorKey}
 	w.Info.Users = []User{{Email: ownerEmail, Roles: []string{string(people.Owner)}}}
@@ -446,6 +444,14 @@ func (w *World) describe(conf app.Config, tokens anvil.Tokens) {
 	}
 	w.Info.Database = Database{URL: conf.Database.URL}
 	w.Info.Config = w.configFile()
+}
+
+// DB is the database of the service that runs in this process; nil when it runs in another.
+func (w *World) DB() *pg.DB {
+	if w.app == nil {
+		return nil
+	}
+	return w.app.DB()
 }
 
 // Database is the world's PostgreSQL, for who has to stop and start it.
@@ -511,6 +517,8 @@ func (w *World) Stop() error {
 		errs = append(errs, <-w.ended)
 		w.running = false
 	}
+	errs = append(errs, w.finish())
+	w.up = false
 	if w.app != nil {
 		errs = append(errs, w.app.Close())
 		w.app = nil

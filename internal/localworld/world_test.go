@@ -22,6 +22,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/caller"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
@@ -344,6 +345,79 @@ func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
+// A kept world is stopped while deposits and a withdrawal wait for a block, and goes on
+// with them when it starts again.
+func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
+	t.Parallel()
+	opts := localworld.Options{
+		Furnish: pgtest.Furnish, Dir: t.TempDir(), Keep: filepath.Join(t.TempDir(), "world"), Chains: []chain.Name{chain.Ethereum, chain.Bitcoin},
+		BlockTime: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	var topUps []string
+	opts.Progress = func(format string, args ...any) {
+		if line := fmt.Sprintf(format, args...); strings.Contains(line, " BTC ") {
+			topUps = append(topUps, line)
+		}
+	}
+	life := func(act func(n *town)) {
+		t.Helper()
+		w, err := localworld.Start(ctx, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eth, err := ethclient.DialContext(ctx, w.Info.Chains["ETHEREUM"].RPCURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer eth.Close()
+		act(&town{T: t, World: w, ctx: ctx, eth: eth})
+		if err := w.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pay := func(n *town, customer, symbol string, units int64) {
+		t.Helper()
+		m := n.mint(symbol)
+		var address struct{ Address string }
+		if status := n.call(http.MethodPost, "/deposit", map[string]any{"mintId": m.ID, "customerId": customer}, &address); status != http.StatusOK {
+			t.Fatalf("POST /deposit: got %d, want 200", status)
+		}
+		if _, err := n.Info.Pay(ctx, m, address.Address, big.NewInt(units)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := common.BytesToAddress([]byte("a receiver over two lives"))
+	var id string
+	life(func(n *town) {
+		pay(n, "user_token", "USDC", 5_000_000)
+		pay(n, "user_coin", "ETH", 1_000_000_000_000_000)
+		pay(n, "user_bitcoin", "BTC", 300_000)
+	})
+	life(func(n *town) {
+		for _, customer := range []string{"user_token", "user_coin", "user_bitcoin"} {
+			n.calls().Credited(customer, false)
+		}
+		body := map[string]any{"mintId": n.mint("USDC").ID, "customerId": "user_token", "amount": "2000000", "toAddress": to.Hex(), "idempotencyKey": "over-two-lives"}
+		var w webhook.Withdrawal
+		if status := n.call(http.MethodPost, "/withdraw", body, &w); status != http.StatusAccepted {
+			t.Fatalf("POST /withdraw: got %d, want 202", status)
+		}
+		id = w.WithdrawalID
+	})
+	life(func(n *town) {
+		n.completed(id)
+		if got := n.has(n.mint("USDC"), to); got.Cmp(big.NewInt(2_000_000)) != 0 {
+			t.Errorf("the receiver has %v, want 2000000", got)
+		}
+		n.sound()
+	})
+	if len(topUps) != 1 {
+		t.Errorf("three lives: got the top-ups of fees %q, want one", topUps)
+	}
+}
+
 // Rules IDEM-1 and WD-7, up to the chain: 64 callers who repeat one request at
 // once are one withdrawal and one transfer on the chain.
 func TestParallelReplaysAreOnePaymentOnTheChain(t *testing.T) {
@@ -425,5 +499,40 @@ func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 	}
 	if info, err := localworld.Read(dir); err != nil || info.APIKey != w.Info.APIKey {
 		t.Errorf("the description is of %s (%v), want %s", info.OrganizationID, err, w.Info.OrganizationID)
+	}
+}
+
+// A world with limits answers as a main network does, one without never.
+func TestAWorldWithLimitsShowsThem(t *testing.T) {
+	t.Parallel()
+	for _, limited := range []bool{false, true} {
+		n := buildTown(t, localworld.Options{Limits: limited})
+		get := func(path, key string) *http.Response {
+			t.Helper()
+			req, err := http.NewRequestWithContext(n.ctx, http.MethodGet, n.Info.BaseURL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("x-api-key", key)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			return resp
+		}
+		if told := get("/mints", n.Info.APIKey).Header.Get("RateLimit-Limit"); (told != "") != limited {
+			t.Errorf("with limits %t: got RateLimit-Limit %q", limited, told)
+		}
+		// Wrong keys have the slowest rate, so that a slow machine meets it, too.
+		refused := 0
+		for range 60 {
+			if get("/mints", "a key of nobody").StatusCode == http.StatusTooManyRequests {
+				refused++
+			}
+		}
+		if (refused > 0) != limited {
+			t.Errorf("with limits %t: %d of 60 wrong keys met a limit", limited, refused)
+		}
 	}
 }

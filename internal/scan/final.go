@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,32 @@ import (
 // ErrFinalityBroken until a person has decided.
 func (w *Walker) Final(ctx context.Context) (moved bool, err error) {
 	return w.step(ctx, &ahead{still: true})
+}
+
+// Reach takes steps of the final walk until it has taken in the block at a height, and then
+// traces what is due. It returns when ctx ends, or at once for what no waiting mends.
+func (w *Walker) Reach(ctx context.Context, height uint64) error {
+	for {
+		at, ok, err := w.cursor(ctx)
+		if err == nil && ok && at.Height >= height {
+			break
+		}
+		moved := false
+		if err == nil {
+			moved, err = w.Final(ctx)
+		}
+		if ctx.Err() != nil || hopeless(err) {
+			return cmp.Or(err, context.Cause(ctx))
+		}
+		if !moved {
+			pause(ctx, w.conf.Poll)
+		}
+	}
+	for {
+		if moved, err := w.Traces(ctx); !moved {
+			return err
+		}
+	}
 }
 
 // step is Final; what is ahead of the walk is got ready meanwhile.

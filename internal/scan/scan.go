@@ -236,10 +236,15 @@ func (c *complaint) about(ctx context.Context, err error) {
 	}
 	c.said, c.at = err.Error(), time.Now()
 	level := slog.LevelWarn
-	if errors.Is(err, chain.ErrUndecodable) || errors.Is(err, chain.ErrStateGone) || errors.Is(err, ErrFinalityBroken) {
-		level = slog.LevelError // no waiting mends these
+	if hopeless(err) {
+		level = slog.LevelError
 	}
 	c.log.Log(ctx, level, c.what, "error", err)
+}
+
+// hopeless tells of an error that no waiting mends.
+func hopeless(err error) bool {
+	return errors.Is(err, chain.ErrUndecodable) || errors.Is(err, chain.ErrStateGone) || errors.Is(err, ErrFinalityBroken)
 }
 
 // progress tells how a walk that is far behind gets on.

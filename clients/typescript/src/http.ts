@@ -2,10 +2,16 @@ import type { Code } from "./api.js";
 
 /** How a client is made. */
 export interface Options {
-  /** Ends with the version, as in https://coffer.internal/v1. Plain http is taken for this machine alone. */
+  /** Ends with the version, as in https://coffer.internal/v1. Plain http is taken for this machine alone, unless allowPlainHttp is set. */
   baseUrl: string;
   /** The organization's key. It moves money: it belongs on servers, never in a browser. */
   apiKey: string;
+  /**
+   * Takes a base URL with plain http to another machine; false unless given. Every
+   * machine between reads the key, which moves money, and can change the answers: set it
+   * inside a private network alone, as between the containers of one host.
+   */
+  allowPlainHttp?: boolean;
   /** How often a call that may be repeated is made at most; 4 unless given. */
   attempts?: number;
   /** How long one attempt waits for its answer, in milliseconds; 30000 unless given. */
@@ -114,8 +120,9 @@ export class Connection {
   constructor(options: Options) {
     const url = new URL(options.baseUrl);
     const here = ["localhost", "127.0.0.1", "[::1]"].includes(url.hostname);
-    if (url.protocol !== "https:" && !(url.protocol === "http:" && here)) {
-      throw new TypeError(`the base URL has to be https, the key would travel readable to ${url.host}`);
+    const plain = here || options.allowPlainHttp === true;
+    if (url.protocol !== "https:" && !(url.protocol === "http:" && plain)) {
+      throw new TypeError(`the base URL has to be https, the key would travel readable to ${url.host}; allowPlainHttp takes http inside a private network`);
     }
     if (url.username !== "" || url.search !== "" || url.hash !== "") {
       throw new TypeError("the base URL looks like https://coffer.internal/v1");

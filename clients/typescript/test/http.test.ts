@@ -110,3 +110,16 @@ test("the key goes nowhere else", async () => {
     assert.throws(() => coffer.getCustomer(id), TypeError, "an id that would change the path");
   }
 });
+
+test("plain http to another machine is taken only where it was allowed", () => {
+  const key = "ck_secret";
+  for (const baseUrl of ["http://coffer:8080/v1", "http://10.0.0.7/v1", "ftp://127.0.0.1/v1"]) {
+    assert.throws(() => new Coffer({ baseUrl, apiKey: key }), /readable/, baseUrl);
+    assert.throws(() => new Coffer({ baseUrl, apiKey: key, allowPlainHttp: false }), /readable/, baseUrl);
+  }
+  assert.throws(() => new Coffer({ baseUrl: "ftp://coffer/v1", apiKey: key, allowPlainHttp: true }), /readable/);
+  for (const baseUrl of ["https://coffer.internal/v1", "http://127.0.0.1:8080/v1", "http://localhost:8080/v1"]) {
+    assert.ok(new Coffer({ baseUrl, apiKey: key }), baseUrl);
+  }
+  assert.ok(new Coffer({ baseUrl: "http://coffer:8080/v1", apiKey: key, allowPlainHttp: true }));
+});

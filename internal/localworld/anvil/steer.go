@@ -23,6 +23,12 @@ func (n *Node) Mine(ctx context.Context, blocks int) error {
 	return n.call(ctx, nil, "anvil_mine", hexutil.Uint64(blocks))
 }
 
+// Waiting is how many transactions wait for a block that can take them.
+func (n *Node) Waiting(ctx context.Context) (int, error) {
+	var pool struct{ Pending hexutil.Uint }
+	return int(pool.Pending), n.call(ctx, &pool, "txpool_status")
+}
+
 // A ReorgTx is a transaction that the new branch of a reorganization holds,
 // signed and encoded, in its block number Offset counted from zero.
 type ReorgTx struct {

@@ -239,6 +239,14 @@ func (n *Node) save(ctx context.Context) error {
 	if n.state == "" || !n.whole.Load() {
 		return nil
 	}
+	// The file has blocks alone, so a transaction that waits goes into one.
+	waiting, err := n.waiting(ctx)
+	if err == nil && len(waiting) > 0 {
+		_, err = n.Mine(ctx, 1)
+	}
+	if err != nil {
+		return fmt.Errorf("save the chain: %w", err)
+	}
 	height, err := n.Height(ctx)
 	if err != nil {
 		return fmt.Errorf("save the chain: %w", err)

@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/btcsuite/btcd/chainhash/v2"
 	"github.com/btcsuite/btcd/wire/v2"
+
+	"github.com/cofferpay/coffer/internal/chain"
 )
 
 // An RPCError is what the node refuses with.
@@ -89,6 +92,19 @@ func (n *Node) Block(ctx context.Context, hash chainhash.Hash) (*wire.MsgBlock, 
 		return nil, fmt.Errorf("getblock: %w", err)
 	}
 	return b, nil
+}
+
+// codeUnused is what the node says of an address that no transaction names.
+const codeUnused = -5
+
+// Used tells whether a transaction, in a block or waiting for one, pays an address or
+// spends what it has.
+func (n *Node) Used(ctx context.Context, a chain.Address) (bool, error) {
+	err := n.Call(ctx, nil, "searchrawtransactions", string(a), 0, 0, 1)
+	if refused, ok := errors.AsType[*RPCError](err); ok && refused.Code == codeUnused {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Send gives a transaction to the node, which keeps it for the next block.

@@ -49,8 +49,8 @@ func (n *Node) tick(ctx context.Context, every time.Duration) {
 		case <-clock.C:
 		}
 		// What does not answer now is asked at the next tick, or its own end tells why.
-		var waiting []string
-		if err := n.Call(ctx, &waiting, "getrawmempool"); err != nil {
+		waiting, err := n.waiting(ctx)
+		if err != nil {
 			continue
 		}
 		if len(waiting) > 0 {
@@ -63,6 +63,11 @@ func (n *Node) tick(ctx context.Context, every time.Duration) {
 			owed--
 		}
 	}
+}
+
+// waiting are the transactions that wait for a block.
+func (n *Node) waiting(ctx context.Context) (ids []string, err error) {
+	return ids, n.Call(ctx, &ids, "getrawmempool")
 }
 
 // MineOnly makes one block with these transactions, in this order, and no others.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"net/http"
 	"strings"
 	"time"
 
@@ -50,6 +51,7 @@ type story struct {
 	api      *api
 	eth      *ethclient.Client
 	receiver *receiver
+	endpoint string // the webhook endpoint's id; "" when there is none
 	customer string
 	steps    int
 	usdc     localworld.Mint
@@ -58,7 +60,7 @@ type story struct {
 }
 
 // Play tells the story from the first address to the last check.
-func Play(ctx context.Context, o Options) error {
+func Play(ctx context.Context, o Options) (err error) {
 	s := &story{Options: o, api: newAPI(o.Info.BaseURL, "x-api-key", o.Info.APIKey), customer: "user_" + random(4)}
 	s.operator = newAPI(o.Info.OperatorURL+"/v1", "x-operator-key", o.Info.Operator.APIKey)
 	started := time.Now()
@@ -67,7 +69,8 @@ func Play(ctx context.Context, o Options) error {
 	}
 	defer s.eth.Close()
 	defer s.receiver.close()
-	for _, chapter := range []func(context.Context) error{s.listen, s.deposit, s.native, s.withdraw, s.approve, s.remove, s.refuse, s.screened, s.abroad, s.order, s.check} {
+	defer func() { err = errors.Join(err, s.leave(ctx)) }()
+	for _, chapter := range []func(context.Context) error{s.listen, s.deposit, s.native, s.withdraw, s.approve, s.remove, s.refuse, s.screened, s.abroad, s.order, s.check, s.leave} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Out, "\n  x  %v\n", err)
 			return err
@@ -121,8 +124,29 @@ func (s *story) listen(ctx context.Context) error {
 	if err := s.api.post(ctx, "/webhook-endpoints", map[string]any{"url": s.receiver.url, "description": "the tour"}, &endpoint); err != nil {
 		return err
 	}
+	s.endpoint = endpoint.EndpointID
 	s.receiver.trust(endpoint.Secret)
 	s.step("webhook endpoint %s receives at %s", endpoint.EndpointID, s.receiver.url)
+	return nil
+}
+
+// leaveMax is how long leave waits for its answer.
+const leaveMax = 10 * time.Second
+
+// leave deletes the endpoint, whose receiver ends with the tour: it would fail from then on.
+// It does so also when the tour was interrupted or did not hold, and once.
+func (s *story) leave(ctx context.Context) error {
+	if s.endpoint == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
+	defer cancel()
+	if err := s.api.do(ctx, http.MethodDelete, "/webhook-endpoints/"+s.endpoint, nil, nil); err != nil {
+		return fmt.Errorf("delete the tour's webhook endpoint: %w", err)
+	}
+	s.title("The marketplace stops listening")
+	s.step("webhook endpoint %s is deleted", s.endpoint)
+	s.endpoint = ""
 	return nil
 }
 

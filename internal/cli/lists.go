@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// listing is what the commands take that show a list.
+type listing struct {
+	installation
+	Org   string `help:"Only of this organization, org_…"`
+	Limit int    `default:"50" help:"How many at most; 0 shows all."`
+	JSON  bool   `name:"json" help:"Write one line of JSON each, instead of a table."`
+}
+
+// listOf prints pages of a list until it ends or has as many as were asked for. row is a
+// line of the table, with tabs between its columns, and object is the line of JSON.
+func listOf[T any](out io.Writer, l listing, titles, none string, read func(page.Page) (page.Result[T], error), row func(T) string, object func(T) any) error {
+	if l.Limit < 0 {
+		return errors.New("--limit is 0, for all, or a number above it")
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	shown := 0
+	for p := (page.Page{Desc: true}); ; {
+		p.Limit = page.LimitMax
+		if left := l.Limit - shown; l.Limit > 0 {
+			p.Limit = min(left, page.LimitMax)
+		}
+		found, err := read(p)
+		if err != nil {
+			return err
+		}
+		for _, item := range found.Items {
+			if shown++; l.JSON {
+				if err := encoder.Encode(object(item)); err != nil {
+					return err
+				}
+				continue
+			}
+			if shown == 1 {
+				fmt.Fprintln(w, titles)
+			}
+			fmt.Fprintln(w, row(item))
+		}
+		more := found.Next != nil
+		if p.Cursor = found.Next; !more || l.Limit > 0 && shown >= l.Limit {
+			if more && !l.JSON {
+				fmt.Fprintf(w, "There are more than these %d: --limit 0 shows all.\n", shown)
+			}
+			break
+		}
+	}
+	if shown == 0 && !l.JSON {
+		fmt.Fprintln(w, none)
+	}
+	return w.Flush()
+}
+
+// owned is an object of the API with the organization that it belongs to.
+func owned(orgID string, object any) any {
+	return struct {
+		OrganizationID string `json:"organizationId"`
+		Object         any    `json:"object"`
+	}{orgID, object}
+}
+
+type depositsList struct {
+	listing
+	Customer string `help:"Only of this customer."`
+	Status   string `help:"Only in this status, such as CONFIRMING or CREDITED."`
+	Chain    string `help:"Only on this chain."`
+	Mint     int    `help:"Only of the mint with this number."`
+	Tx       string `help:"Only of the transaction with this hash."`
+}
+
+func (c depositsList) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	f := deposit.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint, TxHash: c.Tx}
+	return listOf(std.out, c.listing, "DEPOSIT\tCUSTOMER\tAMOUNT\tCHAIN\tSTATUS\tCONFIRMATIONS\tSEEN\tTRANSACTION", "There is no such deposit.",
+		func(p page.Page) (found page.Result[deposit.Owned], err error) {
+			return found, a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+				found, err = deposit.Across(ctx, tx, c.Org, f, p)
+				return err
+			})
+		},
+		func(o deposit.Owned) string {
+			d := o.Object
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s", d.DepositID, ownerOf(d.CustomerID, d.Product), sayAmount(d), d.Chain, d.Status,
+				d.Confirmations, d.ConfirmationsRequired, d.CreatedAt, brief(d.TxHash))
+		},
+		func(o deposit.Owned) any { return owned(o.OrgID, o.Object) })
+}
+
+// ownerOf is whose balance a deposit or a withdrawal concerns: a customer's, or a
+// product's of the organization.
+func ownerOf(customer, product *string) string {
+	switch {
+	case customer != nil:
+		return *customer
+	case product != nil:
+		return *product
+	}
+	return "-"
+}
+
+type withdrawalsList struct {
+	listing
+	Customer string `help:"Only of this customer."`
+	Status   string `help:"Only in this status, such as AWAITING_APPROVAL or COMPLETED."`
+	Chain    string `help:"Only on this chain."`
+	Mint     *int   `help:"Only of the mint with this number."`
+	Tx       string `help:"Only of the transaction with this hash."`
+}
+
+func (c withdrawalsList) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	f := withdrawal.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status), Chain: strings.ToUpper(c.Chain), MintID: c.Mint, TxHash: c.Tx}
+	return listOf(std.out, c.listing, "WITHDRAWAL\tFROM\tAMOUNT\tCHAIN\tTO\tSTATUS\tREQUESTED\tTRANSACTION", "There is no such withdrawal.",
+		func(p page.Page) (page.Result[withdrawal.Owned], error) {
+			return a.Withdrawals().Across(ctx, c.Org, f, p)
+		},
+		func(o withdrawal.Owned) string {
+			w := o.Object
+			return fmt.Sprintf("%s\t%s\t%s %s\t%s\t%s\t%s\t%s\t%s", w.WithdrawalID, ownerOf(w.CustomerID, w.Product), w.AmountDecimal, w.Mint.Symbol,
+				w.Mint.Chain, brief(w.ToAddress), sayStatus(w), w.CreatedAt, hashOf(w))
+		},
+		func(o withdrawal.Owned) any { return owned(o.OrgID, o.Object) })
+}
+
+// sayStatus is a withdrawal's status with what a person needs to know of it.
+func sayStatus(w webhook.Withdrawal) string {
+	why := w.FailureReason
+	if why == nil {
+		why = w.RejectedReason
+	}
+	switch {
+	case w.Status == string(withdrawal.AwaitingApproval) && len(w.ApprovalReasons) > 0:
+		return w.Status + " for " + strings.Join(w.ApprovalReasons, ", ")
+	case why != nil:
+		return w.Status + ": " + *why
+	}
+	return w.Status
+}
+
+func hashOf(w webhook.Withdrawal) string {
+	if w.TxHash == nil {
+		return "-"
+	}
+	return brief(*w.TxHash)
+}
+
+type customersCmd struct {
+	List customersList `cmd:"" default:"withargs" help:"Show the customers of an organization, newest first (the default)."`
+}
+
+type customersList struct {
+	listing
+	Customer string `help:"Only the customer with this id."`
+	Status   string `help:"Only ACTIVE or FROZEN ones."`
+}
+
+func (c customersList) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	f := customer.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status)}
+	return eachOf(ctx, a.DB(), c.Org, func(orgID string) error {
+		return listOf(std.out, c.listing, "CUSTOMER\tSTATUS\tE-MAIL\tSINCE\tORGANIZATION", "There is no such customer of "+orgID+".",
+			func(p page.Page) (found page.Result[customer.Customer], err error) {
+				return found, a.DB().ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+					found, err = customer.List(ctx, tx, orgID, f, p)
+					return err
+				})
+			},
+			func(c customer.Customer) string {
+				email := c.Email
+				if email == "" {
+					email = "-"
+				}
+				return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", c.ID, c.Status(), email, webhook.At(c.CreatedAt), orgID)
+			},
+			func(c customer.Customer) any {
+				return map[string]any{
+					"organizationId": orgID, "customerId": c.ID, "status": c.Status(), "email": c.Email, "metadata": c.Metadata, "createdAt": webhook.At(c.CreatedAt),
+				}
+			})
+	})
+}
+
+// eachOf calls a function with an organization, or with every one when none is named.
+func eachOf(ctx context.Context, db *pg.DB, named string, fn func(orgID string) error) error {
+	if named != "" {
+		return fn(named)
+	}
+	var all []string
+	if err := eachOrg(ctx, db, func(o org.Standing) { all = append(all, o.ID) }); err != nil {
+		return err
+	}
+	for _, id := range all {
+		if err := fn(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package localworld
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+// finishMax is how long a world that is kept takes to read its last blocks.
+const finishMax = time.Minute
+
+// finish prepares a world that is kept for its next start. anvil's state file has neither
+// the transactions that wait for a block nor the traces of those in blocks. So finish puts
+// what waits into a block, makes that block final and has the final walk take it in. The
+// service has ended: nothing new is sent meanwhile.
+func (w *World) finish() error {
+	if !w.up || w.opts.Keep == "" || w.opts.Once || w.opts.Bare {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), finishMax)
+	defer cancel()
+	walking := w.app
+	if walking == nil { // the service was a process of its own
+		conf, err := app.ReadConfig(w.configFile())
+		if err != nil {
+			return err
+		}
+		if walking, err = app.OpenTools(ctx, conf, slog.New(slog.DiscardHandler)); err != nil {
+			return err
+		}
+		defer walking.Close()
+	}
+	last, err := w.includeWaiting(ctx)
+	if err != nil {
+		return err
+	}
+	if err := walking.Walker(chain.Ethereum).Reach(ctx, last); err != nil {
+		return fmt.Errorf("read the last blocks of Ethereum, without which the kept world in %s may not go on: %w", w.dir, err)
+	}
+	return nil
+}
+
+// includeWaiting puts the transactions that wait into blocks and returns the height of the
+// last one, which is final.
+func (w *World) includeWaiting(ctx context.Context) (last uint64, err error) {
+	for before := -1; ; {
+		waiting, err := w.chain.Waiting(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if waiting == 0 || waiting == before { // the rest offers less than the base fee
+			break
+		}
+		before = waiting
+		if err := w.chain.Mine(ctx, 1); err != nil {
+			return 0, err
+		}
+	}
+	head, err := w.chain.Head(ctx, int64(rpc.LatestBlockNumber))
+	if err != nil {
+		return 0, fmt.Errorf("ask anvil for the latest block: %w", err)
+	}
+	return head.Number.Uint64(), w.chain.Mine(ctx, 2*slotsInEpoch+1)
+}

@@ -1,0 +1,108 @@
+package localworld
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+// kept is what a world that is kept has to know of its former life.
+type kept struct {
+	OrganizationID string `json:"organizationId"`
+	APIKey         string `json:"apiKey"`
+	OperatorKey    string `json:"operatorKey"`
+	Description    string `json:"description"` // where File is while the world runs
+}
+
+// keptFile is beside the configuration file, in the world's folder.
+func keptFile(dir string) string { return filepath.Join(dir, "world.json") }
+
+func readKept(path string) (k kept, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return k, err
+	}
+	if err := json.Unmarshal(b, &k); err != nil {
+		return k, fmt.Errorf("read %s: %w", path, err)
+	}
+	return k, nil
+}
+
+func (k kept) write(path string) error {
+	b, err := json.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return replaceFile(path, b)
+}
+
+// replaceFile puts a file in place in one step, readable by its owner alone.
+func replaceFile(path string, b []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // which is mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = temp.Write(b)
+	if err := errors.Join(err, temp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(temp.Name())))
+	}
+	if err := os.Rename(temp.Name(), path); err != nil {
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(temp.Name())))
+	}
+	return nil
+}
+
+// KeepAPIKey writes the new API key of an organization where a local world is described
+// and remembered, so that the commands of the guide go on with it. config names the
+// configuration file that the key was rolled with. stored is false when that is no local
+// world's, or when the organization is not the one that the world was made with.
+func KeepAPIKey(config, org string, key seal.Secret) (stored bool, err error) {
+	return keepKey(config, func(k *kept) bool {
+		if k.OrganizationID != org {
+			return false
+		}
+		k.APIKey = key.Reveal()
+		return true
+	})
+}
+
+// KeepOperatorKey is KeepAPIKey for the operator's key that the world was made with, which
+// name names.
+func KeepOperatorKey(config, name string, key seal.Secret) (stored bool, err error) {
+	return keepKey(config, func(k *kept) bool {
+		if name != operatorName {
+			return false
+		}
+		k.OperatorKey = key.Reveal()
+		return true
+	})
+}
+
+func keepKey(config string, set func(*kept) bool) (stored bool, err error) {
+	path := keptFile(filepath.Dir(config))
+	k, err := readKept(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil || !set(&k) {
+		return false, err
+	}
+	if err := k.write(path); err != nil {
+		return false, err
+	}
+	dir := filepath.Dir(filepath.Dir(k.Description))
+	info, err := Read(dir)
+	if err != nil {
+		return false, err
+	}
+	if info.Config != config { // another world runs there by now
+		return false, nil
+	}
+	info.APIKey, info.Operator.APIKey = k.APIKey, k.OperatorKey
+	return true, info.write(dir)
+}
