@@ -361,16 +361,25 @@ func (p *process) sticks(s *subject) {
 	p.t.Helper()
 	p.flags(s)
 	p.want(p.call(p.one, "POST", "/deposits/"+s.deposit+"/reject", nil), 202)
+	tx := pgtest.Begin(p.t, p.db)
 	for _, change := range []string{
+		`SET LOCAL session_replication_role = replica`, // the triggers know that no chain has it
 		`UPDATE dispatch_orders SET status = 'FAILED', tx_hash = 'hash', fee = 1, proof_id = (SELECT max(proof_id) FROM finality_proofs), broadcast_at = now(), ended_at = now()
 			WHERE order_id = (SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1)`,
 		`UPDATE address_funds SET reserved = reserved - 1000000, held = held + 1000000 WHERE wallet_id = (SELECT wallet_id FROM deposits WHERE deposit_id = $1) AND mint_id = 1`,
 		`UPDATE deposit_resolutions SET status = 'STUCK' WHERE deposit_id = $1`,
 		`UPDATE deposits SET status = 'RESOLUTION_STUCK' WHERE deposit_id = $1`,
 	} {
-		if _, err := p.owner.Exec(p.t.Context(), change, s.deposit); err != nil {
+		var args []any
+		if strings.Contains(change, "$1") {
+			args = append(args, s.deposit)
+		}
+		if _, err := tx.Exec(p.t.Context(), change, args...); err != nil {
 			p.t.Fatal(err)
 		}
+	}
+	if err := tx.Commit(p.t.Context()); err != nil {
+		p.t.Fatal(err)
 	}
 }
 
