@@ -49,6 +49,7 @@ type queue struct {
 	payer chain.Address
 	held  []string // of bob's, of one dollar each
 	later *later   // who is asked again
+	pays  func()   // pays one more, which is flagged
 }
 
 func newQueue(t *testing.T, n int, options ...deposit.ResolutionsOption) *queue {
@@ -68,20 +69,27 @@ func newQueue(t *testing.T, n int, options ...deposit.ResolutionsOption) *queue 
 		risk.Policy{Providers: sanctions{}, UnknownAs: risk.UnknownHolds, Grace: time.Hour}, newLogger(q.logs), deposit.Senders(chain.Chains{chain.Ethereum: c.Configured()}))
 	start := uint64(0)
 	walker := scan.New(q.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(q.logs))
-	for range n {
-		c.Pay(q.payer, address, usdcAddress, 1_000_000)
-		c.Mine(1)
-	}
-	c.MineEmpty(5)
-	for moved := true; moved; {
-		var err error
-		if moved, err = walker.Final(t.Context()); err != nil {
+	finish := func() {
+		c.MineEmpty(5)
+		for moved := true; moved; {
+			var err error
+			if moved, err = walker.Final(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := desk.Credit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := desk.Credit(t.Context()); err != nil {
-		t.Fatal(err)
+	pay := func() {
+		c.Pay(q.payer, address, usdcAddress, 1_000_000)
+		c.Mine(1)
 	}
+	q.pays = func() { pay(); finish() }
+	for range n {
+		pay()
+	}
+	finish()
 	for _, d := range q.want(q.call(q.one, "GET", "/deposits?status=FLAGGED&order=asc", nil), 200).list() {
 		q.held = append(q.held, d["depositId"].(string))
 	}

@@ -480,6 +480,52 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	s.want(after, "COMPLETED")
 }
 
+// A customer made two payments after the backup: the restored balance covers each of them,
+// and not both. Both have their holds, and what lacks is owed once.
+func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testing.T) {
+	t.Parallel()
+	live, d := start(t) // ann has 450
+	backup := pgtest.Copy(t, d)
+	live.net.Pay(sim.Address("rich"), live.address("ann"), signertest.Token, 400_000_000)
+	live.pass(14)
+	live.has("ann", 850_000_000)
+	one := live.withdraw("one", "ann", "400000000", sim.Address("one"), false)
+	two := live.withdraw("two", "ann", "300000000", sim.Address("two"), false)
+	live.pass(8)
+	live.want(one, "COMPLETED")
+	live.want(two, "COMPLETED")
+	live.db.Close()
+
+	s := live.on(backup, live.org)
+	s.has("ann", 450_000_000)
+	_, err := mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, audit.Operator("op")), false)
+	s.must(err)
+	s.look("the import")
+	s.has("ann", 0)
+	if owed := s.number(`SELECT coalesce(sum(owed), 0)::bigint FROM withdrawals`); owed != 250_000_000 {
+		t.Errorf("owed: got %d, want 250000000", owed)
+	}
+	if held := s.number(`SELECT sum(balance)::bigint FROM ledger_balances b JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'WITHDRAWING'`); held != 700_000_000 {
+		t.Errorf("held: got %d, want 700000000", held)
+	}
+	if _, err := s.ask("greedy", "ann", "10", sim.Address("shop"), false); !fault.Is(err, fault.InsufficientBalance) {
+		t.Errorf("a further payment: got %v, want %s", err, fault.InsufficientBalance)
+	}
+	s.pass(26)
+	for _, id := range []string{one, two} {
+		s.want(id, "COMPLETED")
+	}
+	s.has("ann", 150_000_000)
+	if owed := s.number(`SELECT coalesce(sum(owed), 0)::bigint FROM withdrawals`); owed != 0 {
+		t.Errorf("owed at the end: got %d, want 0", owed)
+	}
+	for to, want := range map[string]uint64{"one": 400_000_000, "two": 300_000_000} {
+		if got := s.net.Received(sim.Address(to), signertest.Token); got != money.Units(want) {
+			t.Errorf("%s received %v, want %d", to, got, want)
+		}
+	}
+}
+
 // The database is restored under a service that goes on: a caller that repeats its
 // request gets a new id, and nothing is paid again before anybody looks.
 func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/pg"
 )
 
 // commands is the whole command line.
@@ -92,7 +93,9 @@ func parse(ctx context.Context, parser *kong.Kong, args []string, s streams) (co
 	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return 0
 	}
-	if f := fault.Of(err); f != nil {
+	if errors.Is(err, pg.ErrCommitUnknown) {
+		fmt.Fprintf(s.err, "coffer: the database was lost at the moment of writing, so it is unknown whether this took effect. Look before you repeat it. (%v)\n", err)
+	} else if f := fault.Of(err); f != nil {
 		fmt.Fprintf(s.err, "coffer: %s\n", f.Message)
 	} else {
 		fmt.Fprintf(s.err, "coffer: %v\n", err)

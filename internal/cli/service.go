@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/people"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -368,7 +371,7 @@ type ownWithdraw struct {
 	To      string `required:"" placeholder:"wla_…" help:"The entry of the organization's list of addresses that is paid."`
 	Amount  string `xor:"amount" required:"" help:"What the destination receives, in whole tokens such as 1.5. A coin's network fee comes from the same balance, on top."`
 	Max     bool   `xor:"amount" required:"" help:"All of the balance, less the network fee of a coin."`
-	Key     string `help:"Idempotency key: the same command with the same key again shows the same withdrawal."`
+	Key     string `help:"Idempotency key: the same command with the same key again shows the same withdrawal. One is made when it is not given, and shown when there is no answer."`
 	As      string `placeholder:"EMAIL" help:"Who asks; the first person of the local world when it is not said."`
 	Preview bool   `help:"Only tell what would become of it."`
 }
@@ -386,13 +389,16 @@ func (c ownWithdraw) Run(ctx context.Context, std streams) error {
 	r := withdrawal.OrganizationRequest{
 		Product: c.Product, MintID: c.Mint, WhitelistedAddressID: c.To, Amount: c.Amount, UseDecimal: true, Max: c.Max,
 	}
-	if c.Key != "" {
-		r.IdempotencyKey = &c.Key
-	}
+	// A key that was not given is made, so that a command without an answer can be repeated.
+	key := cmp.Or(c.Key, id.New("key", time.Now()))
+	r.IdempotencyKey = &key
 	if c.Preview {
 		return c.preview(ctx, std, a.Withdrawals(), p, r)
 	}
 	w, again, err := a.Withdrawals().RequestOrganization(ctx, p, r)
+	if err != nil && fault.Of(err) == nil {
+		return fmt.Errorf("the withdrawal may have been made, and with --key %s the same command makes it once: %w", key, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -328,6 +328,43 @@ func verify(t testing.TB, r request, keys ...string) {
 	}
 }
 
+// Rule EVT-4: what is sent and signed are the bytes that are stored, whatever another way to
+// write the same JSON would be.
+func TestTheStoredBytesAreSentAndSigned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	rc := newReceiver(t, w.clock.now, status(204))
+	_, secret := w.endpoint(rc.URL)
+	stored := map[string]string{}
+	for resource, form := range map[string]string{
+		"dep_1": "{\"reference\": \"a & b <c> \u2028 \u2029 \u00e9\",\n \"id\":%q,\"amount\":1.0,\"amount\":\"1\" }",
+		"dep_2": `{"reference":"a\u0026b \u003cc\u003e \u2028 \u00e9 \/","z":1,"id":%q,"a":1e2}`,
+	} {
+		id := w.event(org, event.CustomerDeposit, resource)
+		stored[id] = fmt.Sprintf(form, id)
+	}
+	stored[w.event(org, event.CustomerDeposit, "a & <b>")] = "" // as the service writes it
+	w.sequence()
+	if _, err := w.owner.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER`); err != nil {
+		t.Fatal(err)
+	}
+	for id, body := range stored {
+		var kept []byte
+		if err := w.owner.QueryRow(t.Context(), `UPDATE events SET body = coalesce(nullif($2, ''::bytea), body) WHERE event_id = $1 RETURNING body`, id, []byte(body)).Scan(&kept); err != nil {
+			t.Fatal(err)
+		}
+		stored[id] = string(kept)
+	}
+	w.drain(w.dispatcher())
+	w.want("DELIVERED", len(stored))
+	for _, r := range rc.requests() {
+		if r.body != stored[r.eventID] {
+			t.Errorf("sent: got %q, want %q", r.body, stored[r.eventID])
+		}
+		verify(t, r, secret, w.key.Public())
+	}
+}
+
 // Rule EVT-4.
 func TestAnEventArrivesSignedAndIsTheFeedsBytes(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -991,6 +992,56 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	b.must(mirror.Import(b.ctx, b.db, b.signer, b.book))
 	if n := b.count(`SELECT count(*) FROM signer_journal`); uint64(n) != head.Seq {
 		t.Errorf("the mirror has %d entries, the journal %d", n, head.Seq)
+	}
+}
+
+// What the signer has admitted or signed is used only with its entry in the mirror of the
+// journal: one without the other would be unknown to a restored database.
+func TestNothingIsUsedWhoseEntryTheMirrorDoesNotTake(t *testing.T) {
+	t.Parallel()
+	for kind, used := range map[signer.RecordKind]string{
+		signer.RecordAdmit: `SELECT count(*) FROM dispatch_slots`,
+		signer.RecordSign:  `SELECT count(*) FROM dispatch_attempts WHERE raw IS NOT NULL OR tx_hash IS NOT NULL OR sent_at IS NOT NULL`,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, open())
+			b.give(b.treasury, coin, 1000)
+			b.must(mirror.Import(b.ctx, b.db, b.signer, b.book))
+			to := sim.Address("customer")
+			full, refused := errors.New("the mirror takes nothing"), 0
+			b.desk = dispatch.New(b.db, b.chain.Configured(), b.signer, func(ctx context.Context, tx pg.Tx, e signer.Entry) error {
+				var rec signer.Record
+				err := json.Unmarshal(e.Body, &rec)
+				if err == nil && rec.Kind == kind && refused < 3 {
+					refused++
+					return full
+				}
+				return errors.Join(err, mirror.Record(ctx, tx, e))
+			}, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(slog.DiscardHandler))
+			b.place(b.order("wd_1", to, 400))
+			for rounds := 0; refused < 3; rounds++ {
+				before := refused
+				if _, err := b.desk.Round(b.ctx); errors.Is(err, full) != (refused > before) || rounds > 10 {
+					t.Fatalf("round %d: got %v, and the mirror refused %d before and %d after", rounds, err, before, refused)
+				}
+				if got := b.count(used); got != 0 {
+					t.Errorf("round %d: got %d rows of what the mirror does not have, want none", rounds, got)
+				}
+				b.clock.move(time.Minute)
+			}
+			b.round()
+			b.wantStatus("wd_1", dispatch.Broadcast)
+			b.mine(6)
+			b.round()
+			b.wantStatus("wd_1", dispatch.Paid)
+			b.received(to, 400)
+			head, err := b.signer.Head(b.ctx)
+			b.must(err)
+			if n := b.count(`SELECT count(*) FROM signer_journal`); uint64(n) != head.Seq {
+				t.Errorf("the mirror has %d entries, the journal %d", n, head.Seq)
+			}
+		})
 	}
 }
 

@@ -404,3 +404,44 @@ func TestManyUnitsOfACheapMintDoNotHideAnother(t *testing.T) {
 	}
 	y.wantOrders(rich, "SWEEP 5000000000 QUEUED")
 }
+
+// dated are prices of some age.
+type dated struct {
+	y    *yard
+	ages map[int]time.Duration
+}
+
+func (d dated) USD(_ context.Context, mintID int) (price.Quote, error) {
+	return price.Quote{Price: money.MustParseUSD(map[int]string{usdc: "1", eth: "3000"}[mintID]), At: d.y.now.Add(-d.ages[mintID])}, nil
+}
+
+// Neither what a sweep brings nor what it costs is decided by a price that is too old.
+func TestNoSweepIsDecidedByAnOldPrice(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		token, coin time.Duration
+		limit       time.Duration // 0: the usual one
+		want        int
+	}{
+		"both as old as they may be": {time.Hour, time.Hour, 0, 1},
+		"the token's is older":       {time.Hour + time.Microsecond, 0, 0, 0},
+		"the coin's is older":        {0, time.Hour + time.Microsecond, 0, 0},
+		"both are a year old":        {365 * 24 * time.Hour, 365 * 24 * time.Hour, 0, 0},
+		"older than another limit":   {2 * time.Minute, 0, time.Minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newYard(t)
+			y.sweeper = sweep.New(y.db, y.chain.Configured(), y.book, dated{y, map[int]time.Duration{usdc: c.token, eth: c.coin}},
+				sweep.Config{PriceAgeMax: c.limit}, slog.New(slog.DiscardHandler))
+			y.wallet(y.org, "rich", map[wallet.Part]uint64{wallet.Credited: 5_000_000_000}, usdc)
+			made, err := y.sweeper.Plan(y.ctx)
+			if c.want > 0 {
+				y.must(err)
+			}
+			if made != c.want {
+				t.Errorf("got %d sweeps and %v, want %d", made, err, c.want)
+			}
+		})
+	}
+}

@@ -355,3 +355,83 @@ func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
 		t.Errorf("got %v, want the transfer", err)
 	}
 }
+
+// Rules TR-6, TR-9: a group whose COMMIT gets no answer. What was written of it is answered as
+// made only where it can be seen; otherwise nobody is told that it was made or that it was
+// not, and the same key tells later. What was refused is refused all the same.
+func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
+	t.Parallel()
+	for name, loss := range map[string]pgtest.Loss{
+		"it is there":                           {At: pgtest.AnswerLost},
+		"it is there, and nobody can look":      {At: pgtest.AnswerLost, Down: true},
+		"it is not there":                       {At: pgtest.CommitLost},
+		"it is not there, and nobody can look":  {At: pgtest.CommitLost, Down: true},
+		"it is not there yet":                   {At: pgtest.CommitHeld},
+		"it is not there yet, nobody can look":  {At: pgtest.CommitHeld, Down: true},
+		"it is heard of, and nobody could look": {At: pgtest.AnswerHeard, Down: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.fund(h.one, ann, 100)
+			p := &pgtest.Proxy{}
+			d := pgtest.Of(t, h.db)
+			d.URL = p.Start(t, d.URL)
+			direct := h.service
+			h.service = transfer.New(pgtest.Open(t, d, time.Now))
+			loss.Nth = 2 // the first is that of what holds the group up
+			p.Lose(loss)
+			requests := []transfer.Request{
+				ask("a", ann, bob, "60"), ask("a", ann, bob, "60"), ask("a", ann, bob, "61"),
+				ask("b", ann, bob, "60"), ask("c", ann, ann, "1"), ask("d", bob, custody, "50"),
+			}
+			want := []fault.Code{"", "", fault.IdempotencyConflict, fault.InsufficientBalance, fault.SameAccount, ""}
+			got := h.together(requests...)
+			if !p.Lost() {
+				t.Fatal("no COMMIT was lost")
+			}
+			made := loss.At == pgtest.AnswerHeard || loss.At == pgtest.AnswerLost && !loss.Down
+			for i, a := range got {
+				switch {
+				case want[i] != "":
+					if !fault.Is(a.err, want[i]) {
+						t.Errorf("request %d: got %+v, want %s", i, a, want[i])
+					}
+				case made:
+					if a.err != nil || a.Transfer.TransferID != got[0].Transfer.TransferID && i < 2 {
+						t.Errorf("request %d: got %+v, want it made", i, a)
+					}
+				case !errors.Is(a.err, pg.ErrCommitUnknown) || fault.Of(a.err) != nil || a.Transfer.TransferID != "":
+					t.Errorf("request %d: got %+v, want that nobody knows", i, a)
+				}
+			}
+			// Somebody repeats it while it may still come, and waits for what becomes of it.
+			again := make(chan answer, 1)
+			go func() {
+				out, err := direct.Request(t.Context(), h.one, requests[0])
+				again <- answer{out, err}
+			}()
+			if loss.At == pgtest.CommitHeld {
+				pgtest.Eventually(t, func() bool {
+					var waits bool
+					err := h.owner.QueryRow(t.Context(), `
+						SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits)
+					return err == nil && waits
+				}, "the repetition waits")
+			}
+			p.Up()
+			first := <-again
+			if comes := loss.At != pgtest.CommitLost; first.err != nil || first.Replayed != comes {
+				t.Errorf("repeated: got %+v, want it replayed: %v", first, comes)
+			}
+			h.service = direct
+			if last := h.must(requests[5]); last.Transfer.Amount != "50" {
+				t.Errorf("repeated: got %+v, want the transfer", last)
+			}
+			h.wantBalance(h.one, ann, 40)
+			h.wantBalance(h.one, bob, 10)
+			h.wantBalance(h.one, custody, 50)
+			h.wantTransfers(3)
+		})
+	}
+}

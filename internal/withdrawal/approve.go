@@ -462,11 +462,7 @@ func (s *Service) giveUp(ctx context.Context, org, withdrawalID string, e ending
 	}
 	crash.Point("V01")
 	if err := s.Voids.Finish(ctx, withdrawalID); err != nil {
-		if ctx.Err() != nil {
-			return w, err
-		}
-		return webhook.Withdrawal{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
-			"The withdrawal is taken back: it will not be paid and cannot be approved any more. The signer or the database did not answer when its end was written down, so the amount may still be held. It is given back once, as soon as both answer, without another call; GET /withdrawals/{withdrawalId} shows it.")
+		return w, endUnread(ctx, err)
 	}
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		if others {
@@ -475,7 +471,20 @@ func (s *Service) giveUp(ctx context.Context, org, withdrawalID string, e ending
 		w, err = Object(ctx, tx, org, withdrawalID)
 		return err
 	})
+	if err != nil && fault.Of(err) == nil {
+		return webhook.Withdrawal{}, endUnread(ctx, err)
+	}
 	return w, err
+}
+
+// endUnread is the answer about a withdrawal that is taken back and whose end could not be
+// written or read.
+func endUnread(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return fault.New(fault.Unavailable, fault.CodeUnavailable,
+		"The withdrawal is taken back: it will not be paid and cannot be approved any more. The signer or the database did not answer when its end was written down, so the amount may still be held. It is given back once, as soon as both answer, without another call; GET /withdrawals/{withdrawalId} shows it.")
 }
 
 // errSentBack says that a withdrawal which waited was sent back to people since it was read.

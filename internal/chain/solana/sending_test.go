@@ -655,6 +655,16 @@ func TestAnOutcomeIsNoOnesWordAlone(t *testing.T) {
 		one.On("getSignatureStatuses", r)
 		two.On("getSignatureStatuses", r)
 	}
+	// A node that is not asked to search its history knows of the last minutes alone.
+	both(func(e *exchange) {
+		var asked struct{ SearchTransactionHistory bool }
+		if len(e.Params) != 2 || json.Unmarshal(e.Params[1], &asked) != nil || !asked.SearchTransactionHistory {
+			e.Say(none)
+		}
+	})
+	if o, err := c.Outcome(t.Context(), txs, p); err != nil || o == nil || !o.Paid {
+		t.Errorf("long ago: got %+v, %v, want it paid", o, err)
+	}
 	both(func(e *exchange) {
 		e.Say(strings.Replace(none, "null", `{"slot":1,"confirmationStatus":"processed","err":null}`, 1))
 	})

@@ -59,6 +59,53 @@ func TestTheSignerCoolsOffByItsOwnPolicyAndClock(t *testing.T) {
 	}
 }
 
+// An address that was removed and is added again is a new one to the signer: it cools off
+// from then on, however long it was on the list before.
+func TestAnAddressThatIsAddedAgainCoolsOffAgain(t *testing.T) {
+	t.Parallel()
+	in := install(t, t.TempDir())
+	in.conf.Policy.WhitelistCoolingOff = "24h"
+	s := in.open(t)
+	signertest.Issue(t, s, signertest.Treasury(org))
+	if _, err := s.Endorse(t.Context(), in.endorsement("wla_1")); err != nil {
+		t.Fatal(err)
+	}
+	in.pass(48 * time.Hour)
+	if _, err := s.Admit(t.Context(), own("wd_1", "wla_1")); err != nil {
+		t.Fatalf("before it is removed: got %v", err)
+	}
+	if _, err := s.Revoke(t.Context(), signer.Revocation{OrgID: org, ID: "wla_1"}); err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.Endorse(t.Context(), in.endorsement("wla_2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := signer.Moment(in.conf.Clock().Add(24 * time.Hour)); done.UsableFrom != want {
+		t.Errorf("added again: got usable from %s, want %s", done.UsableFrom, want)
+	}
+	for i, when := range []string{"at once", "after a restart"} {
+		if _, err := s.Admit(t.Context(), own("wd_2", "wla_2")); refusal(err) != signer.CoolingOff {
+			t.Errorf("%s: got %v, want %s", when, err, signer.CoolingOff)
+		}
+		if _, err := s.Admit(t.Context(), own("wd_3", "wla_1")); refusal(err) != signer.RefusedWhitelist {
+			t.Errorf("%s, by the id that was removed: got %v, want %s", when, err, signer.RefusedWhitelist)
+		}
+		if i == 0 {
+			shut(t, s)
+			s = in.open(t)
+		}
+	}
+	in.pass(24*time.Hour - time.Nanosecond)
+	if _, err := s.Admit(t.Context(), own("wd_2", "wla_2")); refusal(err) != signer.CoolingOff {
+		t.Errorf("a moment before it is over: got %v, want %s", err, signer.CoolingOff)
+	}
+	in.pass(time.Nanosecond)
+	if _, err := s.Admit(t.Context(), own("wd_2", "wla_2")); err != nil {
+		t.Errorf("when it is over: got %v", err)
+	}
+}
+
 // A policy that asks for more later holds for what was endorsed before; one that asks
 // for less takes nothing from what was said.
 func TestALongerCoolingOffHoldsForWhatIsEndorsed(t *testing.T) {

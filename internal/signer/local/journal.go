@@ -39,6 +39,7 @@ const lineBytesMax = 1 << 20
 // lets one fsync serve everybody who came in meanwhile.
 type journal struct {
 	file *os.File
+	sync func() error // the file's; tests let it fail
 
 	mu      sync.Mutex
 	head    signer.Head // with what is not synced yet
@@ -94,7 +95,7 @@ func openJournal(path string, replay func(signer.Entry, signer.Record) error) (_
 		return nil, fmt.Errorf("the signer's journal %s may be read or written by others: chmod 600 %s", path, path)
 	}
 
-	j := &journal{file: f, afterSync: func() {}}
+	j := &journal{file: f, sync: f.Sync, afterSync: func() {}}
 	j.turn = sync.NewCond(&j.mu)
 	r := bufio.NewReaderSize(f, lineBytesMax)
 	offset := int64(0)
@@ -239,7 +240,7 @@ func (j *journal) write(lines []byte) error {
 	if _, err := j.file.Write(lines); err != nil {
 		return err
 	}
-	return j.file.Sync()
+	return j.sync()
 }
 
 // entry reads a synced entry from the file.

@@ -417,6 +417,42 @@ func TestFailedWriteStopsTheSigner(t *testing.T) {
 	pay(t, s, payment("wd_2", 7), 1)
 }
 
+// What a failed fsync was of may be lost although the next one works, so nothing is
+// acknowledged before the signer is started again and reads what is there.
+func TestAFailedSyncIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	in := install(t, t.TempDir())
+	s := in.open(t)
+	first := pay(t, s, payment("wd_1", 7), 0)
+	head, again := headOf(t, s), request(t, s, payment("wd_1", 7), 0)
+	lost := errors.New("input/output error")
+	s.FailSync(lost)
+	if _, err := s.Admit(t.Context(), payment("wd_2", 7)); !errors.Is(err, lost) {
+		t.Errorf("admit while the sync fails: got %v, want %v", err, lost)
+	}
+	// Every sync from here on works.
+	for _, id := range []string{"wd_2", "wd_1", "wd_3"} {
+		if _, err := s.Admit(t.Context(), payment(id, 7)); !errors.Is(err, lost) {
+			t.Errorf("admit %s after a failed sync: got %v, want %v", id, err, lost)
+		}
+	}
+	if _, err := s.Sign(t.Context(), again); !errors.Is(err, lost) {
+		t.Errorf("sign again after a failed sync: got %v, want %v", err, lost)
+	}
+	if got, err := s.Head(t.Context()); !errors.Is(err, lost) {
+		t.Errorf("head after a failed sync: got %v, %v, want %v", got, err, lost)
+	}
+	shut(t, s)
+	s = in.open(t)
+	if got := headOf(t, s); got.Seq < head.Seq || got.Seq > head.Seq+1 {
+		t.Errorf("started again: got entry %d, want %d or the one that was not acknowledged", got.Seq, head.Seq)
+	}
+	if again := pay(t, s, payment("wd_1", 7), 0); !bytes.Equal(again.Raw, first.Raw) {
+		t.Errorf("started again: got %x, want %x", again.Raw, first.Raw)
+	}
+	pay(t, s, payment("wd_2", 7), 1)
+}
+
 // The child process of the test below: it dies between the fsync of the signature
 // and the answer.
 func TestMain(m *testing.M) {

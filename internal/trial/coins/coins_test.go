@@ -314,6 +314,46 @@ func TestAPaymentIsMadeOfADepositsOutputAndItsRestPaysTheNext(t *testing.T) {
 	}
 }
 
+// Coins of a wallet that is frozen are offered to no payment, however large they are, and to
+// no merge; those of other wallets of the organization are, and all of them when it is lifted.
+func TestCoinsOfAFrozenWalletPayNothing(t *testing.T) {
+	t.Parallel()
+	h := openWith(t, merging)
+	h.arrives(h.treasury, 400)
+	frozen := freeze.Of{OrgID: h.org, Chain: chain.Bitcoin, WalletID: h.alice.ID}
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Wallet, OrgID: h.org, WalletID: h.alice.ID, Chain: chain.Bitcoin, Source: freeze.ByOperator, Reason: "trial"})
+	})
+	h.arrives(h.alice, 1000, 40, 40, 40)
+	first := h.withdraw(300)
+	h.step()
+	h.want(first, "BROADCAST")
+	h.coins("FREE 40", "FREE 40", "FREE 40", "RESERVED 400", "FREE 1000")
+	second := h.withdraw(500)
+	h.mine(4)
+	h.want(first, "PAID")
+	h.later(11 * time.Minute)
+	h.step()
+	h.want(second, "QUEUED COINS")
+	h.merged("")
+	if n := count(h, `SELECT count(*) FROM coins WHERE wallet_id = $1 AND status <> 'FREE'`, h.alice.ID); n != 0 {
+		t.Errorf("got %d coins of the frozen wallet that something has, want none", n)
+	}
+	h.sound()
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		f, err := freeze.Standing(ctx, tx, frozen)
+		if err != nil || f == nil {
+			t.Fatalf("got %v, %v, want the freeze", f, err)
+		}
+		return freeze.Lift(ctx, tx, f.ID, audit.Operator("op"))
+	})
+	h.step()
+	h.want(second, "BROADCAST")
+	h.mine(4)
+	h.want(second, "PAID")
+	h.sound()
+}
+
 func count(h *house, sql string, args ...any) (n int) {
 	h.Helper()
 	h.must(pgtest.Owner(h.T, h.db).QueryRow(h.ctx, sql, args...).Scan(&n))

@@ -1,0 +1,439 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/people"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// process is the two interfaces of one process, and what the commands of the program call,
+// on connections of its own to the database.
+type process struct {
+	*queue
+	org, desk *house
+	pay       *withdrawal.Service
+	ann       people.Person
+	owner     *pgxpool.Pool
+}
+
+// A subject is what one call is about. Each call has one of its own.
+type subject struct {
+	name       string // its customer and its idempotency key
+	withdrawal string
+	deposit    string
+	freeze     string
+}
+
+// moving are the calls that move money or let it move, by interface and name: those of the
+// two documents, and what commands call that no document has. internal/cli has the commands.
+var moving = map[string]struct {
+	prepare func(p *process, s *subject) // by a process that loses nothing
+	call    func(p *process, s *subject) reply
+	// finds says that the call itself looks for what it has written when its COMMIT gets no
+	// answer. Then it answers with that as soon as it can be seen.
+	finds bool
+	// half is a state between before and after that the service finishes by itself.
+	half string
+}{
+	"organizations createWithdrawal": {
+		prepare: (*process).funds, finds: true,
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/withdraw", payment("customerId", s.name, "idempotencyKey", s.name))
+		},
+	},
+	"organizations createWithdrawal that waits": {
+		prepare: (*process).funds, finds: true,
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/withdraw", payment("customerId", s.name, "idempotencyKey", s.name, "requireApproval", true))
+		},
+	},
+	"organizations cancelWithdrawal that waits for people": {
+		prepare: func(p *process, s *subject) { p.withdraws(s, "requireApproval", true) },
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/withdrawals/"+s.withdrawal+"/cancel", nil)
+		},
+	},
+	"organizations cancelWithdrawal": {
+		prepare: func(p *process, s *subject) {
+			p.withdraws(s)
+			if _, err := p.owner.Exec(p.t.Context(), `UPDATE dispatch_orders SET waiting_for = $2 WHERE order_id = $1`, s.withdrawal, dispatch.WantChain); err != nil {
+				p.t.Fatal(err)
+			}
+		},
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/withdrawals/"+s.withdrawal+"/cancel", nil)
+		},
+		half: "withdrawals [PROCESSING], orders [PAYMENT WITHDRAWN]",
+	},
+	"organizations createTransfer": {
+		prepare: (*process).funds, finds: true,
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/transfers", map[string]any{
+				"mintId": usdc, "amount": "700", "from": map[string]any{"customerId": s.name}, "to": map[string]any{"customerId": "carol"}, "idempotencyKey": s.name,
+			})
+		},
+	},
+	"organizations createTransfer of a product": {
+		prepare: (*process).fundsProduct, finds: true,
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/transfers", map[string]any{
+				"mintId": usdc, "amount": "700", "from": map[string]any{"product": "CHECKOUT"}, "to": map[string]any{"product": "BATCH_PAYOUT"}, "idempotencyKey": s.name,
+			})
+		},
+	},
+	"organizations approveDeposit": {prepare: (*process).flags, call: decides("approve", "")},
+	"organizations rejectDeposit":  {prepare: (*process).flags, call: decides("reject", "")},
+	"operators approveDeposit":     {prepare: (*process).flags, call: decides("approve", "operator")},
+	"operators rejectDeposit":      {prepare: (*process).flags, call: decides("reject", "operator")},
+	"operators redirectDeposit":    {prepare: (*process).flags, call: decides("redirect", "operator")},
+	"operators completeDeposit":    {prepare: (*process).sticks, call: decides("complete", "operator")},
+	"organizations freezeCustomer": {prepare: (*process).funds, call: freezes("freeze")},
+	"organizations unfreezeCustomer": {
+		prepare: func(p *process, s *subject) {
+			p.funds(s)
+			p.want(p.call(p.one, "POST", "/customers/"+s.name+"/freeze", nil), 200)
+		},
+		call: freezes("unfreeze"),
+	},
+	"operators createFreeze": {
+		prepare: (*process).funds,
+		call: func(p *process, s *subject) reply {
+			return p.desk.call(p.queue.ann, "POST", "/freezes", map[string]any{"scope": "CUSTOMER", "organizationId": p.one.id, "customerId": s.name, "reason": "a test"})
+		},
+	},
+	"operators liftFreeze": {
+		prepare: func(p *process, s *subject) {
+			p.funds(s)
+			s.freeze = p.queue.desk.want(p.queue.desk.call(p.queue.ann, "POST", "/freezes", map[string]any{
+				"scope": "CUSTOMER", "organizationId": p.one.id, "customerId": s.name, "reason": "a test",
+			}), 201).text("freezeId")
+		},
+		call: func(p *process, s *subject) reply {
+			return p.desk.call(p.queue.ann, "DELETE", "/freezes/"+s.freeze, nil)
+		},
+	},
+	"commands withdrawals approve": {
+		prepare: func(p *process, s *subject) { p.withdraws(s, "requireApproval", true) },
+		call: func(p *process, s *subject) reply {
+			return p.says(p.pay.Approve(p.t.Context(), p.one.id, s.withdrawal, audit.User(p.ann.ID)))
+		},
+	},
+	"commands withdrawals remove": {
+		prepare: func(p *process, s *subject) { p.withdraws(s, "requireApproval", true) },
+		call: func(p *process, s *subject) reply {
+			return p.says(p.pay.Remove(p.t.Context(), p.one.id, s.withdrawal, audit.User(p.ann.ID), "no"))
+		},
+	},
+	"commands withdrawals organization": {
+		prepare: (*process).fundsProduct, finds: true,
+		call: func(p *process, s *subject) reply {
+			w, _, err := p.pay.RequestOrganization(p.t.Context(), p.ann, withdrawal.OrganizationRequest{
+				Product: "CHECKOUT", MintID: usdc, WhitelistedAddressID: vault, Amount: "400", IdempotencyKey: &s.name,
+			})
+			return p.says(w, err)
+		},
+	},
+}
+
+// unmoving are the writes that move no money and let none move.
+var unmoving = []string{
+	"organizations createDepositAddress", "organizations createOrganizationDepositAddress",
+	"organizations estimateWithdrawal", "organizations previewWithdrawal", "organizations updateCustomer",
+	"organizations createWebhookEndpoint", "organizations updateWebhookEndpoint", "organizations rotateWebhookSecret",
+	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent", "organizations deleteWebhookEndpoint",
+	"operators createOrganization", "operators rollApiKey", "operators changeSettings", "operators approveChangeRequest",
+	"operators withdrawChangeRequest", "operators rescreenDeposit", "operators addWhitelistedAddress", "operators removeWhitelistedAddress",
+	"operators setLocalRisk", "operators clearLocalRisk",
+}
+
+// Rules WD-5, TR-6: a call that moves money and never hears about one of its COMMITs says what
+// it can prove: that it is done, or that it does not know and is to be repeated. It never says
+// that nothing happened, whether what it wrote can be seen, cannot be seen yet or cannot be
+// looked for. Repeated, it comes about once.
+func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
+	t.Parallel()
+	for face, s := range map[string]*surface{"organizations": &organizations, "operators": &operators} {
+		for _, r := range s.routes {
+			name, moves := face+" "+r.name, false
+			for verb := range moving {
+				moves = moves || verb == name || strings.HasPrefix(verb, name+" ")
+			}
+			if reads := r.method == http.MethodGet; moves == (reads || slices.Contains(unmoving, name)) {
+				t.Errorf("%s: it stands in moving: %v; a write that moves money stands there, every other one in unmoving", name, moves)
+			}
+		}
+	}
+	for name, verb := range moving {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t, 0)
+			q.setting(q.one, "flaggedDepositApiEnabled", true)
+			q.conf.Withdrawals.Whitelist = onlyVault{}
+			proxy := &pgtest.Proxy{}
+			d := pgtest.Of(t, q.db)
+			d.URL = proxy.Start(t, d.URL)
+			direct := q.process(q.db)
+			torn := q.process(pgtest.Open(t, d, time.Now))
+			var done string // the state after the call
+			try := func(l pgtest.Loss) (lost bool) {
+				t.Helper()
+				s := &subject{name: fmt.Sprintf("%d-%d-%v", l.At, l.Nth, l.Down)}
+				verb.prepare(direct, s)
+				before := direct.state(s)
+				proxy.Lose(l)
+				got := verb.call(torn, s)
+				lost = proxy.Lost()
+				seen := direct.state(s)
+				proxy.Up()
+				settled := seen
+				if l.At == pgtest.CommitHeld {
+					settled = direct.state(s)
+				} else if lost {
+					// The server may still be at work on what it received.
+					pgtest.Eventually(t, func() bool { settled = direct.state(s); return direct.idle() }, "the server ends what it received")
+				}
+				if done == "" {
+					done = settled
+				}
+				if before == done {
+					t.Fatalf("the call changed nothing that the test looks at: got %v %s and %s", got.status, got.raw, done)
+				}
+				if settled != before && settled != done && (verb.half == "" || !strings.Contains(settled, verb.half)) {
+					t.Errorf("%+v: got %s, want it done or not", l, settled)
+				}
+				words := got.text("error")
+				switch {
+				case got.status < 300:
+					if settled != done {
+						t.Errorf("%+v: got %v %s, and it is not done: %s", l, got.status, got.raw, settled)
+					}
+				case !lost:
+					t.Errorf("nothing was lost: got %v %s, want it done", got.status, got.raw)
+				case got.status == 503 && strings.Contains(words, "is taken back"):
+					if settled == before {
+						t.Errorf("%+v: got %s, and it is not taken back", l, got.raw)
+					}
+				case got.status == 503:
+					if settled != before {
+						t.Errorf("%+v: got %s, and something happened: %s", l, got.raw, settled)
+					}
+				case got.status != 500 || got.body["retryable"] != true || !strings.Contains(words, "tell whether this took effect"):
+					t.Errorf("%+v: got %v %s, want it done or unknown", l, got.status, got.raw)
+				case verb.finds && !l.Down && seen == done:
+					t.Errorf("%+v: got %s, and what it wrote could be seen", l, got.raw)
+				}
+				// Whoever repeats it, in a process that loses nothing, has it once.
+				again := verb.call(direct, s)
+				if again.status >= 300 && (again.status != 409 || again.text("code") != "INVALID_STATE") {
+					t.Errorf("%+v, repeated: got %v %s, want it done or the state that it has", l, again.status, again.raw)
+				}
+				if after := direct.state(s); after != done {
+					t.Errorf("%+v, repeated: got %s, want %s", l, after, done)
+				}
+				return lost
+			}
+			if try(pgtest.Loss{}) {
+				t.Fatal("a COMMIT was lost that was to pass")
+			}
+			for _, l := range []pgtest.Loss{
+				{At: pgtest.AnswerLost}, {At: pgtest.AnswerLost, Down: true}, // what it wrote can be seen, or cannot be looked for
+				{At: pgtest.CommitLost}, {At: pgtest.CommitLost, Down: true}, // it never comes
+				{At: pgtest.CommitHeld}, {At: pgtest.CommitHeld, Down: true}, // it comes later
+				{At: pgtest.AnswerHeard, Down: true}, // what comes after it fails
+			} {
+				const commitsMax = 50
+				for l.Nth = 1; try(l); l.Nth++ {
+					if l.Nth == commitsMax {
+						t.Fatal("it commits without end")
+					}
+				}
+				if l.Nth == 1 {
+					t.Error("it has no COMMIT that could be lost")
+				}
+			}
+		})
+	}
+}
+
+// process is another process on the same database.
+func (q *queue) process(db *pg.DB) *process {
+	q.t.Helper()
+	p := &process{queue: q, owner: pgtest.Owner(q.t, q.db)}
+	conf := q.conf
+	book := wallet.New(db, q.signer, q.attest)
+	conf.DB, conf.Wallets, conf.Transfers = db, book, transfer.New(db)
+	conf.Flagged = deposit.NewResolutions(db, conf.Chains, book, newLogger(q.logs))
+	pay := *q.conf.Withdrawals
+	pay.DB, pay.Wallets = db, book
+	pay.Voids = &dispatch.Voider{
+		DB: db, Signer: q.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: &pay}, Log: newLogger(q.logs),
+	}
+	conf.Withdrawals, p.pay = &pay, &pay
+	listener := func(face *surface, handler http.Handler) *house {
+		h := *q.house
+		h.t, h.face, h.fails, h.conf = q.t, face, true, conf
+		h.server = httptest.NewServer(handler)
+		q.t.Cleanup(h.server.Close)
+		return &h
+	}
+	p.org = listener(&organizations, New(conf))
+	p.desk = listener(&operators, NewOperator(OperatorConfig{
+		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Flagged: conf.Flagged, Rescreens: conf.Rescreens, Whitelist: q.white,
+		From: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true, Log: newLogger(q.logs),
+	}))
+	err := q.db.InSystem(q.t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		if p.ann, err = people.ByEmail(ctx, tx, "ann@example.com"); err == nil {
+			return nil
+		}
+		p.ann, err = people.Add(ctx, tx, audit.Operator("test"), q.one.id, "ann@example.com", "Ann", people.Owner)
+		return err
+	})
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return p
+}
+
+// says is what the interface would answer to what a command has heard.
+func (p *process) says(w webhook.Withdrawal, err error) reply {
+	p.t.Helper()
+	recorder := newRecorder()
+	r := httptest.NewRequestWithContext(p.t.Context(), http.MethodPost, "/", nil)
+	if err != nil {
+		(&api{face: &organizations, log: newLogger(io.Discard)}).refuse(recorder, r, err)
+	} else {
+		writeJSON(recorder, http.StatusOK, w)
+	}
+	out := reply{status: recorder.Code, raw: recorder.Body.Bytes()}
+	if err := json.Unmarshal(out.raw, &out.body); err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
+// funds gives the subject's customer money.
+func (p *process) funds(s *subject) { p.deposit(p.one, s.name, 1000) }
+
+// fundsProduct gives CHECKOUT money.
+func (p *process) fundsProduct(s *subject) {
+	p.want(p.call(p.one, "POST", "/transfers", charge("for-"+s.name, "amount", "1000", "to", map[string]any{"product": "CHECKOUT"})), 201)
+}
+
+// withdraws has the subject's customer withdraw.
+func (p *process) withdraws(s *subject, change ...any) {
+	p.t.Helper()
+	p.funds(s)
+	s.withdrawal = p.want(p.call(p.one, "POST", "/withdraw", payment(append([]any{"customerId", s.name, "idempotencyKey", s.name}, change...)...)), 202).text("withdrawalId")
+}
+
+// flags has a deposit held.
+func (p *process) flags(s *subject) {
+	p.t.Helper()
+	p.pays()
+	if err := p.owner.QueryRow(p.t.Context(), `SELECT deposit_id FROM deposits WHERE status = 'FLAGGED'`).Scan(&s.deposit); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// sticks has a deposit whose way back failed on the chain.
+func (p *process) sticks(s *subject) {
+	p.t.Helper()
+	p.flags(s)
+	p.want(p.call(p.one, "POST", "/deposits/"+s.deposit+"/reject", nil), 202)
+	tx := pgtest.Begin(p.t, p.db)
+	for _, change := range []string{
+		`SET LOCAL session_replication_role = replica`, // the triggers know that no chain has it
+		`UPDATE dispatch_orders SET status = 'FAILED', tx_hash = 'hash', fee = 1, proof_id = (SELECT max(proof_id) FROM finality_proofs), broadcast_at = now(), ended_at = now()
+			WHERE order_id = (SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $1)`,
+		`UPDATE address_funds SET reserved = reserved - 1000000, held = held + 1000000 WHERE wallet_id = (SELECT wallet_id FROM deposits WHERE deposit_id = $1) AND mint_id = 1`,
+		`UPDATE deposit_resolutions SET status = 'STUCK' WHERE deposit_id = $1`,
+		`UPDATE deposits SET status = 'RESOLUTION_STUCK' WHERE deposit_id = $1`,
+	} {
+		var args []any
+		if strings.Contains(change, "$1") {
+			args = append(args, s.deposit)
+		}
+		if _, err := tx.Exec(p.t.Context(), change, args...); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(p.t.Context()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func decides(verb, by string) func(p *process, s *subject) reply {
+	return func(p *process, s *subject) reply {
+		var body any
+		if verb == "redirect" {
+			body = map[string]any{"toAddress": "0x2222222222222222222222222222222222222222", "reason": "COMPLIANCE_HOLD", "reference": "case 1"}
+		}
+		if by == "operator" {
+			return p.desk.call(p.queue.ann, "POST", "/deposits/"+s.deposit+"/"+verb, body)
+		}
+		return p.org.call(p.one, "POST", "/deposits/"+s.deposit+"/"+verb, body)
+	}
+}
+
+func freezes(verb string) func(p *process, s *subject) reply {
+	return func(p *process, s *subject) reply {
+		return p.org.call(p.one, "POST", "/customers/"+s.name+"/"+verb, nil)
+	}
+}
+
+// idle tells whether no transaction of another process runs.
+func (p *process) idle() (idle bool) {
+	p.t.Helper()
+	err := p.owner.QueryRow(p.t.Context(), `
+		SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle' AND xact_start IS NOT NULL`).Scan(&idle)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return idle
+}
+
+// state is everything of a subject that a call may change, without ids.
+func (p *process) state(s *subject) (text string) {
+	p.t.Helper()
+	err := p.owner.QueryRow(p.t.Context(), `
+		WITH of AS (
+			SELECT withdrawal_id AS id FROM withdrawals WHERE customer_id = $1 OR idempotency_key = $1
+			UNION SELECT transfer_id FROM transfers WHERE idempotency_key = $1
+			UNION SELECT deposit_id FROM deposits WHERE deposit_id = $2
+			UNION SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $2)
+		SELECT format('withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+			(SELECT string_agg(status, ', ' ORDER BY withdrawal_id) FROM withdrawals WHERE withdrawal_id IN (TABLE of)),
+			(SELECT string_agg(purpose || ' ' || status, ', ' ORDER BY order_id) FROM dispatch_orders WHERE order_id IN (TABLE of)),
+			(SELECT count(*) FROM transfers WHERE transfer_id IN (TABLE of)),
+			(SELECT status FROM deposits WHERE deposit_id = $2),
+			(SELECT string_agg(decision || ' ' || status, ', ' ORDER BY resolution_id) FROM deposit_resolutions WHERE deposit_id = $2),
+			(SELECT string_agg(cause_kind || ' ' || amount, ', ' ORDER BY cause_kind, amount) FROM ledger_transfers WHERE cause_id IN (TABLE of)),
+			(SELECT string_agg(type, ', ' ORDER BY resource_id, resource_seq) FROM events WHERE resource_id IN (TABLE of)),
+			(SELECT string_agg(act, ', ' ORDER BY act) FROM withdrawal_decisions WHERE withdrawal_id IN (TABLE of)),
+			(SELECT count(*) FROM freezes WHERE customer_id = $1 AND lifted_at IS NULL))`, s.name, s.deposit).Scan(&text)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// moving are the commands that move money or let it move, with where internal/api plays what
+// they call while the answer of a COMMIT is lost.
+var moving = map[string]string{
+	"withdrawals approve":      "commands withdrawals approve",
+	"withdrawals remove":       "commands withdrawals remove",
+	"withdrawals organization": "commands withdrawals organization",
+	"deposits approve":         "operators approveDeposit",
+	"deposits reject":          "operators rejectDeposit",
+	"deposits redirect":        "operators redirectDeposit",
+	"deposits complete":        "operators completeDeposit",
+	"freezes put":              "operators createFreeze",
+	"freezes lift":             "operators liftFreeze",
+	"org freeze":               "operators createFreeze",
+	"org unfreeze":             "operators liftFreeze",
+}
+
+// steering are the commands that steer orders there are, or what may be swept or followed.
+// What they write is a change of one state, so a repetition finds the state that it has, and
+// an error of a COMMIT reaches the terminal as what it is.
+var steering = []string{
+	"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "mints quarantine", "mints release", "chain repoint",
+	"changes approve", "changes withdraw", "settings set", "whitelist add", "whitelist remove", "signer clock confirm",
+}
+
+// apart are the commands that work without the service's database, or on one that no service
+// uses yet.
+var apart = []string{
+	"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "rescue",
+	"local run", "local tour", "local faucet", "local risk set", "local risk clear", "keys create", "keys backup", "keys restore",
+	"audit restart", "risk import", "org create", "key roll", "operator key create", "operator key roll", "operator key revoke",
+}
+
+// reading are the commands that change nothing.
+var reading = []string{
+	"deposits flagged", "deposits rescreen", "settings show", "settings history", "whitelist list", "changes list", "dispatch list", "dispatch show",
+	"mints list", "wallets", "reserves", "chain breaks", "chain traces", "freezes list", "verify", "keys show", "org list", "org show", "key list",
+	"operator key list", "audit status", "audit export", "audit verify", "risk show", "risk senders", "config check", "config sample",
+	"local risk list", "signer clock show",
+}
+
+// Every command stands in one of the lists, so that a new one that moves money is played.
+func TestEveryCommandThatMovesMoneyIsPlayedWithALostCommit(t *testing.T) {
+	t.Parallel()
+	parser, err := kong.New(new(commands))
+	if err != nil {
+		t.Fatal(err)
+	}
+	played, err := os.ReadFile("../api/lost_commit_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := slices.Concat(slices.Collect(maps.Keys(moving)), steering, apart, reading)
+	for _, leaf := range parser.Model.Leaves(false) {
+		name := leaf.Name
+		for up := leaf.Parent; up != nil && up.Type == kong.CommandNode; up = up.Parent {
+			name = up.Name + " " + name
+		}
+		at := slices.Index(listed, name)
+		if at < 0 {
+			t.Errorf("coffer %s is in no list, or in two: does it move money?", name)
+			continue
+		}
+		listed = slices.Delete(listed, at, at+1)
+		if verb, moves := moving[name]; moves && !strings.Contains(string(played), `"`+verb+`":`) {
+			t.Errorf("coffer %s: internal/api plays no %q", name, verb)
+		}
+	}
+	if len(listed) > 0 {
+		t.Errorf("these are listed and no commands, or twice: %q", listed)
+	}
+}
