@@ -15,3 +15,18 @@ var Integrate string
 //
 //go:embed operator.md
 var Operator string
+
+// Testing says how to try things in the local world, in Markdown.
+//
+//go:embed testing.md
+var Testing string
+
+// Errors has a cause and a cure for every error code, in Markdown. A test draws it.
+//
+//go:embed errors.md
+var Errors string
+
+// Changelog says what changed, in Markdown.
+//
+//go:embed CHANGELOG.md
+var Changelog string

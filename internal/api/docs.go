@@ -12,6 +12,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -38,7 +39,7 @@ const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'uns
 // key, ask for none, and load nothing from elsewhere.
 func (a *api) serveDocs(mux *chi.Mux) {
 	guided := sync.OnceValue(func() http.HandlerFunc {
-		return asset("application/json", withGuide(a.document(), a.face.guide))
+		return asset("application/json", withGuide(a.document(), a.face.guide, a.face.pages...))
 	})
 	mux.Get("/docs", a.docs)
 	mux.Get("/docs/", a.docs)
@@ -55,8 +56,13 @@ func docsFile(name string) []byte {
 	return raw
 }
 
-// withGuide is the document with the guide in place of its introduction.
-func withGuide(document []byte, guide string) []byte {
+// pageLink is a link from one page of the documents to another, which /docs has on the same
+// page.
+var pageLink = regexp.MustCompile(`\[([^\]]+)\]\((?:testing|errors|CHANGELOG|integrate)\.md\)`)
+
+// withGuide is the document with the guide, and pages that follow it, in place of its
+// introduction.
+func withGuide(document []byte, guide string, pages ...string) []byte {
 	var d map[string]json.RawMessage
 	var info map[string]any
 	err := json.Unmarshal(document, &d)
@@ -64,7 +70,9 @@ func withGuide(document []byte, guide string) []byte {
 		err = json.Unmarshal(d["info"], &info)
 	}
 	if err == nil {
-		_, info["description"], _ = strings.Cut(guide, "\n") // the reference has its own title
+		_, text, _ := strings.Cut(guide, "\n") // the reference has its own title
+		text = strings.Join(append([]string{text}, pages...), "\n\n")
+		info["description"] = pageLink.ReplaceAllString(text, "$1")
 		d["info"], err = json.Marshal(info)
 	}
 	var raw []byte

@@ -24,7 +24,7 @@ func docsServer(t *testing.T, face *surface) *httptest.Server {
 func TestTheReferenceMayRunItsOwnFilesAlone(t *testing.T) {
 	t.Parallel()
 	for face, has := range map[*surface][]string{
-		&organizations: {`"/withdraw"`, `"Coffer"`, "Webhooks done right"},
+		&organizations: {`"/withdraw"`, `"Coffer"`, "Webhooks done right", "# Testing against the local world", "# Error codes", "# Changelog"},
 		&operators:     {`"/reserves"`, `"Coffer, for its operators"`, "The same at a terminal"},
 	} {
 		t.Run(face.title, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 type surface struct {
 	title, about string
 	page, guide  string // for people, at /docs: its title, and Markdown above the reference
+	pages        []string // further Markdown, each with a title, that follows the guide
 	routes       []route
 	closed       []route // calls that are always refused, with why; no document has them
 	groups       []struct{ name, text string }
@@ -80,7 +81,7 @@ func (s *surface) codes(r route) []fault.Code {
 
 // organizations is what organizations call.
 var organizations = surface{
-	title: "Coffer", about: about, page: "Coffer: guide and API reference", guide: docs.Integrate, routes: allOf(routes, flaggedRoutes), closed: closedRoutes, groups: groups, events: event.Types(), notes: together(webhookNotes, flaggedNotes), examples: flaggedExamples,
+	title: "Coffer", about: about, page: "Coffer: guide and API reference", guide: docs.Integrate, pages: []string{docs.Testing, docs.Errors, docs.Changelog}, routes: allOf(routes, flaggedRoutes), closed: closedRoutes, groups: groups, events: event.Types(), notes: together(webhookNotes, flaggedNotes), examples: flaggedExamples,
 	credential: "apiKey", header: keyHeader,
 	keeping: "The organization's key. It moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
 	admit:   (*api).authenticate,

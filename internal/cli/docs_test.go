@@ -107,7 +107,7 @@ func TestTheCommandsOfTheDocumentsAreTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	quoted := regexp.MustCompile("(?m)^ {4,}coffer ([^#\n]*)|`coffer\\s([^`]*)`")
-	for _, file := range []string{"../../docs/runbooks/restore.md", "../../docs/runbooks/alerts.md", "../../docs/runbooks/signer-host.md", "../../docs/running.md", "../../docs/operator.md", "../../docs/screening.md"} {
+	for _, file := range []string{"../../docs/runbooks/restore.md", "../../docs/runbooks/alerts.md", "../../docs/runbooks/signer-host.md", "../../docs/running.md", "../../docs/operator.md", "../../docs/screening.md", "../../docs/testing.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

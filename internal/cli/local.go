@@ -26,10 +26,11 @@ import (
 )
 
 type local struct {
-	Run    localRun    `cmd:"" default:"withargs" help:"Start the local world and stay until Ctrl-C (the default)."`
-	Tour   localTour   `cmd:"" help:"Play the whole story against the local world that runs here, or one of its own."`
-	Faucet localFaucet `cmd:"" help:"Send coins or tokens from the local faucet."`
-	Risk   localRisk   `cmd:"" help:"Say what screening answers of an address."`
+	Run     localRun     `cmd:"" default:"withargs" help:"Start the local world and stay until Ctrl-C (the default)."`
+	Tour    localTour    `cmd:"" help:"Play the whole story against the local world that runs here, or one of its own."`
+	Faucet  localFaucet  `cmd:"" help:"Send coins or tokens from the local faucet."`
+	Trigger localTrigger `cmd:"" help:"Have something go wrong: a payout that fails, a reorganization, a provider that is out."`
+	Risk    localRisk    `cmd:"" help:"Say what screening answers of an address."`
 }
 
 type localRun struct {
@@ -55,7 +56,7 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 	}
 	started := time.Now()
 	w, err := localworld.Start(ctx, localworld.Options{
-		Chains: chains, Keep: c.Keep, Limits: c.Limits, Port: c.Port, OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
+		Chains: chains, Keep: c.Keep, Limits: c.Limits, Gates: true, Port: c.Port, OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
 		Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level})),
 		Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
 	})

@@ -28,6 +28,7 @@ type Info struct {
 	Mints          []Mint              `json:"mints"`
 	Database       Database            `json:"database"`
 	Config         string              `json:"config"` // the configuration file that the service runs with
+	Gates          bool                `json:"gates"`  // an outage of a chain's provider can be played
 }
 
 // Operator is who runs this world.

@@ -68,6 +68,7 @@ type Options struct {
 	Once bool
 	// Chains are those that run; none named is Ethereum alone, which is there always.
 	Chains []chain.Name
+	Gates  bool // the service reaches its chains through gates, which Info.Outage closes
 	Limits bool // the API limits its callers as on a main network; else not at all
 	Manual bool // blocks are made by the caller alone; BlockTime says nothing then
 	// Furnish fills the folder of a new world's database before PostgreSQL starts in it:
@@ -107,6 +108,7 @@ type World struct {
 	ended    chan error
 	child    *child // with Options.Program
 	signer   *child // with Options.SignerProcess
+	gates    []*gate
 }
 
 // Start brings a world up and returns when it can be used. It ends with Stop,
@@ -297,6 +299,9 @@ func (w *World) configure(tokens anvil.Tokens) (conf app.Config, err error) {
 	conf.Mints = catalogue(tokens)
 	conf.Prices.Fixed = map[string]string{"1": "1.00", "2": "1.00", "3": "1.00", "4": "3000.00"}
 	w.configureOthers(&conf)
+	if err := w.gateChains(conf); err != nil {
+		return conf, err
+	}
 	conf.Risk.Providers = []string{"local"}
 	conf.Webhooks.Development = true
 	if w.opts.Limits {
@@ -444,6 +449,7 @@ func (w *World) describe(conf app.Config, tokens anvil.Tokens) {
 	}
 	w.Info.Database = Database{URL: conf.Database.URL}
 	w.Info.Config = w.configFile()
+	w.Info.Gates = w.opts.Gates
 }
 
 // DB is the database of the service that runs in this process; nil when it runs in another.
@@ -523,6 +529,10 @@ func (w *World) Stop() error {
 		errs = append(errs, w.app.Close())
 		w.app = nil
 	}
+	for _, g := range w.gates {
+		errs = append(errs, g.close())
+	}
+	w.gates = nil
 	if w.chain != nil {
 		errs = append(errs, w.chain.Stop())
 		w.chain = nil

@@ -202,6 +202,18 @@ func (n *Node) Stop() error {
 	return n.err
 }
 
+// Dial is a chain that another process of this program runs. It is not ended here.
+func Dial(ctx context.Context, url string) (*Node, error) {
+	c, err := rpc.DialContext(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("reach anvil: %w", err)
+	}
+	return &Node{URL: url, RPC: c, Eth: ethclient.NewClient(c)}, nil
+}
+
+// Hangup ends what Dial began.
+func (n *Node) Hangup() { n.RPC.Close() }
+
 // Done is closed when the chain has ended, for whatever reason.
 func (n *Node) Done() <-chan struct{} { return n.ended }
 

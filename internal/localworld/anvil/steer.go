@@ -57,6 +57,18 @@ func (n *Node) SetIntervalMining(ctx context.Context, every time.Duration) error
 	return n.call(ctx, nil, "evm_setIntervalMining", int64(every/time.Second))
 }
 
+// IntervalMining is the clock that makes blocks, in whole seconds and at least one.
+func (n *Node) IntervalMining(ctx context.Context) (time.Duration, error) {
+	var seconds *int64
+	if err := n.call(ctx, &seconds, "anvil_getIntervalMining"); err != nil {
+		return 0, err
+	}
+	if seconds == nil {
+		return time.Second, nil
+	}
+	return time.Duration(max(*seconds, 1)) * time.Second, nil
+}
+
 // SetBalance gives an account so many wei, without a transaction.
 func (n *Node) SetBalance(ctx context.Context, account common.Address, wei *big.Int) error {
 	return n.call(ctx, nil, "anvil_setBalance", account, (*hexutil.Big)(wei))

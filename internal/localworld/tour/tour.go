@@ -69,8 +69,8 @@ func Play(ctx context.Context, o Options) (err error) {
 	}
 	defer s.eth.Close()
 	defer s.receiver.close()
-	defer func() { err = errors.Join(err, s.leave(ctx)) }()
-	for _, chapter := range []func(context.Context) error{s.listen, s.deposit, s.native, s.withdraw, s.approve, s.remove, s.refuse, s.screened, s.abroad, s.order, s.check, s.leave} {
+	defer func() { err = errors.Join(err, s.unsubscribe(ctx)) }()
+	for _, chapter := range []func(context.Context) error{s.listen, s.deposit, s.native, s.withdraw, s.approve, s.remove, s.refuse, s.screened, s.abroad, s.order, s.check, s.unsubscribe} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Out, "\n  x  %v\n", err)
 			return err
@@ -130,16 +130,16 @@ func (s *story) listen(ctx context.Context) error {
 	return nil
 }
 
-// leaveMax is how long leave waits for its answer.
-const leaveMax = 10 * time.Second
+// unsubscribeMax is how long unsubscribe waits for its answer.
+const unsubscribeMax = 10 * time.Second
 
-// leave deletes the endpoint, whose receiver ends with the tour: it would fail from then on.
+// unsubscribe deletes the endpoint, whose receiver ends with the tour: it would fail from then on.
 // It does so also when the tour was interrupted or did not hold, and once.
-func (s *story) leave(ctx context.Context) error {
+func (s *story) unsubscribe(ctx context.Context) error {
 	if s.endpoint == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeMax)
 	defer cancel()
 	if err := s.api.do(ctx, http.MethodDelete, "/webhook-endpoints/"+s.endpoint, nil, nil); err != nil {
 		return fmt.Errorf("delete the tour's webhook endpoint: %w", err)
