@@ -27,7 +27,7 @@ var cures = map[fault.Code]string{
 	fault.SameAccount:            "Give two different balances.",
 	fault.CodeUnauthorized:       "Send the organization's key in the header `x-api-key`. After a roll the old key is refused at once. Then repeat the request with the same `idempotencyKey`.",
 	fault.IPNotAllowed:           "Call from an address on the organization's list, or ask the operator to add yours. Then repeat the request with the same `idempotencyKey`.",
-	fault.ScopeMissing:           "Use a key that may make this call, or ask the operator for one.",
+	fault.ScopeMissing:           "Have somebody do it who has the role that `error` names.",
 	fault.CustomerFrozen:         "Have the freeze lifted by who set it: `POST /customers/{customerId}/unfreeze` for your own, the operator for theirs.",
 	fault.OrganizationFrozen:     "Ask the operator of the service. Deposits are credited all the same.",
 	fault.FeatureDisabled:        "Ask the operator of the service to switch it on.",
@@ -37,7 +37,7 @@ var cures = map[fault.Code]string{
 	fault.BodyTooLarge:           "Send a smaller body.",
 	fault.UnsupportedMediaType:   "Send the header `Content-Type: application/json`.",
 	fault.IdempotencyConflict:    "Look at what `existingId` names before anything else: a payment with this key exists. Use a new key for a new payment alone.",
-	fault.ApprovalRefused:        "Read `error`, which says what the approval lacks. Nothing was approved.",
+	fault.ApprovalRefused:        "Read `error`, which says who has to approve or what to look at first. Nothing was approved.",
 	fault.InvalidState:           "Read it again: `currentStatus` says how it stands. It may have ended meanwhile.",
 	fault.DepositNotFlagged:      "Nothing has to be done: `currentStatus` says how it was resolved.",
 	fault.ResolutionInProgress:   "Wait for the other decision. The event of its end, or `GET /deposits/{depositId}`, tells which it was.",
@@ -57,9 +57,9 @@ var cures = map[fault.Code]string{
 
 // seldom are the causes of codes that the document has with no call of an organization.
 var seldom = map[fault.Code]problemNote{
-	fault.ScopeMissing:          {kind: fault.Forbidden, text: "the key may not make this call; not used by this version"},
+	fault.ScopeMissing:          {kind: fault.Forbidden, text: "who asks may not do this: of people, who need a role for it"},
 	fault.MethodNotAllowed:      {kind: fault.Invalid, text: "the path is there and does not take this method"},
-	fault.ApprovalRefused:       {kind: fault.Conflict, text: "an approval is not valid; not used by this version"},
+	fault.ApprovalRefused:       {kind: fault.Conflict, text: "who approves may not, or what was approved has changed; of people and operators"},
 	fault.AddressNotWhitelisted: {kind: fault.Unprocessable, text: "the address is not on the organization's list, or not usable yet; of the operator's interface"},
 }
 

@@ -15,7 +15,7 @@ import (
 // described is the same code, so that the two cannot come apart.
 type surface struct {
 	title, about string
-	page, guide  string // for people, at /docs: its title, and Markdown above the reference
+	page, guide  string   // for people, at /docs: its title, and Markdown above the reference
 	pages        []string // further Markdown, each with a title, that follows the guide
 	routes       []route
 	closed       []route // calls that are always refused, with why; no document has them

@@ -23,7 +23,7 @@ type listing struct {
 	installation
 	Org   string `help:"Only of this organization, org_…"`
 	Limit int    `default:"50" help:"How many at most; 0 shows all."`
-	JSON  bool   `name:"json" help:"Write one line of JSON each, instead of a table."`
+	JSON  bool   `name:"json" help:"Write one line of JSON each, as the operator's interface has them, instead of a table."`
 }
 
 // listOf prints pages of a list until it ends or has as many as were asked for. row is a
@@ -71,14 +71,6 @@ func listOf[T any](out io.Writer, l listing, titles, none string, read func(page
 	return w.Flush()
 }
 
-// owned is an object of the API with the organization that it belongs to.
-func owned(orgID string, object any) any {
-	return struct {
-		OrganizationID string `json:"organizationId"`
-		Object         any    `json:"object"`
-	}{orgID, object}
-}
-
 type depositsList struct {
 	listing
 	Customer string `help:"Only of this customer."`
@@ -107,7 +99,12 @@ func (c depositsList) Run(ctx context.Context, std streams) error {
 			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s", d.DepositID, ownerOf(d.CustomerID, d.Product), sayAmount(d), d.Chain, d.Status,
 				d.Confirmations, d.ConfirmationsRequired, d.CreatedAt, brief(d.TxHash))
 		},
-		func(o deposit.Owned) any { return owned(o.OrgID, o.Object) })
+		func(o deposit.Owned) any {
+			return struct { // as the operator's interface has it
+				OrganizationID string `json:"organizationId"`
+				webhook.Deposit
+			}{o.OrgID, o.Object}
+		})
 }
 
 // ownerOf is whose balance a deposit or a withdrawal concerns: a customer's, or a
@@ -147,7 +144,12 @@ func (c withdrawalsList) Run(ctx context.Context, std streams) error {
 			return fmt.Sprintf("%s\t%s\t%s %s\t%s\t%s\t%s\t%s\t%s", w.WithdrawalID, ownerOf(w.CustomerID, w.Product), w.AmountDecimal, w.Mint.Symbol,
 				w.Mint.Chain, brief(w.ToAddress), sayStatus(w), w.CreatedAt, hashOf(w))
 		},
-		func(o withdrawal.Owned) any { return owned(o.OrgID, o.Object) })
+		func(o withdrawal.Owned) any {
+			return struct {
+				OrganizationID string `json:"organizationId"`
+				webhook.Withdrawal
+			}{o.OrgID, o.Object}
+		})
 }
 
 // sayStatus is a withdrawal's status with what a person needs to know of it.

@@ -23,6 +23,12 @@ func (w *World) finish() error {
 	if !w.up || w.opts.Keep == "" || w.opts.Once || w.opts.Bare {
 		return nil
 	}
+	w.opts.Progress("reading the last blocks, so that the next start goes on with what is on its way")
+	for _, g := range w.gates {
+		if err := g.endOutage(); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), finishMax)
 	defer cancel()
 	walking := w.app

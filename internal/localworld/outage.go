@@ -26,6 +26,7 @@ const gateHeaderMax = 10 * time.Second
 // gate passes the service's calls on to the node of a chain, and answers 503 while a file
 // says that the provider is out.
 type gate struct {
+	file   string // has the end of an outage
 	server *http.Server
 	url    string
 	ended  chan struct{}
@@ -55,7 +56,7 @@ func openGate(node, file string) (*gate, error) {
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	at := url.URL{Scheme: "http", Host: l.Addr().String(), User: user}
-	g := &gate{url: at.String(), ended: make(chan struct{})}
+	g := &gate{file: file, url: at.String(), ended: make(chan struct{})}
 	g.server = &http.Server{ReadHeaderTimeout: gateHeaderMax, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if outUntil(file).After(time.Now()) {
 			http.Error(w, "the provider is out, as coffer local trigger outage asked for", http.StatusServiceUnavailable)
@@ -68,6 +69,16 @@ func openGate(node, file string) (*gate, error) {
 		_ = g.server.Serve(l) // until close
 	}()
 	return g, nil
+}
+
+// endOutage has the service reach the node again.
+func (g *gate) endOutage() error { return endOutage(g.file) }
+
+func endOutage(file string) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("end the outage: %w", err)
+	}
+	return nil
 }
 
 func (g *gate) close() error {
@@ -100,10 +111,7 @@ func (i Info) Outage(name chain.Name, until time.Time) error {
 		return errors.New("this world has nothing between the service and its chains: start it with make run, or bin/coffer local")
 	}
 	if !until.After(time.Now()) {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("end the outage: %w", err)
-		}
-		return nil
+		return endOutage(file)
 	}
 	return replaceFile(file, []byte(until.Format(time.RFC3339Nano)+"\n"))
 }
@@ -115,8 +123,8 @@ func (w *World) gateChains(conf app.Config) error {
 	}
 	for name, c := range conf.Chains {
 		file := outageFile(w.configFile(), name)
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a former life
-			return fmt.Errorf("end a former outage: %w", err)
+		if err := endOutage(file); err != nil { // of a former life
+			return err
 		}
 		g, err := openGate(c.Endpoints[0], file)
 		if err != nil {
