@@ -122,7 +122,7 @@ func (d *drawing) operation(r route) *huma.Operation {
 		byStatus[status] = append(byStatus[status], code)
 	}
 	for status, codes := range byStatus {
-		op.Responses[strconv.Itoa(status)] = d.refusal(codes)
+		op.Responses[strconv.Itoa(status)] = d.refusal(r.method, codes)
 	}
 	return op
 }
@@ -209,7 +209,7 @@ func (d *drawing) success(s success) *huma.Response {
 	return out
 }
 
-func (d *drawing) refusal(codes []fault.Code) *huma.Response {
+func (d *drawing) refusal(method string, codes []fault.Code) *huma.Response {
 	out := &huma.Response{Headers: requestIDHeader()}
 	var text, names []string
 	examples := map[string]*huma.Example{}
@@ -218,6 +218,12 @@ func (d *drawing) refusal(codes []fault.Code) *huma.Response {
 		text = append(text, fmt.Sprintf("`%s`: %s", code, p.text))
 		names = append(names, string(code))
 		f := fault.New(p.kind, code, "%s", p.example).On(p.param)
+		switch {
+		case code == fault.Internal && reads(method):
+			f = ours(method, nil, "")
+		case code == fault.CodeUnavailable && reads(method):
+			f = unavailable(method, "The database cannot be reached", "")
+		}
 		for k, v := range p.beside {
 			f.Beside(k, v)
 		}

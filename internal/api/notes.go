@@ -444,8 +444,8 @@ var problems = map[fault.Code]problemNote{
 		map[string]any{"withdrawalId": exampleWithdrawalID, "details": map[string]any{"severity": "SEVERE", "categories": []string{"SANCTIONS"}}},
 	},
 	fault.RateLimited:     {fault.Limited, "more requests than this organization may send, or too many wrong keys; says nothing about earlier attempts", "", "Too many requests. Nothing was done, which says nothing about earlier attempts. Wait 1 seconds and repeat the request, a withdrawal with the same idempotencyKey.", nil},
-	fault.Internal:        {kindInternal, "something of ours failed; repeat with the same key", "", "Something of ours failed. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.", nil},
-	fault.CodeUnavailable: {fault.Unavailable, "something we need is down; repeat with the same key", "", "Something that this call needs is down." + untouched + " Try again shortly.", nil},
+	fault.Internal:        {kindInternal, "something of ours failed; a GET changed nothing, repeat a POST with the same key", "", "Something of ours failed before we could tell whether this took effect. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.", nil},
+	fault.CodeUnavailable: {fault.Unavailable, "something we need is down, and the sentence says what; a GET changed nothing, repeat a POST with the same key", "", "The database has no space left on its disk, so this call was not finished. Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.", nil},
 }
 
 // webhookHeaders are what comes with an event.

@@ -21,7 +21,7 @@ var operators = surface{
 	begin:   (*api).note,
 	faults:  []fault.Code{fault.IPNotAllowed},
 	notes:   together(operatorNotes, flaggedNotes, operatorFlaggedNotes, localRiskNotes, whitelistNotes), examples: together(operatorExamples, operatorFlaggedExamples, localRiskExamples, whitelistExamples),
-	repeat: "Look with a GET whether it did before you repeat it.",
+	repeat: "Look with a GET whether it took effect before you repeat it.",
 	problems: map[fault.Code]problemNote{
 		fault.InvalidRequest:   {fault.Invalid, "a field or parameter is missing or has no possible value", "name", "The field name is missing." + untouched + " Add it.", nil},
 		fault.UnknownField:     {fault.Invalid, "a field or query parameter is not known here", "nmae", "There is no field \"nmae\" here." + untouched + " Did you mean name?", nil},
@@ -32,7 +32,7 @@ var operators = surface{
 		fault.InvalidState:     {fault.Conflict, "it is in another state, or somebody else changed it at this moment", "", "Freeze frz_01J9ZW3M8Q4S5T6V7W8X9YZABC was lifted before. Nothing was changed and no money moved.", nil},
 		fault.RateLimited:      {fault.Limited, "more requests than this key may send, or too many wrong keys", "", "Too many requests. Nothing was done, which says nothing about earlier attempts. Wait 1 seconds and repeat the request.", nil},
 		fault.Internal:         {kindInternal, "something of ours failed; look before you repeat a write", "", "Something of ours failed before we could tell whether this took effect. Look with a GET whether it did before you repeat it.", nil},
-		fault.CodeUnavailable:  {fault.Unavailable, "something we need is down", "", "Something that this call needs cannot be reached, so it was not finished and nothing was sent. Repeat the request shortly.", nil},
+		fault.CodeUnavailable:  {fault.Unavailable, "something we need is down, and the sentence says what; look before you repeat a write", "", "The database takes no writes at the moment, so this call was not finished. Look with a GET whether it took effect before you repeat it.", nil},
 	},
 }
 

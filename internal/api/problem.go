@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
@@ -68,12 +69,18 @@ const unavailableSeconds = "1"
 // kindInternal has no status of its own: whatever is not a refusal is our fault.
 const kindInternal fault.Kind = 0
 
+// reads tells the methods that change nothing.
+func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// readOnly is what became of the money in a call that reads.
+const readOnly = "You only read, so nothing was changed and no money moved."
+
 // ours hides an error that is no refusal. What it says depends on the method
 // alone: a read changed nothing, a write may have, and repeat says how to find out.
 func ours(method string, err error, repeat string) *fault.Fault {
 	const ask = " Give the requestId to the operator of this service if it happens again."
-	if method == http.MethodGet {
-		return fault.New(kindInternal, fault.Internal, "Something of ours failed. You only read, so nothing was changed and no money moved. Try again."+ask)
+	if reads(method) {
+		return fault.New(kindInternal, fault.Internal, "Something of ours failed. "+readOnly+" Try again."+ask)
 	}
 	if errors.Is(err, pg.ErrCommitUnknown) {
 		return fault.New(kindInternal, fault.Internal, "We lost our database at the moment of writing, so we cannot tell whether this took effect. %s", repeat+ask)
@@ -81,14 +88,35 @@ func ours(method string, err error, repeat string) *fault.Fault {
 	return fault.New(kindInternal, fault.Internal, "Something of ours failed before we could tell whether this took effect. %s", repeat+ask)
 }
 
-// down tells errors before anything was decided: no connection to the database,
-// or a signer that this database may not work with.
-func down(err error) bool {
+// down is why an error will pass by itself or by the operator's hand, as the beginning of
+// a sentence; "" when nothing of the kind is known. What was asked for was not finished,
+// and the database did not lose its COMMIT.
+func down(err error) string {
 	if errors.Is(err, pg.ErrCommitUnknown) {
-		return false
+		return ""
 	}
-	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
-	return unconnected || errors.Is(err, mirror.ErrUnbound) || mirror.Fatal(err)
+	if why := pg.Unavailable(err); why != "" {
+		return "The database " + why
+	}
+	if _, unconnected := errors.AsType[*pgconn.ConnectError](err); unconnected {
+		return "The database cannot be reached"
+	}
+	if errors.Is(err, signer.ErrUnavailable) {
+		return "The signer cannot be reached, or cannot write its journal"
+	}
+	if errors.Is(err, mirror.ErrUnbound) || mirror.Fatal(err) {
+		return "The signer and the database do not belong together"
+	}
+	return ""
+}
+
+// unavailable is the answer to what will pass. An earlier part of a write may have taken
+// effect: repeat says how to find out.
+func unavailable(method, why, repeat string) *fault.Fault {
+	if reads(method) {
+		repeat = readOnly + " Try again shortly."
+	}
+	return fault.New(fault.Unavailable, fault.CodeUnavailable, "%s, so this call was not finished. %s", why, repeat)
 }
 
 // refuse answers with an error. An error that is no refusal is logged here and
@@ -101,9 +129,8 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 			"Other requests of yours use your whole share of the database, and the turn of this one did not come. Nothing was done by it, which says nothing about earlier attempts. Send fewer at a time, and repeat it after the seconds that Retry-After names, a payment with the same idempotencyKey.")
 	}
 	if f == nil {
-		if f = ours(r.Method, err, a.face.repeat); down(err) {
-			f = fault.New(fault.Unavailable, fault.CodeUnavailable,
-				"Something that this call needs cannot be reached, so it was not finished and nothing was sent. Repeat the request shortly, a withdrawal with the same idempotencyKey.")
+		if f = ours(r.Method, err, a.face.repeat); down(err) != "" {
+			f = unavailable(r.Method, down(err), a.face.repeat)
 		}
 		a.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("requestId", requestID(r)),
 			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))

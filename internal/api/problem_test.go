@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,13 +13,20 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
-// Rule REQ-4.
+// Rules REQ-4 and REQ-14.
 func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	_, unconnected := pgconn.Connect(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
+	db := pgtest.New(t)
+	full := fmt.Errorf("secret: %w", db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `DO $$ BEGIN RAISE EXCEPTION 'secret' USING ERRCODE = 'disk_full'; END $$`)
+		return err
+	}))
 	for _, c := range []struct {
 		name, method string
 		err          error
@@ -29,8 +37,14 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		{"write", "POST", errors.New("secret"), 500, "INTERNAL", "same idempotencyKey"},
 		{"commit without an answer", "POST", fmt.Errorf("secret: %w", pg.ErrCommitUnknown), 500, "INTERNAL", "cannot tell"},
 		{"and then no database", "POST", errors.Join(pg.ErrCommitUnknown, unconnected), 500, "INTERNAL", "cannot tell"},
-		{"no database", "POST", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE", "nothing was sent"},
-		{"another signer", "POST", fmt.Errorf("issue: %w", mirror.ErrForeign), 503, "UNAVAILABLE", "nothing was sent"},
+		{"no database", "POST", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE", "not finished. Repeat the request with the same idempotencyKey"},
+		{"no database for a read", "GET", fmt.Errorf("begin: %w", unconnected), 503, "UNAVAILABLE", "not finished. You only read"},
+		{"another signer", "POST", fmt.Errorf("issue: %w", mirror.ErrForeign), 503, "UNAVAILABLE", "do not belong together"},
+		{"a full disk", "POST", full, 503, "UNAVAILABLE", "no space left on its disk, so this call was not finished. Repeat the request with the same idempotencyKey"},
+		{"a full disk for a read", "GET", full, 503, "UNAVAILABLE", "no space left on its disk, so this call was not finished. You only read, so nothing was changed and no money moved."},
+		{"head", "HEAD", errors.New("secret"), 500, "INTERNAL", "only read"},
+		{"a commit without an answer on a full disk", "POST", errors.Join(pg.ErrCommitUnknown, full), 500, "INTERNAL", "cannot tell"},
+		{"a journal that cannot be written", "POST", fmt.Errorf("secret: %w", signer.ErrUnavailable), 503, "UNAVAILABLE", "cannot write its journal"},
 	} {
 		l := &logs{}
 		a := &api{face: &organizations, log: newLogger(l)}

@@ -8,15 +8,13 @@ package ops
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 )
 
-// checkMax is how long one check may take before it counts as failed.
-const checkMax = 5 * time.Second
+// checkMax is how long one check may take before it counts as failed. Who probes waits a
+// few seconds itself.
+const checkMax = 3 * time.Second
 
 // Check asks whether something that the service needs is there. Its error is
 // shown on the private listener, so it says what to do and holds no secret.
@@ -50,22 +48,31 @@ func New(checks map[string]Check, metrics *Metrics) http.Handler {
 	return mux
 }
 
+// ready asks every check and waits for none longer than checkMax, also for one that does
+// not heed its context.
 func ready(ctx context.Context, checks map[string]Check) Readiness {
 	ctx, cancel := context.WithTimeout(ctx, checkMax)
 	defer cancel()
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	got := Readiness{Reasons: map[string]string{}}
-	for _, name := range slices.Sorted(maps.Keys(checks)) {
-		wg.Go(func() {
-			if err := checks[name](ctx); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				got.Reasons[name] = err.Error()
-			}
-		})
+	type found struct {
+		name string
+		err  error
 	}
-	wg.Wait()
+	all := make(chan found, len(checks))
+	got := Readiness{Reasons: map[string]string{}}
+	for name, check := range checks {
+		got.Reasons[name] = "no answer in " + checkMax.String()
+		go func() { all <- found{name, check(ctx)} }()
+	}
+	for range checks {
+		select {
+		case f := <-all:
+			if delete(got.Reasons, f.name); f.err != nil {
+				got.Reasons[f.name] = f.err.Error()
+			}
+		case <-ctx.Done():
+			return got
+		}
+	}
 	got.Ready = len(got.Reasons) == 0
 	return got
 }

@@ -39,7 +39,7 @@ func (db *DB) LookSystem(ctx context.Context, queue func(b *pgx.Batch)) error {
 		refused, said := errors.AsType[*pgconn.PgError](err)
 		_, unconnected := errors.AsType[*pgconn.ConnectError](err)
 		if attempt == lookTriesMax || ctx.Err() != nil || unconnected || said && !strings.HasPrefix(refused.Code, "57P") {
-			return fmt.Errorf("look: %w", err)
+			return unavailable(fmt.Errorf("look: %w", err), false)
 		}
 	}
 }

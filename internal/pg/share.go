@@ -81,6 +81,6 @@ func place(ctx context.Context) (done func(), err error) {
 	case <-late:
 		return nil, ErrNoTurn
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, noConnection(ctx, context.Cause(ctx))
 	}
 }

@@ -48,7 +48,7 @@ func (db *DB) InOrgTwice(ctx context.Context, org string, look func(b *pgx.Batch
 	}
 	ctx, span := trace.Within(ctx, "transaction")
 	defer func() { span.End(err) }()
-	return again(ctx, func() (error, bool) { return db.twice(ctx, org, look, write) })
+	return unavailable(again(ctx, func() (error, bool) { return db.twice(ctx, org, look, write) }), true)
 }
 
 // twice is one attempt; again says that nothing happened and another may be made.
@@ -64,7 +64,7 @@ func (db *DB) twice(ctx context.Context, org string, look func(b *pgx.Batch), wr
 		_, err = conn.Conn().Prepare(ctx, commitName, commitSQL)
 	}
 	if err != nil {
-		return fmt.Errorf("begin: %w", err), neverBegan(err)
+		return fmt.Errorf("begin: %w", noConnection(ctx, err)), neverBegan(err)
 	}
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{BeginQuery: "begin isolation level read committed read write"})

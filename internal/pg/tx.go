@@ -135,7 +135,7 @@ func (db *DB) run(ctx context.Context, begin string, writes bool, fn func(contex
 	}
 	ctx, span := trace.Within(ctx, "transaction")
 	defer func() { span.End(err) }()
-	return again(ctx, func() (error, bool) { return db.once(ctx, begin, writes, fn) })
+	return unavailable(again(ctx, func() (error, bool) { return db.once(ctx, begin, writes, fn) }), writes)
 }
 
 // again makes attempts until one tells that another would be no better.
@@ -163,7 +163,7 @@ func (db *DB) once(ctx context.Context, begin string, writes bool, fn func(conte
 	defer done()
 	tx, err := db.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err != nil {
-		return fmt.Errorf("begin: %w", err), neverBegan(err)
+		return fmt.Errorf("begin: %w", noConnection(ctx, err)), neverBegan(err)
 	}
 	ended := false
 	defer func() {

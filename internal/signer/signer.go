@@ -409,6 +409,10 @@ type Signer interface {
 	Anchors(ctx context.Context, after uint64, limit int) ([]Anchor, error)
 }
 
+// ErrUnavailable says that the signer cannot be asked, or writes nothing to its journal.
+// What it was asked for has an unknown outcome, and may be asked again.
+var ErrUnavailable = errors.New("the signer is unavailable")
+
 // ErrProof says that an address is not the one that the signer attested: a row was
 // changed, or belongs to another signer. Somebody has to look at once.
 var ErrProof = errors.New("the address of a wallet is not the one that the signer attested")

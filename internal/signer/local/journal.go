@@ -221,7 +221,7 @@ func (j *journal) durable(seq uint64) (signer.Entry, error) {
 		if j.syncing = false; err != nil {
 			// Part of it may be in the file, and a second fsync may claim what the first
 			// one lost. Opening again looks at what is really there.
-			j.broken = fmt.Errorf("write the signer's journal: %w; nothing more is signed until the signer is started again", err)
+			j.broken = fmt.Errorf("%w: write its journal: %w; nothing more is signed until the signer is started again", signer.ErrUnavailable, err)
 		} else {
 			j.synced = upTo
 		}

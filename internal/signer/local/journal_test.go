@@ -400,12 +400,12 @@ func TestFailedWriteStopsTheSigner(t *testing.T) {
 	s := in.open(t)
 	first := pay(t, s, payment("wd_1", 7), 0)
 	s.BreakDisk()
-	if _, err := s.Admit(t.Context(), payment("wd_2", 7)); err == nil {
-		t.Error("admit without a disk: got no error")
+	if _, err := s.Admit(t.Context(), payment("wd_2", 7)); !errors.Is(err, signer.ErrUnavailable) {
+		t.Errorf("admit without a disk: got %v, want ErrUnavailable", err)
 	}
 	// Also what it knew well: the index may be ahead of the file.
-	if _, err := s.Admit(t.Context(), payment("wd_1", 7)); err == nil {
-		t.Error("admit again without a disk: got no error")
+	if _, err := s.Admit(t.Context(), payment("wd_1", 7)); !errors.Is(err, signer.ErrUnavailable) {
+		t.Errorf("admit again without a disk: got %v, want ErrUnavailable", err)
 	}
 	if _, err := s.Head(t.Context()); err == nil {
 		t.Error("head without a disk: got no error")

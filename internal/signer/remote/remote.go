@@ -196,7 +196,11 @@ func serve[In, Out any](mux *http.ServeMux, c call, method func(context.Context,
 			reply(w, http.StatusOK, answer{Refusal: no})
 		case err != nil:
 			slog.ErrorContext(r.Context(), "signer could not answer", "call", c.path, "err", err)
-			reply(w, http.StatusInternalServerError, answer{Error: err.Error()})
+			status := http.StatusInternalServerError
+			if errors.Is(err, signer.ErrUnavailable) {
+				status = http.StatusServiceUnavailable
+			}
+			reply(w, status, answer{Error: err.Error()})
 		default:
 			result, err := json.Marshal(out)
 			if err != nil {
@@ -370,12 +374,12 @@ func (c *Client) ask(ctx context.Context, to call, in, out any) error {
 	request.Header.Set("Content-Type", "application/json")
 	response, err := c.http.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask the signer on %s: %w", c.path, err)
+		return fmt.Errorf("ask on %s: %w: %w", c.path, signer.ErrUnavailable, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax+1))
 	if err != nil {
-		return fmt.Errorf("read the signer's answer on %s: %w", c.path, err)
+		return fmt.Errorf("read the answer on %s: %w: %w", c.path, signer.ErrUnavailable, err)
 	}
 	var a answer
 	if len(text) > answerBytesMax {
@@ -387,6 +391,8 @@ func (c *Client) ask(ctx context.Context, to call, in, out any) error {
 	switch {
 	case response.StatusCode == http.StatusOK && a.Refusal != nil && a.Refusal.Code != "" && a.Result == nil:
 		return a.Refusal
+	case response.StatusCode == http.StatusServiceUnavailable:
+		return fmt.Errorf("ask on %s: %w: %s", c.path, signer.ErrUnavailable, strings.TrimSpace(a.Error))
 	case response.StatusCode != http.StatusOK || a.Result == nil:
 		return fmt.Errorf("ask the signer on %s: status %d: %s", c.path, response.StatusCode, strings.TrimSpace(a.Error))
 	}

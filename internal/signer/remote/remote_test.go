@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -137,6 +138,31 @@ func (broken) Admit(context.Context, signer.Intent) (signer.Entry, error) {
 
 func (broken) Head(context.Context) (signer.Head, error) {
 	return signer.Head{}, errors.New("the disk is gone")
+}
+
+// full is a signer whose journal's disk is full.
+type full struct{ signer.Signer }
+
+func (full) Issue(context.Context, signer.WalletRef) (signer.Issued, error) {
+	return signer.Issued{}, fmt.Errorf("%w: no space left on device", signer.ErrUnavailable)
+}
+
+func (full) Admit(context.Context, signer.Intent) (signer.Entry, error) {
+	return signer.Entry{}, errors.New("a mistake of its own")
+}
+
+func TestASignerThatCannotWriteIsUnavailable(t *testing.T) {
+	t.Parallel()
+	c, _ := serve(t, socket(t), full{})
+	if _, err := c.Issue(t.Context(), signertest.Treasury("org_1")); !errors.Is(err, signer.ErrUnavailable) || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("a full disk: got %v, want ErrUnavailable and why", err)
+	}
+	if _, err := c.Admit(t.Context(), signer.Intent{ID: "wd_1"}); err == nil || errors.Is(err, signer.ErrUnavailable) {
+		t.Errorf("another error: got %v, want one that is not ErrUnavailable", err)
+	}
+	if _, err := remote.Dial(socket(t)).Head(t.Context()); !errors.Is(err, signer.ErrUnavailable) {
+		t.Errorf("no signer: got %v, want ErrUnavailable", err)
+	}
 }
 
 // wordy is a signer whose journal has long entries.

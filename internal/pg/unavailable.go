@@ -1,0 +1,149 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// UnavailableError says that the database did not do its work for a reason that passes:
+// no connection was free, the disk is full, the server takes no writes. The transaction
+// that got it did not commit.
+type UnavailableError struct {
+	Why string // for a caller: the end of a sentence that begins with "The database"
+	err error
+}
+
+// Error is the error that the reason was found in.
+func (e *UnavailableError) Error() string { return e.err.Error() }
+
+// Unwrap is the error that the reason was found in.
+func (e *UnavailableError) Unwrap() error { return e.err }
+
+// unavailable gives an error of a transaction its reason, if it is one that passes. An
+// unknown outcome of a COMMIT keeps its own name.
+func unavailable(err error, writes bool) error {
+	if err == nil || errors.Is(err, ErrCommitUnknown) {
+		return err
+	}
+	if why := reason(err, writes); why != "" {
+		return &UnavailableError{Why: why, err: err}
+	}
+	return err
+}
+
+// reasons are what passes, by SQLSTATE or by its class.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+var reasons = map[string]string{
+	"53100": "has no space left on its disk",
+	"53200": "is out of memory",
+	"53300": "takes no more connections",
+	"53":    "is short of a resource",
+	"25006": "takes no writes at the moment",
+	"0A000": "takes no writes at the moment", // a standby's answer to BEGIN READ WRITE
+	"40001": "had too many transactions in each other's way",
+	"40P01": "had too many transactions in each other's way",
+	"55P03": "had another transaction in the way for too long",
+	"57014": "took too long to answer",
+	"25P03": "took too long to answer",
+	"57P":   "is stopping or starting",
+	"58030": "cannot read or write its disk",
+}
+
+func reason(err error, writes bool) string {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && len(refused.Code) == 5 {
+		if (refused.Code == "25006" || refused.Code == "0A000") && !writes {
+			return "" // A mistake of the program: it writes where it only reads.
+		}
+		for _, prefix := range []int{5, 3, 2} {
+			if why := reasons[refused.Code[:prefix]]; why != "" {
+				return why
+			}
+		}
+		return ""
+	}
+	if _, unconnected := errors.AsType[*pgconn.ConnectError](err); unconnected {
+		return "cannot be reached"
+	}
+	if errors.Is(err, errNoConnection) {
+		return "gave no connection in time"
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "took too long to answer"
+	}
+	return ""
+}
+
+// errNoConnection marks an error of the pool when the caller's time ended before it had a
+// connection that answers.
+var errNoConnection = errors.New("no connection in time")
+
+// noConnection marks err if the caller's time ended.
+func noConnection(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return errors.Join(errNoConnection, err)
+}
+
+// spillBytes is more than a sort may hold in the smallest work_mem, so that it needs space
+// on the disk.
+const spillBytes = 256 << 10
+
+// CheckWrites proves that the database takes writes: a transaction that writes to the
+// log, which its COMMIT brings to the disk and to the standbys that it waits for, and a
+// sort that needs space beside the tables. It leaves no row, and waits for none.
+//
+// A statement that changes a row proves less: a full disk takes it as long as a page and
+// the log have room.
+func (db *DB) CheckWrites(ctx context.Context) error {
+	return db.InSystem(ctx, func(ctx context.Context, tx Tx) error {
+		b := &pgx.Batch{}
+		b.Queue(`SELECT set_config('work_mem', '64kB', true)`)
+		b.Queue(`SELECT count(*) FROM (
+			SELECT FROM generate_series(1, $1::int / 1024) n ORDER BY repeat(md5(n::text), 32) OFFSET 0) AS spilled`, spillBytes)
+		b.Queue(`SELECT pg_logical_emit_message(true, 'coffer', 'are writes taken')`)
+		return tx.SendBatch(ctx, b).Close()
+	})
+}
+
+// writesMax is how long CheckWrites may take when Writable asks.
+const writesMax = 3 * time.Second
+
+// Writable is CheckWrites, at most once in every. One call asks for all that come
+// meanwhile. Safe for concurrent use.
+func (db *DB) Writable(every time.Duration) func(ctx context.Context) error {
+	var (
+		turn  = make(chan struct{}, 1) // who has it may ask
+		asked time.Time
+		found error
+	)
+	return func(ctx context.Context) error {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		case <-ctx.Done():
+			return errors.New("the database has not answered to a write in time")
+		}
+		if asked.IsZero() || time.Since(asked) >= every {
+			// What is found holds for others, too, so it is no matter that this caller leaves.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writesMax)
+			found = db.CheckWrites(ctx)
+			cancel()
+			asked = time.Now()
+		}
+		return found
+	}
+}
+
+// Unavailable is the reason of an UnavailableError in an error, or "".
+func Unavailable(err error) string {
+	var passing *UnavailableError
+	if errors.Is(err, ErrCommitUnknown) || !errors.As(err, &passing) {
+		return ""
+	}
+	return passing.Why
+}

@@ -1,0 +1,166 @@
+package pg_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/local"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+func write(ctx context.Context, db *pg.DB, sql string) error {
+	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, sql)
+		return err
+	})
+}
+
+func raise(state string) string {
+	return "DO $$ BEGIN RAISE EXCEPTION 'on purpose' USING ERRCODE = '" + state + "'; END $$"
+}
+
+// Rule REQ-14.
+func TestWhatPassesHasItsReason(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for state, want := range map[string]string{
+		"53100": "no space left", "53200": "memory", "53400": "short of a resource", "58030": "read or write its disk",
+		"55P03": "in the way", "57014": "too long", "57P01": "stopping or starting", "25006": "takes no writes",
+		"23505": "", "42501": "", "P0001": "", "XX001": "",
+	} {
+		if got := pg.Unavailable(write(t.Context(), db, raise(state))); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: got the reason %q, want %q in it", state, got, want)
+		}
+	}
+	trip := db.InOrgTwice(t.Context(), "org_a", func(b *pgx.Batch) { b.Queue(raise("53100")) }, func(context.Context, pg.Tx, *pgx.Batch) error { return nil })
+	if pg.Unavailable(trip) == "" {
+		t.Errorf("in two trips: got %v, want a reason", trip)
+	}
+	look := db.LookSystem(t.Context(), func(b *pgx.Batch) { b.Queue(raise("53100")) })
+	if pg.Unavailable(look) == "" {
+		t.Errorf("a look: got %v, want a reason", look)
+	}
+	// Who writes where it only reads makes a mistake, and that does not pass.
+	err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE organizations SET name = 'x'`)
+		return err
+	})
+	if err == nil || pg.Unavailable(err) != "" {
+		t.Errorf("a write where nothing is written: got %v with a reason, want none", err)
+	}
+}
+
+func TestAnUnknownCommitIsNotUnavailable(t *testing.T) {
+	t.Parallel()
+	p := &pgtest.Proxy{}
+	db, err := pg.Open(t.Context(), pg.Config{URL: p.Start(t, pgtest.Fresh(t).URL)}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	p.AtCommit.Store(pgtest.AnswerLost)
+	if err := db.CheckWrites(t.Context()); !errors.Is(err, pg.ErrCommitUnknown) || pg.Unavailable(err) != "" {
+		t.Errorf("got %v and the reason %q, want ErrCommitUnknown and none", err, pg.Unavailable(err))
+	}
+}
+
+func TestAPoolInUseIsUnavailable(t *testing.T) {
+	t.Parallel()
+	d := pgtest.Fresh(t)
+	db, err := pg.Open(t.Context(), pg.Config{URL: d.URL, MaxConns: 1}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	nothing := func(context.Context, pg.Tx) error { return nil }
+	err = db.InSystem(t.Context(), func(context.Context, pg.Tx) error {
+		// The time of another request ends while this one has the only connection.
+		soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		for name, err := range map[string]error{
+			"a write": db.InSystem(soon, nothing),
+			"a read":  db.ReadSystem(soon, nothing),
+			"two trips": db.InOrgTwice(soon, "org_a", func(b *pgx.Batch) { b.Queue(`SELECT 1`) },
+				func(context.Context, pg.Tx, *pgx.Batch) error { return nil }),
+			"a look": db.LookSystem(soon, func(b *pgx.Batch) { b.Queue(`SELECT 1`) }),
+		} {
+			if pg.Unavailable(err) == "" {
+				t.Errorf("%s: got %v, want a reason", name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAServerThatTakesNoMoreConnectionsIsUnavailable(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	owner := pgtest.Owner(t, db)
+	for _, sql := range []string{
+		"ALTER DATABASE " + pgtest.Of(t, db).Name + " CONNECTION LIMIT 0",
+		`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'coffer' AND datname = current_database()`,
+	} {
+		if _, err := owner.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := write(t.Context(), db, `SELECT 1`); !strings.Contains(pg.Unavailable(err), "no more connections") {
+		t.Errorf("got %v and the reason %q, want that of the connections", err, pg.Unavailable(err))
+	}
+}
+
+func TestCheckWritesNeedsSpaceOnTheDisk(t *testing.T) {
+	t.Parallel()
+	d := pgtest.Fresh(t)
+	db := pgtest.Open(t, d, time.Now)
+	if err := db.CheckWrites(t.Context()); err != nil {
+		t.Fatalf("got %v, want a database that takes writes", err)
+	}
+	// Nothing may be written beside the tables, as on a disk that is full.
+	if _, err := pgtest.Owner(t, db).Exec(t.Context(), "ALTER DATABASE "+d.Name+" SET temp_file_limit = 0"); err != nil {
+		t.Fatal(err)
+	}
+	full := pgtest.Open(t, d, time.Now)
+	if err := full.CheckWrites(t.Context()); pg.Unavailable(err) == "" {
+		t.Errorf("got %v, want an error with its reason", err)
+	}
+}
+
+// A standby answers to everything that reads.
+func TestAStandbyIsUnavailableForWrites(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.Cluster(t, map[string]string{"wal_level": "replica"})
+	if err := cluster.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cluster.Dir(), "data", "standby.signal"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := pg.Open(t.Context(), pg.Config{URL: cluster.URL(local.Database)}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.ReadSystem(t.Context(), func(context.Context, pg.Tx) error { return nil }); err != nil {
+		t.Errorf("a read: got %v, want an answer", err)
+	}
+	for name, err := range map[string]error{"a write": write(t.Context(), db, `SELECT 1`), "the check": db.CheckWrites(t.Context())} {
+		if !strings.Contains(pg.Unavailable(err), "takes no writes") {
+			t.Errorf("%s: got %v and the reason %q, want that it takes no writes", name, err, pg.Unavailable(err))
+		}
+	}
+}
