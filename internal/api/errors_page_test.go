@@ -27,7 +27,7 @@ var cures = map[fault.Code]string{
 	fault.SameAccount:            "Give two different balances.",
 	fault.CodeUnauthorized:       "Send the organization's key in the header `x-api-key`. After a roll the old key is refused at once. Then repeat the request with the same `idempotencyKey`.",
 	fault.IPNotAllowed:           "Call from an address on the organization's list, or ask the operator to add yours. Then repeat the request with the same `idempotencyKey`.",
-	fault.ScopeMissing:           "Have somebody do it who has the role that `error` names.",
+	fault.ScopeMissing:           "Have a person do it who has the role that `error` names.",
 	fault.CustomerFrozen:         "Have the freeze lifted by who set it: `POST /customers/{customerId}/unfreeze` for your own, the operator for theirs.",
 	fault.OrganizationFrozen:     "Ask the operator of the service. Deposits are credited all the same.",
 	fault.FeatureDisabled:        "Ask the operator of the service to switch it on.",

@@ -23,6 +23,13 @@ func (w *World) finish() error {
 	if !w.up || w.opts.Keep == "" || w.opts.Once || w.opts.Bare {
 		return nil
 	}
+	select {
+	case <-w.chain.Done():
+		return nil // Wait has told that it ended by itself
+	case <-w.database.Done():
+		return nil
+	default:
+	}
 	w.opts.Progress("reading the last blocks, so that the next start goes on with what is on its way")
 	for _, g := range w.gates {
 		if err := g.endOutage(); err != nil {

@@ -19,7 +19,7 @@ type kept struct {
 	Description    string `json:"description"` // where File is while the world runs
 }
 
-// keptFile is beside the configuration file, in the world's folder.
+// keptFile is in the world's folder, as the configuration file is.
 func keptFile(dir string) string { return filepath.Join(dir, "world.json") }
 
 func readKept(path string) (k kept, err error) {

@@ -32,7 +32,8 @@ type gate struct {
 	ended  chan struct{}
 }
 
-// outageFile has the end of a chain's outage, beside the configuration file of the world.
+// outageFile has the end of a chain's outage. It is in the world's folder, as the
+// configuration file is.
 func outageFile(config string, name chain.Name) string {
 	return filepath.Join(filepath.Dir(config), "outage."+strings.ToLower(string(name)))
 }

@@ -527,7 +527,7 @@ func TestAWorldWithLimitsShowsThem(t *testing.T) {
 		// Wrong keys have the slowest rate, so that a slow machine meets it, too.
 		refused := 0
 		for range 60 {
-			if get("/mints", "a key of nobody").StatusCode == http.StatusTooManyRequests {
+			if get("/mints", "a wrong key").StatusCode == http.StatusTooManyRequests {
 				refused++
 			}
 		}
