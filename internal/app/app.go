@@ -56,6 +56,7 @@ import (
 const (
 	headerReadMax = 10 * time.Second // to send the headers of a request
 	requestMax    = 60 * time.Second // to answer one
+	writableEvery = 2 * time.Second  // between two writes that show /readyz whether the database takes any
 	shutdownMax   = 20 * time.Second // for requests under way when the service stops
 	idleMax       = 2 * time.Minute  // for a connection without requests
 	headerBytes   = 16 << 10
@@ -422,7 +423,7 @@ func (a *App) wireEdges(ctx context.Context) (err error) {
 			a.loops = append(a.loops, loop{"signer", answer})
 		}
 	}
-	a.ops = ops.New(map[string]ops.Check{"service": a.Ready, "database": a.db.Ping, "signer": a.signerAnswers}, a.metrics)
+	a.ops = ops.New(map[string]ops.Check{"service": a.Ready, "database": a.db.Writable(writableEvery), "signer": a.signerAnswers}, a.metrics)
 	if a.private, err = net.Listen("tcp", a.conf.Ops.Listen); err != nil {
 		return fmt.Errorf("ops.listen: %w", err)
 	}
@@ -725,6 +726,7 @@ func (a *App) Desk(name chain.Name) *dispatch.Desk {
 	return dispatch.New(a.db, ch, a.signer, mirror.Record, a.payers(), dispatch.Config{
 		Poll: time.Duration(paces.Dispatch), RetryAfter: 2 * time.Duration(paces.Dispatch),
 		ResendAfter: time.Duration(paces.Resend), BumpAfter: time.Duration(paces.Bump),
+		InFlightMax: a.conf.Chains[name].InFlightMax, UnminedMax: a.conf.Chains[name].UnminedMax,
 	}, a.log, dispatch.Rests(a.book), dispatch.Voiding(a.voids))
 }
 

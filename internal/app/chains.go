@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/solana"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/networks"
 )
@@ -46,6 +47,8 @@ type Chain struct {
 	Target        int      `toml:"target,omitempty" comment:"BITCOIN: within how many blocks a payment shall be mined; 3"`
 	Addresses     string   `toml:"addresses,omitempty" comment:"BITCOIN: what new deposit addresses are, segwit or taproot; segwit. Who has one keeps it"`
 	StartHeight   uint64   `toml:"start_height,omitempty" comment:"first block to look at; 0 begins at the final head of the first start"`
+	InFlightMax   int      `toml:"in_flight_max,omitempty" comment:"transactions of one wallet that are not final; 1024"`
+	UnminedMax    int      `toml:"unmined_max,omitempty" comment:"of them in no block; 16, which every node keeps of one account"`
 	Trace         string   `toml:"trace,omitempty" comment:"auto, on or off: whether native coin moved inside contracts is looked for"`
 }
 
@@ -218,6 +221,7 @@ func (c Config) solanaMints() map[chain.Address]solana.Mint {
 func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 	ch.checkFamily(at, name.Family(), errs)
 	ch.checkEndpoints(at, name.Family(), asked, errs)
+	ch.checkDepth(at, errs)
 	switch name.Family() {
 	case chain.EVM:
 		ch.checkEVM(at, errs)
@@ -247,6 +251,19 @@ func (ch Chain) check(at string, name chain.Name, asked bool, errs *faults) {
 		}
 	default:
 		errs.bad(at, "is not a chain that this version runs")
+	}
+}
+
+// inFlightLimit is what a round of dispatch reads of one wallet.
+const inFlightLimit = 8192
+
+// checkDepth looks at how many transactions of a wallet may be under way.
+func (ch Chain) checkDepth(at string, errs *faults) {
+	if ch.InFlightMax < 0 || ch.InFlightMax > inFlightLimit {
+		errs.bad(at+".in_flight_max", "is %d; set how many transactions of one wallet may wait for finality, at most %d", ch.InFlightMax, inFlightLimit)
+	}
+	if most := cmp.Or(ch.InFlightMax, dispatch.InFlightDefault); ch.UnminedMax < 0 || ch.UnminedMax > most {
+		errs.bad(at+".unmined_max", "is %d; set how many transactions of one wallet may be in no block, at most in_flight_max, %d", ch.UnminedMax, most)
 	}
 }
 

@@ -60,7 +60,7 @@ func Decide(ctx context.Context, db *pg.DB, listeners map[signer.Purpose]Listene
 		if err != nil {
 			return err
 		}
-		for _, h := range (slot{Attempts: attempts}).signed() {
+		for _, h := range (slot{Attempts: attempts[lead]}).signed() {
 			if h != e.Hash {
 				e.Replaced = append(e.Replaced, h)
 			}

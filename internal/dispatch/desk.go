@@ -26,9 +26,20 @@ type Config struct {
 	BumpAfter    time.Duration // before the oldest unmined transaction gets a higher fee; 60 s
 	ForeignAfter time.Duration // how long a used nonce may lack a transaction of ours before its wallet is frozen; 60 s
 	WatchEvery   time.Duration // between two looks at a wallet's places that no order has; 1 min
-	InFlightMax  int           // transactions of one wallet that are not final; 16
+	UnminedMax   int           // transactions of one wallet that are in no block; UnminedDefault
+	InFlightMax  int           // of one wallet that are not final, those in a block included; InFlightDefault
 	WalletsMax   int           // wallets worked on at once, per chain; 8
 }
+
+const (
+	// UnminedDefault is what every node of the EVM family keeps of one account, however full
+	// its mempool is: the limit accountslots of geth's txpool. What is above it may be dropped.
+	UnminedDefault = 16
+	// InFlightDefault is enough for 4,000 payments an hour where finality takes a quarter of
+	// one. What is in a block costs no place in a mempool, but the gas that is reserved for
+	// it is free again only when it is final.
+	InFlightDefault = 1024
+)
 
 func (c Config) withDefaults() Config {
 	def := func(d *time.Duration, v time.Duration) {
@@ -43,7 +54,10 @@ func (c Config) withDefaults() Config {
 	def(&c.ForeignAfter, time.Minute)
 	def(&c.WatchEvery, time.Minute)
 	if c.InFlightMax <= 0 {
-		c.InFlightMax = 16
+		c.InFlightMax = InFlightDefault
+	}
+	if c.UnminedMax <= 0 {
+		c.UnminedMax = UnminedDefault
 	}
 	if c.WalletsMax <= 0 {
 		c.WalletsMax = 8
@@ -68,18 +82,19 @@ type Desk struct {
 	rests     Issuer  // nil: none
 	voids     *Voider // nil: another process has orders voided
 
-	mu      sync.Mutex
-	alarmed map[string]time.Time // order -> when its trouble was last told; may be lost
-	watched map[string]time.Time // wallet -> when its idle places are looked at again; may be lost
-	idle    map[string]idle      // place -> what was last found of it; may be lost
-	proofs  map[string]proof     // lease -> its proof, or why there is none; may be lost
+	mu       sync.Mutex
+	alarmed  map[string]time.Time // order -> when its trouble was last told; may be lost
+	included map[string]inclusion // order -> the block of its transaction that is not final; may be lost
+	watched  map[string]time.Time // wallet -> when its idle places are looked at again; may be lost
+	idle     map[string]idle      // place -> what was last found of it; may be lost
+	proofs   map[string]proof     // lease -> its proof, or why there is none; may be lost
 }
 
 // New makes the desk of a chain. It does nothing until Run or Round is called.
 func New(db *pg.DB, ch chain.Chain, s signer.Signer, m Mirror, listeners map[signer.Purpose]Listener, conf Config, log *slog.Logger, options ...Option) *Desk {
 	d := &Desk{
 		db: db, chain: ch, signer: s, mirror: m, listeners: listeners, conf: conf.withDefaults(),
-		log: log.With("chain", string(ch.Name)), alarmed: map[string]time.Time{},
+		log: log.With("chain", string(ch.Name)), alarmed: map[string]time.Time{}, included: map[string]inclusion{},
 		watched: map[string]time.Time{}, idle: map[string]idle{}, proofs: map[string]proof{},
 	}
 	for _, change := range options {
@@ -251,7 +266,7 @@ func (d *Desk) wallet(ctx context.Context, walletID string) (busy bool, err erro
 	if slices.ContainsFunc(open, func(s slot) bool { return s.FundsPending }) {
 		return busy, nil // what the wallet holds may be promised to restored orders
 	}
-	limit = d.conf.InFlightMax - len(open)
+	limit = min(d.conf.InFlightMax-len(open), d.conf.UnminedMax-unmined(open, acct))
 	return d.admit(ctx, from, limit, acct)
 }
 

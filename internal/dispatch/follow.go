@@ -74,6 +74,11 @@ func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot
 	if err := d.guardNonce(ctx, from, acct); err != nil {
 		return nil, busy, err
 	}
+	known, err := d.horizon(ctx)
+	if err != nil {
+		return nil, busy, err
+	}
+	pushed := 0
 	for _, s := range open {
 		if len(s.signed()) == 0 { // frozen or refused before it was signed
 			if s.leads() {
@@ -83,9 +88,17 @@ func (d *Desk) followSigned(ctx context.Context, from wallet.Wallet, open []slot
 		}
 		var moved bool
 		if used, _ := acct.Used(s.At); used || s.Purpose == signer.Place {
+			if in, ok := d.seen(s.ID); ok && used && known.holds(in) {
+				continue
+			}
 			moved, err = d.settle(ctx, from, s, acct)
 		} else {
 			// A fork may have taken back what had used its slot.
+			d.see(s.ID, nil)
+			if pushed++; s.leads() && pushed > d.conf.UnminedMax {
+				// A fork gave back more than a mempool keeps. What stands before it goes first.
+				continue
+			}
 			if err = d.absence(ctx, s, nil); err == nil {
 				moved, err = d.push(ctx, from, s, acct.Next(s.At))
 			}
@@ -553,7 +566,7 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 	}
 	if proof == 0 {
 		crash.Point("W22")
-		return false, d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			orders, err := lockSlot(ctx, tx, s.ID)
 			if err != nil || orders[0].Status != Broadcast {
 				return err
@@ -565,7 +578,12 @@ func (d *Desk) settle(ctx context.Context, from wallet.Wallet, s slot, acct chai
 			}
 			return nil
 		})
+		if err == nil {
+			d.see(s.ID, &inclusion{out.Block.Height, out.Block.Hash})
+		}
+		return false, err
 	}
+	d.see(s.ID, nil)
 	if s.FundsPending {
 		return false, nil // its funds are still to be found again
 	}

@@ -226,13 +226,18 @@ func Place(ctx context.Context, tx pg.Tx, o Order) error {
 	return nil
 }
 
+// turnAfter is how long an order is due before it counts as one that waits for its turn,
+// behind what its wallet has in flight, and not as one that is about to have its slot.
+const turnAfter = 10 * time.Second
+
 // LockWaiting locks an order and tells whether it waits without a slot: dispatch has looked
-// at it and written down what it lacks. In a transaction that changes both, the order's lock
+// at it and written down what it lacks, or has not come to it for a while. In a transaction that changes both, the order's lock
 // comes before that of its feature's row, as it does in dispatch.
 func LockWaiting(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	var waits bool
 	err := tx.QueryRow(ctx, `
-		SELECT status = 'QUEUED' AND waiting_for IS NOT NULL FROM dispatch_orders WHERE order_id = $1 FOR UPDATE`, orderID).Scan(&waits)
+		SELECT status = 'QUEUED' AND (waiting_for IS NOT NULL OR attempt_after <= $2)
+		FROM dispatch_orders WHERE order_id = $1 FOR UPDATE`, orderID, tx.Now.Add(-turnAfter)).Scan(&waits)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}

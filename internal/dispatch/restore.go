@@ -293,7 +293,7 @@ func (j Journal) unknown(ctx context.Context, tx pg.Tx, m mirror.Remembered) ([]
 		return nil, err
 	}
 	return slices.DeleteFunc(slices.Clone(m.Signed), func(s mirror.Signature) bool {
-		return slices.ContainsFunc(attempts, func(a attempt) bool { return string(a.Payload) == string(s.Payload) && a.Act == s.Act })
+		return slices.ContainsFunc(attempts[m.ID], func(a attempt) bool { return string(a.Payload) == string(s.Payload) && a.Act == s.Act })
 	}), nil
 }
 

@@ -211,10 +211,16 @@ func slotsBy(ctx context.Context, tx pg.Tx, query string, args ...any) ([]slot, 
 	if err := ride(ctx, tx, slots); err != nil {
 		return nil, err
 	}
+	leads := make([]string, len(slots))
 	for i := range slots {
-		if slots[i].Attempts, err = attemptsOf(ctx, tx, slots[i].ID); err != nil {
-			return nil, err
-		}
+		leads[i] = slots[i].ID
+	}
+	attempts, err := attemptsOf(ctx, tx, leads...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range slots {
+		slots[i].Attempts = attempts[slots[i].ID]
 	}
 	return slots, nil
 }
@@ -240,20 +246,25 @@ func ride(ctx context.Context, tx pg.Tx, slots []slot) error {
 	return nil
 }
 
-func attemptsOf(ctx context.Context, tx pg.Tx, orderID string) ([]attempt, error) {
+// attemptsOf are the transactions of orders, each order's oldest first.
+func attemptsOf(ctx context.Context, tx pg.Tx, orderIDs ...string) (map[string][]attempt, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT order_id, version, act, coalesce(made_for, ''), gas_limit, tip_cap, fee_cap, beside, coalesce(good_until, 0), payload, raw, coalesce(tx_hash, ''), created_at, sent_at, last_sent_at
-		FROM dispatch_attempts WHERE order_id = $1 ORDER BY version`, orderID)
+		FROM dispatch_attempts WHERE order_id = ANY ($1) ORDER BY order_id, version`, orderIDs)
 	if err != nil {
-		return nil, fmt.Errorf("attempts of order %s: %w", orderID, err)
+		return nil, fmt.Errorf("transactions of orders: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (attempt, error) {
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (attempt, error) {
 		var a attempt
 		return a, row.Scan(&a.OrderID, &a.Version, &a.Act, &a.MadeFor, &a.Fees.GasLimit, &a.Fees.TipCap, &a.Fees.FeeCap, &a.Fees.Beside, &a.Fees.Until,
 			&a.Payload, &a.Raw, &a.Hash, &a.CreatedAt, &a.SentAt, &a.LastSentAt)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("attempts of order %s: %w", orderID, err)
+		return nil, fmt.Errorf("transactions of orders: %w", err)
+	}
+	out := map[string][]attempt{}
+	for _, a := range all {
+		out[a.OrderID] = append(out[a.OrderID], a)
 	}
 	return out, nil
 }

@@ -187,7 +187,7 @@ func Show(ctx context.Context, tx pg.Tx, orderID string) (Shown, error) {
 		return s, fmt.Errorf("who is in the slot of order %s: %w", orderID, err)
 	}
 	s.Transactions = nil
-	for _, a := range attempts {
+	for _, a := range attempts[lead] {
 		s.Transactions = append(s.Transactions, ShownTransaction{
 			Version: a.Version, Act: a.Act, MadeFor: string(a.MadeFor), Fees: a.Fees, Hash: a.Hash,
 			CreatedAt: a.CreatedAt, SentAt: a.SentAt, LastSent: a.LastSentAt,

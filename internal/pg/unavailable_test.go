@@ -3,6 +3,8 @@ package pg_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,9 +139,9 @@ func TestCheckWritesNeedsSpaceOnTheDisk(t *testing.T) {
 	}
 }
 
-// A standby answers to everything that reads.
-func TestAStandbyIsUnavailableForWrites(t *testing.T) {
-	t.Parallel()
+// standby is a server that has lost its primary: it reads and takes no writes.
+func standby(t *testing.T) *local.Cluster {
+	t.Helper()
 	cluster := pgtest.Cluster(t, map[string]string{"wal_level": "replica"})
 	if err := cluster.Kill(); err != nil {
 		t.Fatal(err)
@@ -150,7 +152,13 @@ func TestAStandbyIsUnavailableForWrites(t *testing.T) {
 	if err := cluster.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	db, err := pg.Open(t.Context(), pg.Config{URL: cluster.URL(local.Database)}, time.Now)
+	return cluster
+}
+
+// Rule REQ-14. A standby answers to everything that reads.
+func TestAStandbyIsUnavailableForWrites(t *testing.T) {
+	t.Parallel()
+	db, err := pg.Open(t.Context(), pg.Config{URL: standby(t).URL(local.Database)}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,4 +171,55 @@ func TestAStandbyIsUnavailableForWrites(t *testing.T) {
 			t.Errorf("%s: got %v and the reason %q, want that it takes no writes", name, err, pg.Unavailable(err))
 		}
 	}
+}
+
+// A URL with two servers leads to the one that takes writes, and to the other one once that
+// was promoted: pools and locks find it by themselves.
+func TestOfTwoServersTheOneThatTakesWritesIsUsed(t *testing.T) {
+	t.Parallel()
+	second, first := standby(t), pgtest.Cluster(t, nil)
+	both, err := url.Parse(first.URL(local.Database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := both.Query()
+	q.Set("host", "127.0.0.1,127.0.0.1")
+	q.Set("port", fmt.Sprintf("%d,%d", second.Port(), first.Port()))
+	q.Set("target_session_attrs", "read-write")
+	both.Host, both.RawQuery = "", q.Encode()
+	db, err := pg.Open(t.Context(), pg.Config{URL: both.String()}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	takes := func(server *local.Cluster) bool {
+		var port int
+		err := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			return tx.QueryRow(ctx, `SELECT current_setting('port')::int`).Scan(&port)
+		})
+		return err == nil && port == server.Port()
+	}
+	if !takes(first) {
+		t.Fatal("got another server than the one that takes writes")
+	}
+	if err := first.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(t.Context(), db, `SELECT 1`); pg.Unavailable(err) == "" {
+		t.Errorf("without a primary: got %v, want a reason", err)
+	}
+	super, err := pgx.Connect(t.Context(), second.SuperURL(local.Database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer super.Close(t.Context())
+	if _, err := super.Exec(t.Context(), `SELECT pg_promote()`); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Eventually(t, func() bool { return takes(second) }, "the promoted server is used")
+	lock, ok, err := db.AdvisoryLock(t.Context(), "test")
+	if err != nil || !ok {
+		t.Fatalf("got %v %v, want the lock at the promoted server", ok, err)
+	}
+	lock.Release()
 }

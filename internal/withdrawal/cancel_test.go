@@ -152,6 +152,25 @@ func TestNobodyEndsAWithdrawalThatDoesNotWait(t *testing.T) {
 	h.balances("999000", "1000")
 }
 
+// Rule WD-43. One whose turn does not come, because others of its wallet are in flight, waits
+// as well as one that lacks something.
+func TestPeopleEndAWithdrawalThatWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.request(h.want())
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET attempt_after = attempt_after - interval '11 seconds' WHERE order_id = $1 AND waiting_for IS NULL`, w.WithdrawalID)
+		return err
+	})
+	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.orders(w.WithdrawalID); got != "WITHDRAWN" {
+		t.Errorf("order: got %v, want WITHDRAWN", got)
+	}
+	h.balances("1000000", "0")
+}
+
 // Rules WD-6 and WD-43. The money is back once, whoever ends it at the same moment.
 func TestOfManyWhoEndAWaitingWithdrawalOneDoes(t *testing.T) {
 	t.Parallel()

@@ -247,6 +247,9 @@ func (c *Chain) accept(t *tx) error {
 		c.pool = slices.Delete(c.pool, i, i+1)
 		break
 	}
+	if kept := slices.DeleteFunc(slices.Clone(c.pool), func(w *tx) bool { return w.from != t.from }); c.conf.PoolSlots > 0 && len(kept) >= c.conf.PoolSlots {
+		return errors.New("txpool is full")
+	}
 	need, err := t.cap.Mul(t.gasLimit)
 	if err != nil {
 		return err

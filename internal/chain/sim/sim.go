@@ -43,6 +43,7 @@ type Config struct {
 	MergeFrom int           // so many coins of a hundred units at the most become one; 0 for none
 	MergeFee  uint64        // as long as BaseFee is no more than this
 	Inputs    int           // coins that one transaction spends at the most; 0 for any number
+	PoolSlots int           // transactions of one account that the pool keeps; 0 for any number
 	Least     uint64        // the smallest payment of the native coin to an address that holds nothing; 0 for any
 }
 

@@ -157,7 +157,7 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 	}
 	for name, only := range map[string][]string{
 		"ethereum": {
-			"W03 cut ETHEREUM", "W11 signer ETHEREUM", "W14 kill ETHEREUM", "W18 postgres ETHEREUM", "W27 cut ETHEREUM", "D08 cut ETHEREUM",
+			"W03 cut ETHEREUM", "W11 signer ETHEREUM", "W14 kill ETHEREUM", "W18 postgres ETHEREUM", "W27 cut ETHEREUM", "Q13 cut ETHEREUM", "Q25 kill ETHEREUM", "D08 cut ETHEREUM",
 			"F01 cut ETHEREUM", "S04 kill ETHEREUM", "S07 kill ETHEREUM", "T01 kill ETHEREUM", "T02 kill ETHEREUM", "T02 cut ETHEREUM", "V05 cut ETHEREUM", "V06 kill ETHEREUM",
 		},
 		"solana":  {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA", "V03 signer SOLANA"},

@@ -124,7 +124,7 @@ type site struct {
 // sites are all of them, in the order of the table. What belongs to no chain, such as an
 // approval or a webhook, is played on the first alone.
 var sites = []site{
-	{chain: chain.Ethereum, mint: "USDC", rich: 1_000_000_000_000, open: openEthereum, families: "WADFTVSKO"},
+	{chain: chain.Ethereum, mint: "USDC", rich: 1_000_000_000_000, open: openEthereum, families: "WQADFTVSKO"},
 	{chain: chain.Solana, mint: "USDC", rich: 1_000_000_000_000, open: openSolana, families: "WDVS", without: map[string]string{
 		"V07": "no flagged deposit is played there",
 		"W25": "surfpool has no forks; internal/chain/solana plays them against a node of its own making",

@@ -65,6 +65,16 @@ var points = []point{
 	{name: "W29", what: "release's commit: answer lost", commit: true, play: reverted},
 	{name: "W30", what: "cancel signed while the payment waits in the pool", play: cancelled},
 
+	{name: "Q07", what: "admitted behind dozens that are not final, before the slot's commit", play: deep},
+	{name: "Q08", what: "slot's commit behind dozens: answer lost", commit: true, play: deep},
+	{name: "Q11", what: "journaled behind dozens, before returning", at: inSigner, play: deep},
+	{name: "Q13", what: "store's commit behind dozens: answer lost", commit: true, play: deep},
+	{name: "Q14", what: "stored behind dozens, before broadcast", play: deep},
+	{name: "Q19", what: "state's commit behind dozens: answer lost", commit: true, play: deep},
+	{name: "Q22", what: "one of dozens waiting for its block to be final", play: deep},
+	{name: "Q25", what: "the last block of dozens forked away", play: deepFork},
+	{name: "Q27", what: "settlement's commit of one of dozens: answer lost", commit: true, play: deep},
+
 	{name: "A01", what: "approval decided, before commit", at: inCommand, play: approved, faults: hard},
 	{name: "A02", what: "approval's commit: answer lost", at: inCommand, commit: true, play: approved, faults: hard},
 	{name: "A03", what: "approved and removed at once, one in its transaction, the other waiting", at: inCommand, play: approvedAndRemoved, faults: hard},
@@ -140,6 +150,7 @@ var points = []point{
 // via names the point of the source that a point is played at on every chain, where that
 // is another.
 var via = map[string]string{
+	"Q07": "W07", "Q08": "W08", "Q11": "W11", "Q13": "W13", "Q14": "W14", "Q19": "W19", "Q22": "W22", "Q25": "W22", "Q27": "W27",
 	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
 	"A03": "A02.commit", "A04": "A02.commit", "A06": "A01",
 	// A decision that stands before its commit, and what everything that leaves passes,
