@@ -37,6 +37,7 @@ const (
 	InvalidState           Code = "INVALID_STATE"
 	IPNotAllowed           Code = "IP_NOT_ALLOWED"
 	MintNotFound           Code = "MINT_NOT_FOUND"
+	NotAcceptable          Code = "NOT_ACCEPTABLE"
 	NotFound               Code = "NOT_FOUND"
 	OperatorOnly           Code = "OPERATOR_ONLY"
 	OrganizationFrozen     Code = "ORGANIZATION_FROZEN"
@@ -113,7 +114,10 @@ type Customer struct {
 	// field.
 	CustomerEmail *string `json:"customerEmail"`
 	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
-	// characters, compared byte for byte.
+	// characters, compared byte for byte. No part of it between slashes or backslashes may
+	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
+	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
+	// decodes it.
 	CustomerID string `json:"customerId"`
 	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
 	// 500.
@@ -311,7 +315,10 @@ type DepositAddress struct {
 	// The chain. Chains are added without notice.
 	Chain string `json:"chain"`
 	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
-	// characters, compared byte for byte.
+	// characters, compared byte for byte. No part of it between slashes or backslashes may
+	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
+	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
+	// decodes it.
 	CustomerID string `json:"customerId"`
 	// A memo that belongs to the address; null where the chain has none.
 	Memo *string `json:"memo"`
@@ -339,7 +346,10 @@ type DepositRequest struct {
 	// call.
 	CustomerEmail string `json:"customerEmail,omitzero"`
 	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
-	// characters, compared byte for byte.
+	// characters, compared byte for byte. No part of it between slashes or backslashes may
+	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
+	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
+	// decodes it.
 	CustomerID string `json:"customerId"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
@@ -356,7 +366,7 @@ type Endpoint struct {
 	// The webhook endpoint.
 	EndpointID string `json:"endpointId"`
 	// Which events it receives. Empty means the seven events of the interface and no
-	// extension.
+	// extension; * alone means all, also those that are added later.
 	Events []string `json:"events"`
 	// The first of the failed attempts since one succeeded; null when the last succeeded.
 	// After five days of nothing else the endpoint is DISABLED_BY_FAILURE.
@@ -384,7 +394,7 @@ type EndpointChange struct {
 	// For people.
 	Description *string `json:"description,omitzero"`
 	// Which events it receives. Empty for the seven events of the interface and no
-	// extension.
+	// extension; * alone for all, also those that are added later.
 	Events []string `json:"events,omitzero"`
 	// What leaves out events.
 	Filters *EndpointFilters `json:"filters,omitzero"`
@@ -418,7 +428,7 @@ type EndpointRequest struct {
 	// For people.
 	Description string `json:"description,omitzero"`
 	// Which events it receives. Leave it out, or empty, for the seven events of the
-	// interface and no extension.
+	// interface and no extension; * alone is all of them, also those that are added later.
 	Events []string `json:"events,omitzero"`
 	// What leaves out events.
 	Filters *EndpointFilters `json:"filters,omitzero"`
@@ -437,7 +447,7 @@ type EndpointWithSecret struct {
 	// The webhook endpoint.
 	EndpointID string `json:"endpointId"`
 	// Which events it receives. Empty means the seven events of the interface and no
-	// extension.
+	// extension; * alone means all, also those that are added later.
 	Events []string `json:"events"`
 	// The first of the failed attempts since one succeeded; null when the last succeeded.
 	// After five days of nothing else the endpoint is DISABLED_BY_FAILURE.
@@ -549,7 +559,10 @@ type EstimateRequest struct {
 	// As in POST /withdraw.
 	Amount string `json:"amount,omitzero"`
 	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
-	// characters, compared byte for byte.
+	// characters, compared byte for byte. No part of it between slashes or backslashes may
+	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
+	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
+	// decodes it.
 	CustomerID string `json:"customerId,omitzero"`
 	// Who pays the network fee. ORGANIZATION is billed for it, and the destination
 	// receives the whole amount. DEDUCTED, for a chain's own coin only: the customer pays
@@ -860,7 +873,7 @@ type RotatedSecret struct {
 	// The webhook endpoint.
 	EndpointID string `json:"endpointId"`
 	// Which events it receives. Empty means the seven events of the interface and no
-	// extension.
+	// extension; * alone means all, also those that are added later.
 	Events []string `json:"events"`
 	// The first of the failed attempts since one succeeded; null when the last succeeded.
 	// After five days of nothing else the endpoint is DISABLED_BY_FAILURE.
@@ -906,7 +919,10 @@ type TransferPage struct {
 // TransferParty: One side: exactly one of a customer and a product.
 type TransferParty struct {
 	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
-	// characters, compared byte for byte.
+	// characters, compared byte for byte. No part of it between slashes or backslashes may
+	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
+	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
+	// decodes it.
 	CustomerID string `json:"customerId,omitzero"`
 	// A balance of your own organization.
 	Product string `json:"product,omitzero"`
@@ -998,7 +1014,10 @@ type WithdrawRequest struct {
 	// zero.
 	Amount string `json:"amount"`
 	// Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control
-	// characters, compared byte for byte.
+	// characters, compared byte for byte. No part of it between slashes or backslashes may
+	// be a dot segment (. or .., also with %2e): URL libraries would make another path of
+	// it. An id with / stands in paths as %2F, and does not work behind a proxy that
+	// decodes it.
 	CustomerID string `json:"customerId"`
 	// Who pays the network fee. ORGANIZATION is billed for it, and the destination
 	// receives the whole amount. DEDUCTED, for a chain's own coin only: the customer pays
@@ -1211,7 +1230,8 @@ type ListCustomersParams struct {
 // ListCustomers: List customers. The organization's customers. They are made by their
 // first POST /deposit, or by a transfer to them. With Accept: text/csv everything that
 // the filters leave comes as one table, as of one moment, without limit and cursor;
-// one that breaks off is cut, never ended.
+// one that breaks off is cut, never ended. A cell that a spreadsheet would take for a
+// formula has an apostrophe before it.
 //
 // GET /customers. It is repeated when no answer comes.
 func (c *Client) ListCustomers(ctx context.Context, p ListCustomersParams, opts ...CallOption) (out CustomerPage, err error) {
@@ -1380,6 +1400,7 @@ type ListDepositsParams struct {
 // own products, also what is not final yet. A deposit has one of customerId and
 // product. With Accept: text/csv everything that the filters leave comes as one table,
 // as of one moment, without limit and cursor; one that breaks off is cut, never ended.
+// A cell that a spreadsheet would take for a formula has an apostrophe before it.
 //
 // GET /deposits. It is repeated when no answer comes.
 func (c *Client) ListDeposits(ctx context.Context, p ListDepositsParams, opts ...CallOption) (out DepositPage, err error) {
@@ -1483,10 +1504,12 @@ func (c *Client) CancelWithdrawal(ctx context.Context, withdrawalID string, opts
 // CreateWithdrawal: Withdraw from a customer's balance. Holds the amount and pays it
 // to an address, or waits for a person to approve. Give an idempotencyKey for each
 // payment you mean: the same key and parameters again show the same withdrawal and pay
-// nothing more, for ever. A 4xx means that this request held nothing and sent nothing.
-// A 451 says that risk screening refuses the destination: nothing is held, a record
-// that is BLOCKED is kept, and the same key gets the same answer for ever. After a 5xx
-// or no answer, repeat with the same key.
+// nothing more, for ever. Every field but metadata is such a parameter, also
+// reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means
+// that this request held nothing and sent nothing. A 451 says that risk screening
+// refuses the destination: nothing is held, a record that is BLOCKED is kept, and the
+// same key gets the same answer for ever. After a 5xx or no answer, repeat with the
+// same key.
 //
 // POST /withdraw. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
 func (c *Client) CreateWithdrawal(ctx context.Context, body WithdrawRequest, opts ...CallOption) (out Withdrawal, err error) {
@@ -1573,7 +1596,8 @@ type ListWithdrawalsParams struct {
 // ListWithdrawals: List withdrawals. The organization's withdrawals: its customers'
 // and its own, unless type says which. With idempotencyKey the one that has the key.
 // With Accept: text/csv everything that the filters leave comes as one table, as of
-// one moment, without limit and cursor; one that breaks off is cut, never ended.
+// one moment, without limit and cursor; one that breaks off is cut, never ended. A
+// cell that a spreadsheet would take for a formula has an apostrophe before it.
 //
 // GET /withdrawals. It is repeated when no answer comes.
 func (c *Client) ListWithdrawals(ctx context.Context, p ListWithdrawalsParams, opts ...CallOption) (out WithdrawalPage, err error) {
@@ -1651,9 +1675,10 @@ func (c *Client) PreviewWithdrawal(ctx context.Context, body WithdrawRequest, op
 // CreateTransfer: Move money between balances. Moves an amount between a customer and
 // a product of yours, two customers or two products: at once, without a chain. An
 // unknown customer who receives is made. The idempotencyKey is required: the same key
-// and parameters again show the same transfer and move nothing more, for ever. A 4xx
-// means that this request moved nothing. After a 5xx or no answer, repeat with the
-// same key.
+// and parameters again show the same transfer and move nothing more, for ever. Every
+// field but metadata is such a parameter, also reference: another value under a known
+// key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After
+// a 5xx or no answer, repeat with the same key.
 //
 // POST /transfers. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
 func (c *Client) CreateTransfer(ctx context.Context, body TransferRequest, opts ...CallOption) (out Transfer, err error) {
@@ -1714,7 +1739,8 @@ type ListLedgerEntriesParams struct {
 // two of them is two entries, a withdrawal moves from AVAILABLE to PENDING_WITHDRAW
 // and then away. With Accept: text/csv everything that the filters leave comes as one
 // table, as of one moment, without limit and cursor; one that breaks off is cut, never
-// ended.
+// ended. A cell that a spreadsheet would take for a formula has an apostrophe before
+// it.
 //
 // GET /ledger/entries. It is repeated when no answer comes.
 func (c *Client) ListLedgerEntries(ctx context.Context, p ListLedgerEntriesParams, opts ...CallOption) (out EntryPage, err error) {
@@ -1792,7 +1818,8 @@ type ListTransfersParams struct {
 // ListTransfers: List transfers. The organization's transfers. With idempotencyKey the
 // one that has the key. With Accept: text/csv everything that the filters leave comes
 // as one table, as of one moment, without limit and cursor; one that breaks off is
-// cut, never ended.
+// cut, never ended. A cell that a spreadsheet would take for a formula has an
+// apostrophe before it.
 //
 // GET /transfers. It is repeated when no answer comes.
 func (c *Client) ListTransfers(ctx context.Context, p ListTransfersParams, opts ...CallOption) (out TransferPage, err error) {

@@ -108,7 +108,8 @@ type Deposit struct {
 
 	FromAddresses         List[string] `json:"fromAddresses"`
 	TxHash                string       `json:"txHash"`
-	LogIndex              *int64       `json:"logIndex"` // null for a transfer of the native coin
+	LogIndex              *int64       `json:"logIndex"`    // null for a transfer of the native coin
+	OutputIndex           *int64       `json:"outputIndex"` // of the transaction's outputs; null where accounts are no outputs
 	BlockNumber           *int64       `json:"blockNumber"`
 	Confirmations         int64        `json:"confirmations"`
 	ConfirmationsRequired int64        `json:"confirmationsRequired"`

@@ -135,9 +135,16 @@ func (a *api) routed() http.Handler {
 			mux.Method(r.method, path, a.serve(r))
 		}
 	}
-	mux.NotFound(a.unrouted(func(http.ResponseWriter, *http.Request) error {
-		return fault.New(fault.NotFound, fault.CodeNotFound, "There is nothing at this path."+untouched+" /openapi.json lists every call.")
-	}))
+	absent := a.unrouted(func(_ http.ResponseWriter, r *http.Request) error {
+		hint := ""
+		if near := a.face.nearPath(r.URL.EscapedPath()); near != "" {
+			hint = " Did you mean " + near + "?"
+		}
+		return fault.New(fault.NotFound, fault.CodeNotFound, "There is nothing at this path."+untouched+"%s /openapi.json lists every call.", hint)
+	})
+	mux.NotFound(absent)
+	mux.Get("/", front(absent))
+	mux.Head("/", front(absent))
 	mux.MethodNotAllowed(a.unrouted(func(w http.ResponseWriter, r *http.Request) error {
 		methods := methodsAt(mux, r)
 		w.Header().Set("Allow", strings.Join(methods, ", "))
@@ -285,6 +292,10 @@ func (a *api) serve(rt route) http.Handler {
 					return got, err
 				}
 			}
+			if rt.jsonOnly() && wantsCSV(r) {
+				return got, fault.New(fault.Invalid, fault.NotAcceptable,
+					"This call has no table, only JSON. You only read, so nothing was changed. Leave Accept out, or send Accept: application/json.")
+			}
 			if c.query, err = readQuery(r, rt.query); err != nil {
 				return got, err
 			}
@@ -349,6 +360,52 @@ func (a *api) unrouted(why func(http.ResponseWriter, *http.Request) error) http.
 	}
 }
 
+// nearPath is the path of a call that was probably meant by one that is none, "" when
+// none is near: /v1 is missing, a slash is one too many, or a word is nearly right. What
+// stands at a parameter's place is taken as it came.
+func (s *surface) nearPath(path string) string {
+	const pathBytesMax = 256
+	if len(path) > pathBytesMax {
+		return ""
+	}
+	words := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	if len(words) > 0 && "/"+strings.ToLower(words[0]) == base {
+		words = words[1:]
+	}
+	best, bestAt := "", 0
+	for _, rt := range s.routes {
+		near, at := rt.near(words)
+		if near != "" && (best == "" || at < bestAt) {
+			best, bestAt = near, at
+		}
+	}
+	if best == "" || base+best == path {
+		return ""
+	}
+	return base + best
+}
+
+// near is the route's path with the words at its parameters' places, and how many letters
+// differ at the others; "" when a word is another one.
+func (rt route) near(words []string) (path string, letters int) {
+	parts := strings.Split(rt.path[1:], "/")
+	if len(parts) != len(words) {
+		return "", 0
+	}
+	for i, part := range parts {
+		switch {
+		case strings.HasPrefix(part, "{"):
+			part = words[i]
+		case nearest(words[i], []string{part}) == "":
+			return "", 0
+		default:
+			letters += distance(words[i], part)
+		}
+		path += "/" + part
+	}
+	return path, letters
+}
+
 const keyBytesMax = 256
 
 // presented is the key in a header of that name: read from there alone, and only
@@ -359,6 +416,41 @@ func presented(r *http.Request, header string) string {
 		return ""
 	}
 	return values[0]
+}
+
+// keyRefusal says what is wrong with a credential where the request shows it openly: its
+// header is absent, or the key is one of the other listener. Whether a key is malformed,
+// unknown or rolled is not told apart: refused is then the one answer.
+func (s *surface) keyRefusal(r *http.Request, refused error) error {
+	header, values := strings.ToLower(s.header), r.Header[s.header]
+	why := ""
+	switch {
+	case len(values) == 0 && len(r.Header["Authorization"]) > 0:
+		why = fmt.Sprintf("The header %s is missing, and Authorization is not read. Send the key alone in %s, without Bearer.", header, header)
+	case len(values) == 0 && keyInQuery(r):
+		why = fmt.Sprintf("The header %s is missing, and a key in the query is not read: URLs stand in logs. Roll that key, and send the new one in %s.", header, header)
+	case len(values) == 0:
+		why = fmt.Sprintf("The header %s is missing. Send your key in it.", header)
+	case len(values) == 1 && strings.HasPrefix(values[0], s.foreignPrefix):
+		why = s.foreign
+	default:
+		return refused
+	}
+	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, "%s Nothing was done by this request, and this answer says nothing about any other.", why)
+}
+
+// keyInQuery tells whether a query has a parameter by the name of a key.
+func keyInQuery(r *http.Request) bool {
+	if len(r.URL.RawQuery) > queryBytesMax {
+		return false
+	}
+	for name := range r.URL.Query() {
+		switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name)) {
+		case "xapikey", "apikey", "xoperatorkey", "operatorkey", "key", "token", "accesstoken":
+			return true
+		}
+	}
+	return false
 }
 
 // keyHeader carries the organization's key.
@@ -372,6 +464,7 @@ func (a *api) authenticate(w http.ResponseWriter, c *call) (err error) {
 		if many := a.failed(c.Request, w.Header()); many != nil {
 			return many
 		}
+		err = a.face.keyRefusal(c.Request, err)
 	}
 	if err != nil {
 		return fmt.Errorf("authenticate: %w", err)

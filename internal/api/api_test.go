@@ -1,12 +1,20 @@
 package api
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/pg"
 )
 
 // Rules DEP-1, CUS-2.
@@ -79,9 +87,10 @@ func TestCallsWorkTogether(t *testing.T) {
 	if w.text("status") != "PROCESSING" || w.text("reference") != "order-77" || w.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("withdrawal: got %s, want it processing", w.raw)
 	}
-	if again := h.want(h.call(h.one, "POST", "/withdraw", payment(), "Idempotency-Key", "k1"), 202); again.text("withdrawalId") != id || again.header.Get("Idempotent-Replayed") != "true" {
+	if again := h.want(h.call(h.one, "POST", "/withdraw", payment("reference", "order-77"), "Idempotency-Key", "k1"), 202); again.text("withdrawalId") != id || again.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("replay by header: got %s, want %v", again.raw, id)
 	}
+	h.refused("the key of another order", h.call(h.one, "POST", "/withdraw", payment("idempotencyKey", "k1", "reference", "order-78")), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
 	held := h.want(h.call(h.one, "POST", "/withdraw", payment("requireApproval", true, "useDecimal", true, "amount", "0.002")), 202)
 	if held.text("status") != "AWAITING_APPROVAL" || held.text("amount") != "2000" {
 		t.Errorf("held: got %s, want it to wait", held.raw)
@@ -328,15 +337,35 @@ func TestKeyIsReadFromOneHeaderAlone(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	nobody := tenant{}
-	first := h.call(nobody, "GET", "/mints", nil)
-	h.refused("none", first, 401, "UNAUTHORIZED", "")
+	rolled := h.one.key
+	h.one.key = h.rolled(h.one)
+	first := h.call(nobody, "GET", "/mints", nil, "x-api-key", "ck_nothing")
+	h.refused("wrong", first, 401, "UNAUTHORIZED", "")
+	// What the request shows openly is said; which kind of wrong a key is, is not.
+	for name, c := range map[string]struct {
+		path, want string
+		headers    []string
+	}{
+		"none":                  {"/mints", "The header x-api-key is missing. Send", nil},
+		"as bearer":             {"/mints", "Authorization is not read", []string{"Authorization", "Bearer " + h.one.key}},
+		"in the query":          {"/mints?x-api-key=" + h.one.key, "a key in the query is not read", nil},
+		"in the query, shorter": {"/mints?api_key=" + h.one.key, "a key in the query is not read", nil},
+		"an operator's":         {"/mints", "This is an operator's key", []string{"x-api-key", "cok_nothing"}},
+		"an operator's header":  {"/mints", "The header x-api-key is missing. Send", []string{"x-operator-key", h.one.key}},
+	} {
+		got := h.call(nobody, "GET", c.path, nil, c.headers...)
+		h.refused(name, got, 401, "UNAUTHORIZED", "")
+		if said := got.text("error"); !strings.Contains(said, c.want) || said == first.text("error") || strings.Contains(said, h.one.key) {
+			t.Errorf("%s: got %q, want %q", name, said, c.want)
+		}
+	}
 	for name, headers := range map[string][]string{
-		"wrong":          {"x-api-key", "ck_nothing"},
+		"rolled":         {"x-api-key", rolled},
+		"unknown":        {"x-api-key", "ck_" + strings.Repeat("A", 43)},
 		"empty":          {"x-api-key", ""},
 		"twice":          {"x-api-key", h.one.key, "x-api-key", h.one.key},
 		"two":            {"x-api-key", h.one.key, "x-api-key", "b"},
 		"endless":        {"x-api-key", strings.Repeat("k", 10_000)},
-		"as bearer":      {"Authorization", "Bearer " + h.one.key},
 		"something else": {"x-api-key", h.one.key + " " + h.one.key},
 		"not text":       {"x-api-key", "\xff\xfe"},
 	} {
@@ -346,13 +375,97 @@ func TestKeyIsReadFromOneHeaderAlone(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got.text("error"), first.text("error"))
 		}
 	}
-	h.refused("in the query", h.call(nobody, "GET", "/mints?x-api-key="+h.one.key, nil), 401, "UNAUTHORIZED", "")
 	h.refused("in the query, beside a good one", h.call(h.one, "GET", "/mints?x-api-key="+h.one.key, nil), 400, "UNKNOWN_FIELD", "x-api-key")
 	h.refused("before the body", h.call(nobody, "POST", "/withdraw", "{"), 401, "UNAUTHORIZED", "")
 	h.refused("before the path", h.call(nobody, "GET", "/nothing", nil), 401, "UNAUTHORIZED", "")
 	h.refused("before the method", h.call(nobody, "PUT", "/mints", nil), 401, "UNAUTHORIZED", "")
 	if strings.Contains(h.logs.String(), h.one.key) {
 		t.Error("the log has a key")
+	}
+}
+
+// rolled gives an organization another key.
+func (h *house) rolled(who tenant) string {
+	h.t.Helper()
+	key, err := org.RollKey(h.t.Context(), h.db, audit.Operator("test"), who.id)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return key.Reveal()
+}
+
+// raw asks for a path that need not be one of the interface, and follows nothing.
+func (h *house) raw(who tenant, method, path string, headers ...string) reply {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(h.t.Context(), method, h.server.URL+path, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if who.key != "" {
+		r.Header.Set(h.face.header, who.key)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	got, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	out := reply{status: got.StatusCode, header: got.Header, raw: text}
+	_ = json.Unmarshal(text, &out.body) // a page is none
+	return out
+}
+
+// The first mistakes that are made with a path are named. Rule REQ-10.
+func TestAWrongPathNamesTheOneThatWasMeant(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for path, want := range map[string]string{
+		"/mints": "/v1/mints", "/v1/mints/": "/v1/mints", "/v1//mints": "/v1/mints", "//v1/mints": "/v1/mints", "/V1/Mints": "/v1/mints",
+		"/v1/mint": "/v1/mints", "/v1/withdrawls": "/v1/withdrawals", "/v1/v1/mints": "", "/v1/nothing": "", "/nothing": "",
+		"/v1/customer/user_42/balance": "/v1/customers/user_42/balances", "/customers/a%2Fb/balances": "/v1/customers/a%2Fb/balances",
+		"/v1/organizations":                    "", // the operator's
+		"/v1/" + strings.Repeat("mints/", 100): "", "/v1/%25s%25d": "",
+	} {
+		got := o.house.raw(o.one, "GET", path)
+		if got.status != 404 || got.text("code") != "NOT_FOUND" {
+			t.Errorf("%s: got %d %s, want 404", path, got.status, got.raw)
+		}
+		said := got.text("error")
+		if named := strings.Contains(said, "Did you mean"); named != (want != "") || named && !strings.Contains(said, "Did you mean "+want+"?") {
+			t.Errorf("%s: got %q, want %q", path, said, want)
+		}
+	}
+	if got := o.desk.raw(o.ann, "GET", "/v1/organisations"); !strings.Contains(got.text("error"), "Did you mean /v1/organizations?") {
+		t.Errorf("the operator's: got %s", got.raw)
+	}
+	// Without a key the paths under the prefix tell nothing.
+	if got := o.house.raw(tenant{}, "GET", "/v1/mint"); got.status != 401 {
+		t.Errorf("without a key: got %d %s, want 401", got.status, got.raw)
+	}
+}
+
+// Rule REQ-10.
+func TestABrowserIsLedToThePages(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for _, s := range []*house{o.house, o.desk} {
+		if got := s.raw(tenant{}, "GET", "/", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8"); got.status != 302 || got.header.Get("Location") != "/docs" {
+			t.Errorf("a browser: got %d %v, want it led to /docs", got.status, got.header)
+		}
+		if got := s.raw(tenant{}, "GET", "/", "Accept", "*/*"); got.status != 404 || got.text("code") != "NOT_FOUND" {
+			t.Errorf("a program: got %d %s, want 404", got.status, got.raw)
+		}
+		for _, path := range []string{"/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + renderer} {
+			if got := s.raw(tenant{}, "HEAD", path); got.status != 200 || got.header.Get("Content-Type") == "" || len(got.raw) > 0 {
+				t.Errorf("HEAD %s: got %d %v, want 200 and no body", path, got.status, got.header)
+			}
+		}
 	}
 }
 
@@ -380,11 +493,11 @@ func TestPathsAndMethodsAreExact(t *testing.T) {
 }
 
 // H-25.
-// Rule CUS-1.
+// Rules CUS-1, CUS-8.
 func TestCustomerIDsAreData(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	for _, id := range []string{"../../x", "' OR 1=1--", "{{7*7}}", "<script>", "a/b", "100%", "a?b#c", "=cmd", "ünïcode", "А", "A", "a", "1", "01", "%2e%2e%2f"} {
+	for _, id := range []string{"' OR 1=1--", "{{7*7}}", "<script>", "a/b", "100%", "a?b#c", "=cmd", "ünïcode", "А", "A", "a", "1", "01", "%252e%252e%252f", "a/..b"} {
 		made := h.want(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 200)
 		if made.text("customerId") != id {
 			t.Errorf("got %q, want %q", made.text("customerId"), id)
@@ -395,10 +508,18 @@ func TestCustomerIDsAreData(t *testing.T) {
 		}
 	}
 	// As a part of a path these would be other calls.
-	for _, id := range []string{".", "..", "%2e%2E"} {
+	for i, id := range []string{".", "..", "%2e%2E", "x/../alice", `x\..\alice`, "x%2F%2e%2e%2Falice", "../../x"} {
 		h.refused(id, h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": id}), 400, "INVALID_REQUEST", "customerId")
+		to := charge(fmt.Sprint("dots", i), "to", map[string]any{"customerId": id})
+		h.refused(id, h.call(h.one, "POST", "/transfers", to), 400, "INVALID_REQUEST", "to.customerId")
 	}
-	if got := h.want(h.call(h.one, "GET", "/customers", nil), 200).list(); len(got) != 16 {
+	// A customer from before this rule keeps the address and everything else.
+	err := h.db.InOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error { return customer.Make(ctx, tx, h.one.id, []string{".."}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.want(h.call(h.one, "POST", "/deposit", map[string]any{"mintId": usdc, "customerId": ".."}), 200)
+	if got := h.want(h.call(h.one, "GET", "/customers", nil), 200).list(); len(got) != 17 {
 		t.Errorf("customers: got %v, want 16 different ones", len(got))
 	}
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/audit"
@@ -15,11 +16,42 @@ func (h *house) list(e risk.Entry) {
 	h.conf.Withdrawals.Risk = risk.Policy{Providers: risk.Local{DB: h.db}, UnknownAs: risk.UnknownHolds}
 	e.Address = payment()["toAddress"].(string)
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		_, err := risk.SetLocal(ctx, tx, audit.Operator("test"), e)
+		_, err := risk.SetLocal(ctx, tx, h.conf.Chains, audit.Operator("test"), e)
 		return err
 	})
 	if err != nil {
 		h.t.Fatal(err)
+	}
+}
+
+// What the operator's document says of withdrawSeverityThreshold: above it is refused,
+// exactly at it passes, and null is HIGH, not no screening. Rule RISK-6.
+func TestTheSeverityThresholdOfWithdrawalsRefuses(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	h := o.house
+	path := "/organizations/" + o.one.id + "/settings"
+	for _, c := range []struct {
+		threshold any
+		severity  risk.Severity
+		status    int
+	}{
+		{"MEDIUM", risk.Medium, 202}, {"MEDIUM", risk.High, 451}, {nil, risk.High, 202}, {nil, risk.Severe, 451},
+	} {
+		h.list(risk.Entry{Severity: c.severity})
+		o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{"withdrawSeverityThreshold": c.threshold}), 200)
+		got := h.call(h.one, "POST", "/withdraw", payment())
+		if got.status != c.status || c.status == 202 && got.text("status") != "PROCESSING" {
+			t.Errorf("threshold %v, severity %s: got %d %s, want %d", c.threshold, c.severity, got.status, got.raw, c.status)
+		}
+	}
+	for _, schema := range []string{"OrganizationSettings", "SettingsChange"} {
+		text := operators.note([]string{schema}, "withdrawSeverityThreshold").text
+		for _, word := range []string{"451", "null means HIGH"} {
+			if !strings.Contains(text, word) {
+				t.Errorf("%s: the document says %q, want %q in it", schema, text, word)
+			}
+		}
 	}
 }
 

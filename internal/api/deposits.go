@@ -134,6 +134,7 @@ var depositColumns = []column[webhook.Deposit]{
 	{"sweepTxHash", func(d webhook.Deposit) string { return text(d.SweepTxHash) }},
 	{"confirmedAt", func(d webhook.Deposit) string { return moment(d.ConfirmedAt) }},
 	{"creditedAt", func(d webhook.Deposit) string { return moment(d.CreditedAt) }},
+	{"outputIndex", func(d webhook.Deposit) string { return number(d.OutputIndex) }},
 }
 
 func (a *api) listDeposits(c *call) (answer, error) {

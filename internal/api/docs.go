@@ -41,11 +41,27 @@ func (a *api) serveDocs(mux *chi.Mux) {
 	guided := sync.OnceValue(func() http.HandlerFunc {
 		return asset("application/json", withGuide(a.document(), a.face.guide, a.face.pages...))
 	})
-	mux.Get("/docs", a.docs)
-	mux.Get("/docs/", a.docs)
-	mux.Get("/docs/openapi.json", func(w http.ResponseWriter, r *http.Request) { guided()(w, r) })
-	mux.Get("/docs/start.js", asset("text/javascript; charset=utf-8", docsFile("start.js")))
-	mux.Get("/docs/"+renderer, asset("text/javascript; charset=utf-8", docsFile(renderer+".gz")))
+	for path, serve := range map[string]http.HandlerFunc{
+		"/docs":              a.docs,
+		"/docs/":             a.docs,
+		"/docs/openapi.json": func(w http.ResponseWriter, r *http.Request) { guided()(w, r) },
+		"/docs/start.js":     asset("text/javascript; charset=utf-8", docsFile("start.js")),
+		"/docs/" + renderer:  asset("text/javascript; charset=utf-8", docsFile(renderer+".gz")),
+	} {
+		mux.Get(path, serve)
+		mux.Head(path, serve)
+	}
+}
+
+// front leads a browser to the pages for people. A program is told that there is nothing.
+func front(otherwise http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			otherwise(w, r)
+			return
+		}
+		http.Redirect(w, r, "/docs", http.StatusFound)
+	}
 }
 
 func docsFile(name string) []byte {

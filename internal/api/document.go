@@ -150,6 +150,9 @@ func codesOf(r route) []fault.Code {
 	if !r.open {
 		codes = append(codes, fault.CodeUnauthorized, fault.IPNotAllowed, fault.CodeUnavailable, fault.RateLimited)
 	}
+	if r.jsonOnly() {
+		codes = append(codes, fault.NotAcceptable)
+	}
 	if r.body != nil {
 		codes = append(codes, fault.InvalidJSON, fault.UnsupportedMediaType, fault.BodyTooLarge)
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -82,6 +83,35 @@ func (h *house) carried() {
 func (h *house) transfer(key string) {
 	h.t.Helper()
 	h.want(h.call(h.one, "POST", "/transfers", charge(key)), 201)
+}
+
+// Rule EVT-7.
+func TestAnEndpointThatNamesAllReceivesExtensions(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	all, seven := newEar(t), newEar(t)
+	id, _ := h.endpoint(all.URL, map[string]any{"events": []string{"*"}})
+	other, _ := h.endpoint(seven.URL, map[string]any{})
+	at := "/webhook-endpoints/" + id
+	shown := func() string { return fmt.Sprint(h.want(h.call(h.one, "GET", at, nil), 200).body["events"]) }
+	if got := shown(); got != "[*]" {
+		t.Errorf("got %s, want it shown as it was named", got)
+	}
+	h.transfer("one")
+	h.carried()
+	if got := all.bodies(); len(got) != 1 || !strings.Contains(got[0], "TRANSFER_COMPLETED") || len(seven.bodies()) != 0 {
+		t.Errorf("got %v and %v, want the extension at the one that names all", got, seven.bodies())
+	}
+	for _, path := range []string{at, "/webhook-endpoints/" + other} {
+		h.refused("with another", h.call(h.one, "PATCH", path, map[string]any{"events": []string{"*", "CUSTOMER_DEPOSIT"}}), 400, "INVALID_REQUEST", "events")
+	}
+	h.refused("a sample of all", h.call(h.one, "POST", at+"/test", map[string]any{"type": "*"}), 400, "INVALID_REQUEST", "type")
+	h.refused("a feed of all", h.call(h.one, "GET", "/events?types=*", nil), 400, "INVALID_REQUEST", "types")
+	h.want(h.call(h.one, "PATCH", at, map[string]any{"events": []string{}}), 200)
+	h.want(h.call(h.one, "PATCH", at, map[string]any{"events": []string{"*"}}), 200)
+	if got := shown(); got != "[*]" {
+		t.Errorf("changed: got %s, want it shown as it was named", got)
+	}
 }
 
 // Rules EVT-8, EVT-9.

@@ -25,6 +25,9 @@ var eventTypes = func() []string {
 	return names
 }()
 
+// endpointEvents are what an endpoint may name.
+var endpointEvents = append([]string{string(event.All)}, eventTypes...)
+
 // feed has the bodies byte for byte as they were signed, so it is put together
 // by hand: encoding them again could write them otherwise.
 func feed(bodies []json.RawMessage, next *string) []byte {

@@ -171,10 +171,10 @@ var operatorFlaggedRoutes = []route{
 	{
 		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", group: "Money",
 		summary: "Reject a flagged deposit",
-		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address), and tells the organization with CUSTOMER_DEPOSIT_REJECTED once the transfer is final. With sanctioned_reject = \"BLOCK\" in the configuration, what came from an address on a list of sanctions is 409 REJECT_BLOCKED_SANCTIONS." + decidedOnce + " The body may be left out.",
+		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address), and tells the organization with CUSTOMER_DEPOSIT_REJECTED once the transfer is final. With sanctioned_reject = \"BLOCK\" in the configuration, what came from an address on a list of sanctions is 409 REJECT_BLOCKED_SANCTIONS. A deposit without a single sender is 409 INVALID_STATE: redirect it." + decidedOnce + " The body may be left out.",
 		body:    DecisionNote{}, optional: true, again: true,
 		answers: []success{{http.StatusAccepted, "The deposit. It is REJECTING.", OwnedDeposit{}, OwnedDeposit{exampleOrganizationID, exampleRejecting}, nil}},
-		faults:  append([]fault.Code{fault.OperatorOnly}, returnFaults...),
+		faults:  returnFaults,
 		handle:  decideAsOperator((*deposit.Resolutions).Reject, http.StatusAccepted),
 	},
 	{

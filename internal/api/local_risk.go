@@ -68,7 +68,7 @@ func (a *api) setLocalRisk(c *call) (answer, error) {
 	}
 	var set risk.Entry
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
-		set, err = risk.SetLocal(ctx, tx, c.who.Actor(), e)
+		set, err = risk.SetLocal(ctx, tx, a.conf.Chains, c.who.Actor(), e)
 		return err
 	})
 	if err != nil {
@@ -123,10 +123,10 @@ var localRiskRoutes = []route{
 	{
 		method: http.MethodPut, path: "/local-risk/{address}", name: "setLocalRisk", group: "Screening",
 		summary: "Say what screening answers of an address",
-		text:    "Puts an address on the local list, or replaces what the list says of it: a severity with what stands beside it, or an outage alone. The next screening answers so, on every chain that has addresses of this form. An installation that does not ask the list answers 403 FEATURE_DISABLED; a main network never asks it.",
+		text:    "Puts an address on the local list, or replaces what the list says of it: a severity with what stands beside it, or an outage alone. The next screening answers so, on every chain that has addresses of this form. An installation that does not ask the list answers 403 FEATURE_DISABLED; a main network never asks it. What no configured chain reads as an address is 400 INVALID_ADDRESS.",
 		body:    LocalRiskOrder{}, again: true,
 		answers: []success{{http.StatusOK, "What the list says from now on.", LocalRisk{}, exampleLocalRisk, nil}},
-		faults:  []fault.Code{fault.FeatureDisabled},
+		faults:  []fault.Code{fault.FeatureDisabled, fault.InvalidAddress},
 		handle:  (*api).setLocalRisk,
 	},
 	{

@@ -36,7 +36,7 @@ func TestTheLocalListAnswersAsItWasTold(t *testing.T) {
 	if out.body["outage"] != true || out.body["severity"] != nil || severity() != "OUTAGE" {
 		t.Errorf("an outage: got %s and %s", out.raw, severity())
 	}
-	o.desk.want(o.desk.call(o.ann, "PUT", "/local-risk/1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", `{"severity":"UNKNOWN"}`), 200)
+	o.desk.want(o.desk.call(o.ann, "PUT", "/local-risk/0x722122dF12D4e14e13Ac3b6895a86e84145b6967", `{"severity":"UNKNOWN"}`), 200)
 	if got := o.desk.want(o.desk.call(o.ann, "GET", "/local-risk?limit=1", nil), 200); len(got.list()) != 1 || got.body["nextCursor"] == nil {
 		t.Errorf("a page: got %s, want one of two", got.raw)
 	}
@@ -80,6 +80,11 @@ func TestTheLocalListRefusesWhatItCannotSay(t *testing.T) {
 		{"a long address", x("a", 201), `{"severity":"LOW"}`, "INVALID_REQUEST", "address"},
 		{"an address with a space", "0x%20", `{"severity":"LOW"}`, "INVALID_REQUEST", "address"},
 		{"an address with a zero", "0x%00", `{"severity":"LOW"}`, "INVALID_REQUEST", "address"},
+		{"no address", "nonsense", `{"severity":"LOW"}`, "INVALID_ADDRESS", "address"},
+		{"a digit short", lazarus[:41], `{"severity":"LOW"}`, "INVALID_ADDRESS", "address"},
+		{"a wrong checksum", strings.Replace(lazarus, "f", "F", 1), `{"severity":"LOW"}`, "INVALID_ADDRESS", "address"},
+		{"of a chain that is not configured", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", `{"severity":"LOW"}`, "INVALID_ADDRESS", "address"},
+		{"of the longest that is looked at", x("a", 200), `{"severity":"LOW"}`, "INVALID_ADDRESS", "address"},
 		{"an address of other letters", "%D0%B0", `{"severity":"LOW"}`, "INVALID_REQUEST", "address"},
 	} {
 		o.desk.refused(c.name, o.desk.call(o.ann, "PUT", "/local-risk/"+c.address, c.body), 400, c.code, c.param)
@@ -88,7 +93,7 @@ func TestTheLocalListRefusesWhatItCannotSay(t *testing.T) {
 		t.Errorf("refused: got %v, want %v", got, before)
 	}
 	for _, c := range []string{`{"severity":"LOW","score":0,"entity":"` + x("e", 200) + `","categories":["a"` + x(`,"a"`, 19) + `]}`, `{"severity":"LOW","score":100}`} {
-		o.desk.want(o.desk.call(o.ann, "PUT", "/local-risk/"+x("a", 200), c), 200) // Rule REQ-7.
+		o.desk.want(o.desk.call(o.ann, "PUT", "/local-risk/"+lazarus, c), 200) // Rule REQ-7.
 	}
 }
 

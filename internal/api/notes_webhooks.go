@@ -60,7 +60,7 @@ var webhookNotes = map[string]note{
 	"EndpointFilters.customerId": {text: "Only events that concern this customer, compared byte for byte; of a transfer those that the customer pays.", bounds: map[string]any{"minLength": 1, "maxLength": 128}, example: "user_42"},
 	"EndpointFilters.chain":      {text: "Only events of this chain.", enum: chainNames, example: "ETHEREUM"},
 	"EndpointChange.url":         {text: "Where events are posted from now on: HTTPS, and no address inside a private network.", bounds: map[string]any{"minLength": 1, "maxLength": 2048}, example: "https://example.com/hooks/coffer"},
-	"EndpointChange.events":      {text: "Which events it receives. Empty for the seven events of the interface and no extension.", enum: eventTypes},
+	"EndpointChange.events":      {text: "Which events it receives. Empty for the seven events of the interface and no extension; * alone for all, also those that are added later.", enum: endpointEvents},
 	"EndpointChange.description": {text: "For people.", bounds: map[string]any{"maxLength": 500}},
 	"EndpointChange.status":      {text: "ENABLED or PAUSED.", enum: []string{"ENABLED", "PAUSED"}},
 }

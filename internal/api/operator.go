@@ -101,6 +101,7 @@ func (a *api) authenticateOperator(w http.ResponseWriter, c *call) (err error) {
 		if many := a.failed(c.Request, w.Header()); many != nil {
 			return many
 		}
+		err = a.face.keyRefusal(c.Request, err)
 	}
 	if err != nil {
 		return fmt.Errorf("authenticate an operator: %w", err)

@@ -31,6 +31,7 @@ var statuses = map[fault.Kind]int{
 // codeStatuses are the refusals of HTTP itself, whose status their kind does not tell.
 var codeStatuses = map[fault.Code]int{
 	fault.MethodNotAllowed:     http.StatusMethodNotAllowed,
+	fault.NotAcceptable:        http.StatusNotAcceptable,
 	fault.BodyTooLarge:         http.StatusRequestEntityTooLarge,
 	fault.UnsupportedMediaType: http.StatusUnsupportedMediaType,
 }

@@ -31,6 +31,10 @@ type route struct {
 	handle       func(*api, *call) (answer, error)
 }
 
+// jsonOnly tells a read that refuses the wish for a table. A write goes on: its answer is
+// always JSON, and a refusal would say of a payment that is known that it was not made.
+func (r route) jsonOnly() bool { return r.method == http.MethodGet && !r.csv }
+
 // success is an answer that is not a problem.
 type success struct {
 	status  int
@@ -41,7 +45,7 @@ type success struct {
 }
 
 // asTable says of a list that it also comes as CSV.
-const asTable = " With Accept: text/csv everything that the filters leave comes as one table, as of one moment, without limit and cursor; one that breaks off is cut, never ended."
+const asTable = " With Accept: text/csv everything that the filters leave comes as one table, as of one moment, without limit and cursor; one that breaks off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe before it."
 
 // header is a header of a request or of an answer.
 type header struct{ name, text string }
@@ -123,7 +127,7 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/withdraw", name: "createWithdrawal", group: "Withdrawals",
 		summary: "Withdraw from a customer's balance",
-		text:    "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more, for ever. A 4xx means that this request held nothing and sent nothing. A 451 says that risk screening refuses the destination: nothing is held, a record that is BLOCKED is kept, and the same key gets the same answer for ever. After a 5xx or no answer, repeat with the same key.",
+		text:    "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more, for ever. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request held nothing and sent nothing. A 451 says that risk screening refuses the destination: nothing is held, a record that is BLOCKED is kept, and the same key gets the same answer for ever. After a 5xx or no answer, repeat with the same key.",
 		body:    WithdrawRequest{},
 		limits:  true,
 		headers: []header{keyAlias},
@@ -202,7 +206,7 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/transfers", name: "createTransfer", group: "Transfers",
 		summary: "Move money between balances",
-		text:    "Moves an amount between a customer and a product of yours, two customers or two products: at once, without a chain. An unknown customer who receives is made. The idempotencyKey is required: the same key and parameters again show the same transfer and move nothing more, for ever. A 4xx means that this request moved nothing. After a 5xx or no answer, repeat with the same key.",
+		text:    "Moves an amount between a customer and a product of yours, two customers or two products: at once, without a chain. An unknown customer who receives is made. The idempotencyKey is required: the same key and parameters again show the same transfer and move nothing more, for ever. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After a 5xx or no answer, repeat with the same key.",
 		body:    TransferRequest{},
 		limits:  true,
 		headers: []header{keyAlias},

@@ -7,6 +7,7 @@ import (
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/operator"
 )
 
 // surface is an interface of its own: a table of routes, a credential, a
@@ -25,6 +26,8 @@ type surface struct {
 	credential string // its name in the document
 	header     string // that carries it, in canonical form
 	keeping    string // what the document says of it
+	// foreignPrefix begins the keys of the other listener, and foreign says so of one.
+	foreignPrefix, foreign string
 	// admit finds out who calls, or refuses. It decides nothing else.
 	admit func(*api, http.ResponseWriter, *call) error
 	// begin is asked before anything of an admitted call is read; nil: nothing is.
@@ -83,7 +86,8 @@ func (s *surface) codes(r route) []fault.Code {
 var organizations = surface{
 	title: "Coffer", about: about, page: "Coffer: guide and API reference", guide: docs.Integrate, pages: []string{docs.Testing, docs.Errors, docs.Changelog}, routes: allOf(routes, flaggedRoutes), closed: closedRoutes, groups: groups, events: event.Types(), notes: together(webhookNotes, flaggedNotes), examples: flaggedExamples,
 	credential: "apiKey", header: keyHeader,
-	keeping: "The organization's key. It moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
-	admit:   (*api).authenticate,
-	repeat:  "Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.",
+	keeping:       "The organization's key. It moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
+	foreignPrefix: operator.KeyPrefix, foreign: "This is an operator's key, and organizations' calls do not take it. Send an organization's key in x-api-key, or call the operator's interface, which has another address, with this one in x-operator-key.",
+	admit:  (*api).authenticate,
+	repeat: "Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.",
 }

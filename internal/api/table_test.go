@@ -74,6 +74,30 @@ func (h *house) crowded(n int) {
 	}
 }
 
+// A read without a table says so instead of answering with JSON; a write answers with
+// JSON, as of a payment that is known. Rule LIST-2.
+func TestAReadWithoutATableRefusesTheWishForOne(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for _, r := range organizations.routes {
+		if r.method != http.MethodGet || r.csv || r.open {
+			continue
+		}
+		path := strings.NewReplacer("{", "", "}", "").Replace(r.path)
+		o.house.refused(path, o.house.call(o.one, "GET", path, nil, "Accept", "text/csv"), 406, "NOT_ACCEPTABLE", "")
+		o.house.refused(path+" without a key", o.house.call(tenant{}, "GET", path, nil, "Accept", "text/csv"), 401, "UNAUTHORIZED", "")
+	}
+	o.desk.refused("an operator's call", o.desk.call(o.ann, "GET", "/organizations", nil, "Accept", "text/csv; header=present"), 406, "NOT_ACCEPTABLE", "")
+	for _, accept := range []string{"", "*/*", "application/json", "text/csv, application/json", "text/html"} {
+		o.house.want(o.house.call(o.one, "GET", "/mints", nil, "Accept", accept), 200)
+	}
+	first := o.house.want(o.house.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Accept", "text/csv"), 202)
+	again := o.house.want(o.house.call(o.one, "POST", "/withdraw", payment("idempotencyKey", "k"), "Accept", "text/csv"), 202)
+	if again.text("withdrawalId") != first.text("withdrawalId") {
+		t.Errorf("repeated: got %s, want %s", again.text("withdrawalId"), first.text("withdrawalId"))
+	}
+}
+
 // H-25.
 // Rules BAL-3, LIST-2.
 func TestEveryMoneyListComesWholeAndWithoutFormulas(t *testing.T) {

@@ -27,7 +27,7 @@ func TestTransfersWorkTogether(t *testing.T) {
 	if !strings.HasPrefix(id, "tr_") || made.text("amount") != "1000" || made.text("amountDecimal") != "0.001" || made.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("got %s, want a transfer", made.raw)
 	}
-	again := charge("", "useDecimal", true, "amount", "0.001")
+	again := charge("", "useDecimal", true, "amount", "0.001", "reference", "order-7")
 	delete(again, "idempotencyKey")
 	if got := h.want(h.call(h.one, "POST", "/transfers", again, "Idempotency-Key", "t1"), 201); got.text("transferId") != id || got.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("replay by header: got %s, want %v", got.raw, id)
@@ -37,6 +37,7 @@ func TestTransfersWorkTogether(t *testing.T) {
 	if conflict.text("existingId") != id {
 		t.Errorf("existingId: got %v, want %v", conflict.text("existingId"), id)
 	}
+	h.refused("the key of another order", h.call(h.one, "POST", "/transfers", charge("t1", "reference", "order-8")), 409, "IDEMPOTENCY_CONFLICT", "idempotencyKey")
 	h.refused("two keys", h.call(h.one, "POST", "/transfers", charge("t1"), "Idempotency-Key", "t2"), 400, "IDEMPOTENCY_KEY_MISMATCH", "idempotencyKey")
 	h.want(h.call(h.one, "POST", "/transfers", charge("t2", "from", map[string]any{"product": "CUSTODIAL"}, "to", map[string]any{"customerId": "bob"}, "amount", "400")), 201)
 	if got := h.want(h.call(h.one, "GET", "/transfers/"+id, nil), 200); got.text("transferId") != id || got.text("reference") != "order-7" {

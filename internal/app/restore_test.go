@@ -221,7 +221,7 @@ func (s *inside) address(customerID string) chain.Address {
 func (s *inside) ask(key, customerID, amount string, to chain.Address, approval bool) (string, error) {
 	w, _, err := s.pay.Request(s.ctx, s.org, withdrawal.Request{
 		MintID: 1, CustomerID: customerID, Amount: amount, ToAddress: string(to), RequireApproval: approval,
-		IdempotencyKey: &key, Actor: audit.APIKey(s.org),
+		IdempotencyKey: &key, Reference: &key, Actor: audit.APIKey(s.org),
 	})
 	return w.WithdrawalID, err
 }

@@ -11,12 +11,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/ops"
 	"github.com/cofferpay/coffer/internal/pg"
 )
 
@@ -49,6 +52,26 @@ type commands struct {
 	Audit       auditCmd     `cmd:"" help:"Export the audit log, check an export, see where it stands."`
 	Risk        riskCmd      `cmd:"" help:"Import the list of sanctions, and show who screens."`
 	Config      configCmd    `cmd:"" help:"Check a configuration file, or print one to begin with."`
+	Version     versionCmd   `cmd:"" help:"Show which commit this program is, what built it, and which API it speaks."`
+
+	ShowVersion kong.VersionFlag `name:"version" help:"The same as coffer version."`
+}
+
+type versionCmd struct{}
+
+// Run prints the version.
+func (versionCmd) Run(std streams) error {
+	fmt.Fprintln(std.out, version())
+	return nil
+}
+
+func version() string {
+	v := ops.ThisVersion()
+	commit := v.Commit
+	if v.Modified {
+		commit += " with changes"
+	}
+	return fmt.Sprintf("coffer, commit %s, built by %s, API %s, webhook payloads of %s", commit, v.Go, v.API, v.Payloads)
 }
 
 // streams are where a command writes.
@@ -59,7 +82,7 @@ type streams struct{ out, err io.Writer }
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c commands
 	parser, err := kong.New(&c, kong.Name("coffer"), kong.Description("Custodial payments that a company runs itself."),
-		kong.Writers(stdout, stderr), kong.UsageOnError(), kong.Exit(func(code int) { panic(exit(code)) }))
+		kong.Vars{"version": version()}, kong.Writers(stdout, stderr), kong.UsageOnError(), kong.Exit(func(code int) { panic(exit(code)) }))
 	if err != nil {
 		panic("cli: impossible grammar: " + err.Error())
 	}
@@ -96,24 +119,50 @@ func parse(ctx context.Context, parser *kong.Kong, args []string, s streams) (co
 	if errors.Is(err, pg.ErrCommitUnknown) {
 		fmt.Fprintf(s.err, "coffer: the database was lost at the moment of writing, so it is unknown whether this took effect. Look before you repeat it. (%v)\n", err)
 	} else if f := fault.Of(err); f != nil {
-		fmt.Fprintf(s.err, "coffer: %s\n", f.Message)
+		fmt.Fprintf(s.err, "coffer: %s\n", atTerminal(f.Message))
 	} else {
 		fmt.Fprintf(s.err, "coffer: %v\n", err)
 	}
 	return 1
 }
 
-// hint names the help of as much of a command as could be understood.
+// reads are sentences that name a read of the interface.
+var reads = regexp.MustCompile(` GET /[^.]*\.`)
+
+// atTerminal is a refusal without the calls of the interface that a program would make
+// next.
+func atTerminal(message string) string { return reads.ReplaceAllString(message, "") }
+
+// hint says how as much of a command as could be understood is used: the commands that it
+// has, or its arguments, and where its help is.
 func hint(err error) string {
-	words := "coffer"
+	words, usage := "coffer", ""
 	if failed, ok := errors.AsType[*kong.ParseError](err); ok && failed.Context != nil {
+		node := failed.Context.Model.Node
 		for _, step := range failed.Context.Path {
 			if step.Command != nil {
 				words += " " + step.Command.Name
+				node = step.Command
 			}
 		}
+		choice := node
+		if node.Parent != nil && node.Parent.DefaultCmd == node {
+			choice = node.Parent
+		}
+		var names []string
+		for _, child := range choice.Children {
+			if !child.Hidden {
+				names = append(names, child.Name)
+			}
+		}
+		if len(names) > 0 {
+			usage = fmt.Sprintf("The commands of %s are %s.\n", choice.FullPath(), strings.Join(names, ", "))
+		}
+		if len(node.Children) == 0 {
+			usage += fmt.Sprintf("Usage: %s %s\n", "coffer", node.Summary())
+		}
 	}
-	return fmt.Sprintf("Run %q to see how it is used.\n", words+" --help")
+	return usage + fmt.Sprintf("Run %q to see how it is used.\n", words+" --help")
 }
 
 // installation finds the configuration that a command is for: the file that is

@@ -3,8 +3,11 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/cofferpay/coffer/internal/event"
 )
 
 // run runs a command line in a folder without a local world.
@@ -30,6 +33,51 @@ func TestAMisusedCommandSaysWhereItsHelpIs(t *testing.T) {
 		if code, _, err := run(t, c.args...); code != 2 || !strings.Contains(err, c.hint) {
 			t.Errorf("coffer %v: got %d %q, want 2 and %q", c.args, code, err, c.hint)
 		}
+	}
+}
+
+func TestAWrongArgumentIsAnsweredWithWhatThereIs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"status"}, []string{"The commands of coffer are serve,", "withdrawals"}},
+		{[]string{"freezes", "status"}, []string{"The commands of coffer freezes are list, put, lift.", "Usage: coffer freezes list"}},
+		{[]string{"withdrawals", "status"}, []string{"The commands of coffer withdrawals are approve, remove"}},
+		{[]string{"withdrawals", "approve", "wd_1", "wd_2"}, []string{"Usage: coffer withdrawals approve <id>"}},
+	} {
+		code, _, err := run(t, c.args...)
+		for _, want := range append(c.want, `--help" to see how it is used`) {
+			if code != 2 || !strings.Contains(err, want) {
+				t.Errorf("coffer %v: got %d %q, want 2 and %q", c.args, code, err, want)
+			}
+		}
+	}
+	// Alone it lists, and so needs a world first.
+	if code, _, err := run(t, "freezes"); code != 1 || !strings.Contains(err, "no local world runs here") {
+		t.Errorf("coffer freezes: got %d %q, want its list", code, err)
+	}
+}
+
+func TestTheProgramSaysWhichItIs(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		code, out, _ := run(t, args...)
+		for _, want := range []string{"commit ", runtime.Version(), "API v1", event.APIVersion} {
+			if code != 0 || !strings.Contains(out, want) {
+				t.Errorf("coffer %v: got %d %q, want %q in it", args, code, out, want)
+			}
+		}
+	}
+}
+
+// A person at a terminal makes no calls of the interface.
+func TestARefusalNamesNoReadOfTheInterface(t *testing.T) {
+	t.Parallel()
+	got := atTerminal("Only a withdrawal that waits can be approved. This call changed nothing. GET /withdrawals/{withdrawalId} shows how it stands.")
+	if want := "Only a withdrawal that waits can be approved. This call changed nothing."; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -78,10 +126,10 @@ func TestSettingsAreReadWholeBeforeOneIsWritten(t *testing.T) {
 	}
 	changes, err := readChanges([]string{
 		"customerWithdrawUsdThreshold=10000.00", "screeningSeverityThreshold=none", "requireWithdrawIdempotency=false", "approvalQuorum=2", "swappableMintIds=2,1",
-		"ipAllowlist=none", "approvalAllowlist=ann@example.com,bob@example.com:user_42",
+		"withdrawSeverityThreshold=null", "twoFactorUsdThreshold=null", "ipAllowlist=none", "approvalAllowlist=ann@example.com,bob@example.com:user_42",
 	})
 	got, _ := json.Marshal(changes)
-	if want := `{"approvalAllowlist":[{"email":"ann@example.com"},{"customerId":"user_42","email":"bob@example.com"}],"approvalQuorum":2,"customerWithdrawUsdThreshold":"10000.00","ipAllowlist":[],"requireWithdrawIdempotency":false,"screeningSeverityThreshold":null,"swappableMintIds":[2,1]}`; err != nil || string(got) != want {
+	if want := `{"approvalAllowlist":[{"email":"ann@example.com"},{"customerId":"user_42","email":"bob@example.com"}],"approvalQuorum":2,"customerWithdrawUsdThreshold":"10000.00","ipAllowlist":[],"requireWithdrawIdempotency":false,"screeningSeverityThreshold":null,"swappableMintIds":[2,1],"twoFactorUsdThreshold":null,"withdrawSeverityThreshold":null}`; err != nil || string(got) != want {
 		t.Errorf("got %s and %v, want %s", got, err, want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 type freezesCmd struct {
-	List freezesList `cmd:"" help:"Show what is frozen, by whom and why."`
+	List freezesList `cmd:"" default:"withargs" help:"Show what is frozen, by whom and why (the default)."`
 	Put  freezesPut  `cmd:"" help:"Stop a customer, an organization, a chain or everything: nothing leaves until it is lifted."`
 	Lift freezesLift `cmd:"" help:"Lift one freeze."`
 }

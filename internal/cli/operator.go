@@ -163,6 +163,8 @@ func (c reservesCmd) Run(ctx context.Context, std streams) error {
 		}
 		if r.Difference != "0" {
 			fmt.Fprintf(std.out, "  !  DIFFERENCE of %s atomic units: coffer verify says more\n", r.Difference)
+		} else {
+			fmt.Fprintln(std.out, "  difference 0: there is exactly what is owed")
 		}
 	}
 	return nil

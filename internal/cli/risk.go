@@ -99,7 +99,7 @@ func (c localRiskSet) Run(ctx context.Context, std streams) error {
 	defer a.Close()
 	var set risk.Entry
 	err = a.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		set, err = risk.SetLocal(ctx, tx, operator, risk.Entry{
+		set, err = risk.SetLocal(ctx, tx, a.Chains(), operator, risk.Entry{
 			Address: c.Address, Severity: risk.Severity(c.Severity), Score: c.Score, Entity: c.Entity, Categories: c.Categories, Outage: c.Outage,
 		})
 		return err

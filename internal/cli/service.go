@@ -309,6 +309,15 @@ func personOf(ctx context.Context, db *pg.DB, email string) (p people.Person, er
 	return p, nil
 }
 
+// named is an error of a decision, with the id that was given where there is no such
+// withdrawal.
+func (d decision) named(err error, p people.Person) error {
+	if fault.Is(err, fault.CodeNotFound) {
+		return fault.New(fault.NotFound, fault.CodeNotFound, "The organization of %s has no withdrawal %.64q. Nothing was changed and no money moved.", p.Email, d.ID)
+	}
+	return err
+}
+
 type approve struct{ decision }
 
 func (c approve) Run(ctx context.Context, std streams) error {
@@ -323,7 +332,7 @@ func (c approve) Run(ctx context.Context, std streams) error {
 	}
 	w, err := a.Withdrawals().Approve(ctx, p.OrgID, c.ID, audit.User(p.ID))
 	if err != nil {
-		return err
+		return c.named(err, p)
 	}
 	fmt.Fprintf(std.out, "%s of %s %s to %s is %s, approved by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.ToAddress, w.Status, p.Email)
 	if more := w.Approvals.Required - w.Approvals.Received; more > 0 && w.Status == string(withdrawal.AwaitingApproval) {
@@ -349,7 +358,7 @@ func (c remove) Run(ctx context.Context, std streams) error {
 	}
 	w, err := a.Withdrawals().Remove(ctx, p.OrgID, c.ID, audit.User(p.ID), c.Reason)
 	if err != nil {
-		return err
+		return c.named(err, p)
 	}
 	fmt.Fprintf(std.out, "%s of %s %s is %s, removed by %s; the amount is available to %s again.\n",
 		w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.Status, p.Email, whose(w))

@@ -210,7 +210,7 @@ func tellNotPlain(ctx context.Context, std streams, tx pg.Tx, id string) error {
 type settingsSet struct {
 	installation
 	identity
-	Words []string `arg:"" name:"org key=value" help:"The organization (left out: the one of the local world), then what to set. Keys are those of coffer settings show. A threshold is dollars such as 10000.00, or a severity, or none; a list has commas, or is none: ipAllowlist=203.0.113.7,10.0.0.0/8 swappableMintIds=1,2 approvalAllowlist=ann@example.com,bob@example.com:user_42, the last one for that customer only."`
+	Words []string `arg:"" name:"org key=value" help:"The organization (left out: the one of the local world), then what to set. Keys are those of coffer settings show. A threshold is dollars such as 10000.00, or a severity, or none, which may also be written null; a list has commas, or is none: ipAllowlist=203.0.113.7,10.0.0.0/8 swappableMintIds=1,2 approvalAllowlist=ann@example.com,bob@example.com:user_42, the last one for that customer only."`
 }
 
 func (c settingsSet) Run(ctx context.Context, std streams) error {
@@ -284,8 +284,9 @@ var inJSON = map[string]func(value string) any{
 
 const none = "none"
 
+// orNull reads what a setting shows as none, also as the interface writes it.
 func orNull(value string) any {
-	if value == none {
+	if value == none || value == "null" {
 		return nil
 	}
 	return value

@@ -17,10 +17,11 @@ import (
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
 
+// Rule CUS-8.
 func TestIDsThatCouldBeMistakenAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"user_42", "A", "а", "../../x", "' OR 1=1--", "{{7*7}}", "<script>", "=cmd", "a b", "ünï", "名前", strings.Repeat("x", 128), "👩‍💻", "...", ".a", "%2f", "a.."} {
-		if err := customer.CheckID(good); err != nil {
+	for _, good := range []string{"user_42", "A", "а", "' OR 1=1--", "{{7*7}}", "<script>", "=cmd", "a b", "ünï", "名前", strings.Repeat("x", 128), "👩‍💻", "...", ".a", "%2f", "a..", "a/b", "..a/b..", "a/.../b", "%252e%252e", "a//b", `a\b`} {
+		if err := customer.CheckNewID(good); err != nil {
 			t.Errorf("%q: got %v, want no refusal", good, err)
 		}
 	}
@@ -29,8 +30,10 @@ func TestIDsThatCouldBeMistakenAreRefused(t *testing.T) {
 		"e\u0301", "\xff", "a\xc3", strings.Repeat("x", 129), "a\u00adb", "a\u0085b",
 		// A URL library makes another call of GET /customers/../balances.
 		".", "..", "%2e", "%2E", "%2e%2E", ".%2e", "%2e.",
+		// Where slashes are left as they are, this is the customer bob: x/../bob.
+		"x/../bob", "../../x", "x/..", "./x", "x/./y", `x\..\bob`, "x/%2E%2e/bob", "x%2f..%2Fbob", "x%5C..%5cbob", `..\..`, "/..",
 	} {
-		if err := customer.CheckID(bad); !fault.Is(err, fault.InvalidRequest) || fault.Of(err).Param != "customerId" {
+		if err := customer.CheckNewID(bad); !fault.Is(err, fault.InvalidRequest) || fault.Of(err).Param != "customerId" {
 			t.Errorf("%q: got %v, want %v", bad, err, fault.InvalidRequest)
 		}
 	}

@@ -20,21 +20,43 @@ const (
 // be shown safely. What passes is compared byte for byte, without folding: "a"
 // and "A" are two customers. The refusal is INVALID_REQUEST on customerId.
 func CheckID(s string) error {
-	why := wrongText(s, idBytesMax)
-	if why == "" && dotSegment(s) {
-		why = "is a dot segment of a URL (. or ..), which URL libraries take out of a path: the call would be another one"
-	}
-	if why != "" {
-		return fault.New(fault.Invalid, fault.InvalidRequest, "customerId %s. Nothing was written and no money moved. Correct it and send the request again.", why).On("customerId")
+	if why := wrongText(s, idBytesMax); why != "" {
+		return refuseID(why)
 	}
 	return nil
 }
 
-// dotSegment tells whether a URL library takes an id for the same or the parent folder of
-// a path (RFC 3986 section 5.2.4); browsers take %2e for a dot (WHATWG URL, path state).
-func dotSegment(s string) bool {
-	s = strings.ReplaceAll(strings.ToLower(s), "%2e", ".")
-	return s == "." || s == ".."
+// CheckNewID is CheckID for a customer that is to be made on a caller's word: it refuses
+// dot segments as well. A customer from before this rule keeps the id, the balances and
+// the payments that name it.
+func CheckNewID(s string) error {
+	if err := CheckID(s); err != nil {
+		return err
+	}
+	if dotSegments(s) {
+		return refuseID("has a dot segment of a URL (. or .., alone or between slashes), which URL libraries take out of a path: the call would be another one, or another customer's")
+	}
+	return nil
+}
+
+func refuseID(why string) error {
+	return fault.New(fault.Invalid, fault.InvalidRequest, "customerId %s. Nothing was written and no money moved. Correct it and send the request again.", why).On("customerId")
+}
+
+// unescaped are the characters of a path that matter to dot segments.
+var unescaped = strings.NewReplacer("%2e", ".", "%2f", "/", "%5c", "/", `\`, "/")
+
+// dotSegments tells whether a URL library changes a path that has the id in it (RFC 3986
+// section 5.2.4): browsers take %2e for a dot and a backslash for a slash (WHATWG URL, path
+// state), some languages' functions for escaping leave slashes as they are, and some
+// proxies unescape what came escaped.
+func dotSegments(s string) bool {
+	for segment := range strings.SplitSeq(unescaped.Replace(strings.ToLower(s)), "/") {
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // CheckEmail refuses what cannot be an e-mail address. It does not find out

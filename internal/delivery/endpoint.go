@@ -47,7 +47,7 @@ type Endpoint struct {
 	OrgID        string
 	URL          string
 	Description  string
-	Events       []event.Type // none: the events of the interface, no extensions
+	Events       []event.Type // none: the events of the interface, no extensions; event.All alone: every one
 	Filters      Filters
 	Status       string
 	APIVersion   string
@@ -110,10 +110,17 @@ func checkEvents(named []event.Type) ([]event.Type, error) {
 	events := slices.Clone(named)
 	slices.Sort(events)
 	events = slices.Compact(events)
+	if slices.Contains(events, event.All) {
+		if len(events) > 1 {
+			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
+				"The event %s stands for all of them. Nothing was written. Send it alone, or leave it out.", event.All).On("events")
+		}
+		return events, nil
+	}
 	for _, t := range events {
 		if !event.Known(t) {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest,
-				"There is no event %.64q. Nothing was written. Leave events out to receive the seven of the interface, or name some of %s.", t, strings.Join(words(event.Types()), ", ")).On("events")
+				"There is no event %.64q. Nothing was written. Leave events out to receive the seven of the interface, send * to receive all, or name some of %s.", t, strings.Join(words(event.Types()), ", ")).On("events")
 		}
 	}
 	return events, nil

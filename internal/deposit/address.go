@@ -41,7 +41,7 @@ type Given struct {
 // Address is where a customer pays in a mint: one address for a customer and
 // chain, the same on every call. The customer is made on first use; the e-mail
 // ("" for none) is written where none is known. Errors: the faults of
-// customer.CheckID and CheckEmail, MINT_NOT_FOUND, DEPOSITS_SUSPENDED, after
+// customer.CheckNewID and CheckEmail, MINT_NOT_FOUND, DEPOSITS_SUSPENDED, after
 // which nothing was written; anything else may be repeated.
 func (c *Counter) Address(ctx context.Context, org string, mintID int, customerID, email string) (Given, error) {
 	var none Given
@@ -60,6 +60,13 @@ func (c *Counter) Address(ctx context.Context, org string, mintID int, customerI
 	var given Given
 	// The customer first: an address that somebody knows always has an owner.
 	err = c.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		if refused := customer.CheckNewID(customerID); refused != nil {
+			if _, err := customer.ByID(ctx, tx, org, customerID); fault.Is(err, fault.CodeNotFound) {
+				return refused
+			} else if err != nil {
+				return err
+			}
+		}
 		given.Customer, given.EmailIgnored, err = customer.Ensure(ctx, tx, org, customerID, email)
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -347,6 +348,11 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 	if s.kind == chain.Token {
 		logIndex := int64(s.logIndex)
 		o.LogIndex = &logIndex
+	}
+	if s.chain.Pooled() {
+		if n, err := strconv.ParseInt(s.position, 10, 64); err == nil {
+			o.OutputIndex = &n
+		}
 	}
 	if s.usd != nil {
 		value := s.usd.Cents()

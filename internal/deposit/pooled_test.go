@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -167,6 +168,32 @@ func TestWhatIsCreditedIsTheTreasurysAtOnceAndItsCoinMayBeChosen(t *testing.T) {
 	w.walk(t)
 	w.coins(t, "HELD 9 at adr_alice", "HELD 30 at adr_change", "FREE 50 at adr_treasury", "FREE 70 at adr_checkout", "FREE 100 at adr_alice")
 	w.keeps(t, 170, 50, 0, 0)
+}
+
+// Two outputs of one transaction to one customer are two deposits, told apart by which
+// output each is. Rule DEP-53.
+func TestEachDepositSaysWhichOutputItIs(t *testing.T) {
+	t.Parallel()
+	w, _ := pooled(t)
+	hash := w.c.Do(payer,
+		sim.Move{To: alice, Amount: money.Units(30)}, sim.Move{To: payer, Amount: money.Units(5)}, sim.Move{To: alice, Amount: money.Units(30)})
+	w.c.Mine(4)
+	w.walk(t)
+	got := w.list(t, deposit.Filter{TxHash: string(hash)})
+	if len(got) != 2 {
+		t.Fatalf("got %d deposits, want one for each output", len(got))
+	}
+	var outputs []int64
+	for _, d := range got {
+		if d.OutputIndex == nil || d.LogIndex != nil || d.Amount != "30" {
+			t.Fatalf("got %+v, want the number of its output", d)
+		}
+		outputs = append(outputs, *d.OutputIndex)
+	}
+	slices.Sort(outputs)
+	if !slices.Equal(outputs, []int64{0, 2}) {
+		t.Errorf("got the outputs %v, want 0 and 2", outputs)
+	}
 }
 
 // Rule COIN-1.

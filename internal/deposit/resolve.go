@@ -224,6 +224,7 @@ func (r *Resolutions) Approve(ctx context.Context, depositID string, by Decider,
 // network's fee when it is a native coin whose address pays that. It is REJECTING until the transfer is final.
 // Rejecting it again answers the same. An attempt that cannot be made is kept and the
 // deposit stays in the queue. Errors: those of Approve, OPERATOR_ONLY, INSUFFICIENT_GAS,
+// INVALID_STATE for the operator of a deposit without a single sender,
 // REJECT_BLOCKED_SANCTIONS with KeepSanctioned, DESTINATION_NOT_ALLOWED, UNAVAILABLE.
 func (r *Resolutions) Reject(ctx context.Context, depositID string, by Decider, note string) (webhook.Deposit, error) {
 	return r.send(ctx, depositID, resolution{decision: rejected, note: note, by: by})
@@ -398,7 +399,7 @@ func (r *Resolutions) sendOnce(ctx context.Context, depositID string, res resolu
 	}
 	if res.decision == rejected && was.status == Flagged {
 		if was.flag.returnTo == "" || was.flag.returnRisk == returnSeveral && !res.by.operator() {
-			return shown, operatorOnly("This deposit has no single sender, so nobody can say to whom it goes back.")
+			return shown, noSender(was, res.by)
 		}
 		if r.keepSanctioned {
 			if err := blocked(was); err != nil {
@@ -706,6 +707,17 @@ func notThere(now Status, code fault.Code, format string, args ...any) *fault.Fa
 
 func operatorOnly(why string) *fault.Fault {
 	return fault.New(fault.Forbidden, fault.OperatorOnly, "%s Nothing was decided, and the deposit is as it was. Ask the operator of the service.", why)
+}
+
+// noSender refuses to send a deposit back that has no single sender. The operator needs
+// another act, and the organization needs the operator.
+func noSender(d row, by Decider) error {
+	const why = "This deposit has no single sender to whom it could go back."
+	if !by.operator() {
+		return operatorOnly(why)
+	}
+	return notThere(d.status, fault.InvalidState,
+		why+" Nothing was decided, and the deposit is still flagged. Send it to an address of your choice with POST /deposits/{depositId}/redirect, or coffer deposits redirect.")
 }
 
 // show ends a transaction with the deposit as it then is, unless there is an error.

@@ -93,6 +93,19 @@ func TestNothingTellsThatADepositThatWasSeenIsGone(t *testing.T) {
 	}
 }
 
+// An endpoint that names every event is owed this one, too. Rules DEP-27, EVT-7.
+func TestADepositThatIsSeenIsToldToAnEndpointThatNamesAll(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.listens(t, "we_1", "ENABLED", "*")
+	w.c.Pay(payer, alice, usdcAt, 100)
+	w.c.Mine(1)
+	w.walk(t)
+	if got := w.told(t); !slices.Equal(got, []string{"CUSTOMER_DEPOSIT_SEEN"}) {
+		t.Errorf("got %v, want it told", got)
+	}
+}
+
 // Rule DEP-27.
 func TestWhatIsSeenIsWrittenOnlyWhereItIsWanted(t *testing.T) {
 	t.Parallel()

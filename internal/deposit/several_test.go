@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/audit"
@@ -73,15 +74,26 @@ func heldOfNobody(t *testing.T, of func(*opinions) []chain.Address) {
 	if o.n != 0 {
 		t.Errorf("asked %d times about nobody, want never", o.n)
 	}
-	for who, by := range map[string]deposit.Decider{"the organization": {Actor: audit.User("usr_1"), OrgID: w.org}, "the operator": operator()} {
-		if _, err := w.resolutions().Reject(t.Context(), got[0].DepositID, by, ""); !fault.Is(err, fault.OperatorOnly) {
-			t.Errorf("%s sends it back: got %v, want a refusal: there is nobody to send it to", who, err)
-		}
-	}
+	refusedForWantOfASender(t, w, got[0].DepositID)
 	if _, err := w.resolutions().Approve(t.Context(), got[0].DepositID, operator(), ""); err != nil {
 		t.Fatal(err)
 	}
 	balance(800)
+}
+
+// The organization needs the operator; the operator is told what to call instead. Rule RISK-14.
+func refusedForWantOfASender(t *testing.T, w *world, id string) {
+	t.Helper()
+	_, err := w.resolutions().Reject(t.Context(), id, deposit.Decider{Actor: audit.User("usr_1"), OrgID: w.org}, "")
+	if !fault.Is(err, fault.OperatorOnly) {
+		t.Errorf("the organization sends it back: got %v, want %s", err, fault.OperatorOnly)
+	}
+	_, err = w.resolutions().Reject(t.Context(), id, operator(), "")
+	f := fault.Of(err)
+	if f == nil || f.Kind != fault.Conflict || f.Code != fault.InvalidState || f.Extra["currentStatus"] != "FLAGGED" ||
+		!strings.Contains(f.Message, "/redirect") || strings.Contains(f.Message, "Ask the operator") {
+		t.Errorf("the operator sends it back: got %v, want %s that names /redirect", err, fault.InvalidState)
+	}
 }
 
 // Each of several senders is asked about, and the worst answer counts: above the threshold
@@ -151,11 +163,7 @@ func TestTheWorstOfSeveralSendersCounts(t *testing.T) {
 		t.Fatalf("got %+v, want it held as of the sanctioned one among them", held)
 	}
 	id := held[0].DepositID
-	for name, by := range map[string]deposit.Decider{"the organization": {Actor: audit.User("usr_1"), OrgID: w.org}, "the operator": operator()} {
-		if _, err := w.resolutions().Reject(t.Context(), id, by, ""); !fault.Is(err, fault.OperatorOnly) {
-			t.Errorf("%s sends it back: got %v, want a refusal: there is no one to send it to", name, err)
-		}
-	}
+	refusedForWantOfASender(t, w, id)
 	w.read(t, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT record FROM deposit_decisions ORDER BY decision_id`)
 		if err != nil {

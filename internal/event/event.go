@@ -111,6 +111,10 @@ func Known(t Type) bool {
 // Extension tells whether only a receiver that names the type gets it.
 func Extension(t Type) bool { return extension[t] }
 
+// All stands in the place of a type for every type, also for those that later versions
+// add. It is no type: no event has it.
+const All Type = "*"
+
 // Wanted tells whether a receiver that named these types gets t. One that named none
 // gets the events of the interface, so that no receiver ever meets an extension that
 // it did not ask for.
@@ -118,7 +122,7 @@ func Wanted(named []Type, t Type) bool {
 	if len(named) == 0 {
 		return !Extension(t)
 	}
-	return slices.Contains(named, t)
+	return slices.Contains(named, t) || slices.Contains(named, All)
 }
 
 // Event is what is to be told of a resource.

@@ -128,9 +128,15 @@ func TestEveryTypeIsKnownToBeOfTheInterfaceOrAnExtension(t *testing.T) {
 		if got, want := Wanted(nil, typ), !Extension(typ); got != want {
 			t.Errorf("%s for a receiver that names nothing: got %v, want %v", typ, got, want)
 		}
+		if !Wanted([]Type{All}, typ) {
+			t.Errorf("%s: a receiver that named all of them does not get it", typ)
+		}
 		if !Wanted([]Type{typ}, typ) || Wanted([]Type{"OTHER"}, typ) {
 			t.Errorf("%s: got another answer than the named types", typ)
 		}
+	}
+	if Known(All) || !Wanted([]Type{All}, "ADDED_LATER") {
+		t.Error("all is itself a type, or leaves out what is added later")
 	}
 	if interfaceEvents != 7 {
 		t.Errorf("got %v events of the interface, want 7", interfaceEvents)

@@ -79,13 +79,13 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 	return nil
 }
 
-// Named tells which of these organizations have an endpoint that names a type. Events
+// Named tells which of these organizations have an endpoint that names a type, or All. Events
 // that nobody is owed, and that say nothing which is not said again later, are written
 // only where somebody asked for them.
 func Named(ctx context.Context, tx pg.Tx, t Type, orgs []string) (map[string]bool, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT org_id FROM webhook_endpoints
-		WHERE org_id = ANY ($1) AND $2 = ANY (events) AND deleted_at IS NULL AND status IN ('ENABLED', 'PAUSED')`, orgs, string(t))
+		WHERE org_id = ANY ($1) AND events && $2 AND deleted_at IS NULL AND status IN ('ENABLED', 'PAUSED')`, orgs, []string{string(t), string(All)})
 	if err != nil {
 		return nil, fmt.Errorf("ask who named %s: %w", t, err)
 	}

@@ -53,6 +53,7 @@ const (
 	OperatorOnly           Code = "OPERATOR_ONLY"
 	CodeNotFound           Code = "NOT_FOUND"
 	MethodNotAllowed       Code = "METHOD_NOT_ALLOWED"
+	NotAcceptable          Code = "NOT_ACCEPTABLE"
 	BodyTooLarge           Code = "BODY_TOO_LARGE"
 	UnsupportedMediaType   Code = "UNSUPPORTED_MEDIA_TYPE"
 	IdempotencyConflict    Code = "IDEMPOTENCY_CONFLICT"

@@ -31,9 +31,10 @@ import (
 )
 
 const (
-	keyPrefix    = "cok_"
+	// KeyPrefix begins every operator's key.
+	KeyPrefix    = "cok_"
 	keyBytes     = 32
-	keyTextBytes = len(keyPrefix) + (keyBytes*8+5)/6
+	keyTextBytes = len(KeyPrefix) + (keyBytes*8+5)/6
 	nameBytesMax = 200
 	idPrefix     = "opk"
 	// liveMax bounds the keys that every request is compared with.
@@ -55,7 +56,7 @@ func (k Key) Actor() audit.Actor { return audit.Operator(k.ID) }
 func newSecret() (seal.Secret, []byte) {
 	var b [keyBytes]byte
 	_, _ = rand.Read(b[:]) // never fails: the program ends when there is no randomness
-	k := keyPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+	k := KeyPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 	sum := sha256.Sum256([]byte(k))
 	return seal.NewSecret(k), sum[:]
 }

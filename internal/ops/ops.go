@@ -27,8 +27,8 @@ type Readiness struct {
 }
 
 // New makes the handler: /healthz answers while the process runs, /readyz asks
-// every check at once and answers 503 with the reasons of those that fail, /metrics
-// tells the metrics in Prometheus' text; nil has none.
+// every check at once and answers 503 with the reasons of those that fail, /version tells
+// which commit runs, /metrics tells the metrics in Prometheus' text; nil has none.
 func New(checks map[string]Check, metrics *Metrics) http.Handler {
 	mux := http.NewServeMux()
 	if metrics != nil {
@@ -36,6 +36,9 @@ func New(checks map[string]Check, metrics *Metrics) http.Handler {
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, map[string]string{"status": "alive"})
+	})
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, ThisVersion())
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		got := ready(r.Context(), checks)

@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"runtime"
 	"testing"
 	"testing/synctest"
+
+	"github.com/cofferpay/coffer/internal/event"
 )
 
 func get(t *testing.T, h http.Handler, path string) (int, Readiness) {
@@ -36,6 +39,19 @@ func TestReadinessNamesWhatIsMissing(t *testing.T) {
 	}
 	if status, _ := get(t, h, "/healthz"); status != 200 {
 		t.Errorf("alive: got %v, want 200", status)
+	}
+}
+
+func TestTheVersionIsAnswered(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	New(nil, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/version", nil))
+	var got Version
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
+		t.Fatalf("got %d %s %v, want JSON", w.Code, w.Body, err)
+	}
+	if got.Commit == "" || got.Go != runtime.Version() || got.API != "v1" || got.Payloads != event.APIVersion {
+		t.Errorf("got %+v, want the commit, the compiler and both versions of the interface", got)
 	}
 }
 

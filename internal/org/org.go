@@ -29,9 +29,10 @@ import (
 )
 
 const (
-	keyPrefix    = "ck_"
+	// KeyPrefix begins every organization's key.
+	KeyPrefix    = "ck_"
 	keyBytes     = 32
-	keyTextBytes = len(keyPrefix) + (keyBytes*8+5)/6
+	keyTextBytes = len(KeyPrefix) + (keyBytes*8+5)/6
 	nameBytesMax = 200
 )
 
@@ -39,7 +40,7 @@ const (
 func newKey() (seal.Secret, []byte) {
 	var b [keyBytes]byte
 	_, _ = rand.Read(b[:]) // never fails: the program ends when there is no randomness
-	k := keyPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+	k := KeyPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 	sum := sha256.Sum256([]byte(k))
 	return seal.NewSecret(k), sum[:]
 }

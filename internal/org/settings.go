@@ -755,7 +755,6 @@ func set(ctx context.Context, tx pg.Tx, by audit.Actor, org, name string, value 
 // Later are the settings that are kept and shown, and that this version does not act
 // on yet, each with what is missing.
 var Later = map[string]string{
-	"twoFactorUsdThreshold":    "the organizations' own withdrawals",
 	"customerSwapsEnabled":     "swaps",
 	"organizationSwapsEnabled": "swaps",
 	"swappableMintIds":         "swaps",

@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,6 +21,37 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 )
+
+// What is named as without effect has none: no package that acts reads it. Rule OP-4.
+func TestSettingsForLaterAreReadByNoOtherPackage(t *testing.T) {
+	t.Parallel()
+	read := regexp.MustCompile(`\.([A-Z]\w+)`)
+	used := map[string]string{}
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		shows := path == filepath.Join("..", "api", "settings.go") || filepath.Dir(path) == filepath.Join("..", "org")
+		if err != nil || entry.IsDir() || shows || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range read.FindAllSubmatch(text, -1) {
+			used[strings.ToLower(string(m[1]))] = path
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"requireWithdrawIdempotency", "customerWithdrawUsdThreshold"} {
+		if used[strings.ToLower(name)] == "" {
+			t.Fatalf("%s: found nothing that reads it, so this test finds nothing", name)
+		}
+	}
+	for name := range org.Later {
+		if path := used[strings.ToLower(name)]; path != "" {
+			t.Errorf("%s is said to have no effect yet, and %s reads it", name, path)
+		}
+	}
+}
 
 // newOrganization is one with two mints in the catalogue, 1 and 2.
 func newOrganization(t *testing.T) (*pg.DB, org.Organization) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -102,10 +103,30 @@ func readEntry(row pgx.CollectableRow) (e Entry, err error) {
 	return e, err
 }
 
-// SetLocal puts an address on the local list, or replaces what the list says of it.
-// It writes the audit row. Error: INVALID_REQUEST.
-func SetLocal(ctx context.Context, tx pg.Tx, by audit.Actor, e Entry) (Entry, error) {
+// checkReadable refuses what no configured chain reads as an address: an entry for a
+// mistyped address is never found, and a test of screening then shows nothing. A sender
+// may be an account without a key, which only ParseContract reads.
+func checkReadable(address string, chains chain.Chains) error {
+	for _, name := range slices.Sorted(maps.Keys(chains)) {
+		g := chains[name].Grammar
+		if _, err := g.Parse(address); err == nil {
+			return nil
+		}
+		if _, err := g.ParseContract(address); err == nil {
+			return nil
+		}
+	}
+	return fault.New(fault.Invalid, fault.InvalidAddress,
+		"No configured chain reads this as an address, so screening would never find the entry. Nothing was changed and no money moved. Check its letters, its length and its checksum.").On("address")
+}
+
+// SetLocal puts an address of one of the chains on the local list, or replaces what the
+// list says of it. It writes the audit row. Errors: INVALID_REQUEST, INVALID_ADDRESS.
+func SetLocal(ctx context.Context, tx pg.Tx, chains chain.Chains, by audit.Actor, e Entry) (Entry, error) {
 	if err := e.check(); err != nil {
+		return Entry{}, err
+	}
+	if err := checkReadable(e.Address, chains); err != nil {
 		return Entry{}, err
 	}
 	if e.Categories == nil {

@@ -17,6 +17,9 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -359,11 +362,52 @@ func TestAnOldAnswerIsNotMadeYoungInTheDatabase(t *testing.T) {
 	}
 }
 
+// readers are chains of two families, as far as their addresses are concerned.
+var readers = chain.Chains{
+	chain.Ethereum: {Name: chain.Ethereum, Grammar: evmtx.Grammar{ChainID: 1}},
+	chain.Bitcoin:  {Name: chain.Bitcoin, Grammar: bitcointx.Grammar{Network: chain.Mainnet}},
+	chain.Solana:   {Name: chain.Solana, Grammar: solanatx.Grammar{}},
+}
+
+// Rule RISK-15.
+func TestTheLocalListTakesNoMistypedAddress(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	put := func(address string) error {
+		return db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			_, err := SetLocal(ctx, tx, readers, audit.Operator("op"), Entry{Address: address, Severity: Severe})
+			return err
+		})
+	}
+	for _, address := range []string{
+		"nonsense", "a", strings.Repeat("a", 200),
+		"0x098B716B8Aaf21512996dC57EB0615e2383E2f9",     // a digit short
+		"0x098B716B8Aaf21512996dC57EB0615e2383E2F96",    // one letter's case, so the checksum, is wrong
+		"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb",            // a wrong checksum
+		"tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx",    // of another network
+		"TNPeeaaFB7K9cmo4uQpcU32zGK8G1NYqeL",            // of a chain that is not configured
+		"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1vX", // a letter too many
+	} {
+		if err := put(address); !fault.Is(err, fault.InvalidAddress) {
+			t.Errorf("%s: got %v, want %s", address, err, fault.InvalidAddress)
+		}
+	}
+	for _, address := range []string{
+		"0x098B716B8Aaf21512996dC57EB0615e2383E2f96", "0x098b716b8aaf21512996dc57eb0615e2383e2f96",
+		"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", "BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4",
+		"9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM",
+	} {
+		if err := put(address); err != nil {
+			t.Errorf("%s: got %v, want it on the list", address, err)
+		}
+	}
+}
+
 func TestTheLocalListSaysWhatWasPutOnIt(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.New(t), t.Context()
 	score := 98
-	const listed, silent, odd = "0x098B716B8Aaf21512996dC57EB0615e2383E2f96", "0x198B716B8Aaf21512996dC57EB0615e2383E2f96", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"
+	const listed, silent, odd = "0x098B716B8Aaf21512996dC57EB0615e2383E2f96", "0x198b716b8aaf21512996dc57eb0615e2383e2f96", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, e := range []Entry{
 			{Address: listed, Severity: Low},
@@ -371,7 +415,7 @@ func TestTheLocalListSaysWhatWasPutOnIt(t *testing.T) {
 			{Address: silent, Outage: true},
 			{Address: odd, Severity: Unknown},
 		} {
-			if _, err := SetLocal(ctx, tx, audit.Operator("op"), e); err != nil {
+			if _, err := SetLocal(ctx, tx, readers, audit.Operator("op"), e); err != nil {
 				return err
 			}
 		}
@@ -442,7 +486,7 @@ func TestTheLocalListRefusesWhatSaysNothing(t *testing.T) {
 		"many categories":    {Address: "a", Severity: Low, Categories: strings.Split(strings.Repeat("a,", 21), ",")},
 	} {
 		err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := SetLocal(ctx, tx, audit.Operator("op"), e)
+			_, err := SetLocal(ctx, tx, readers, audit.Operator("op"), e)
 			return err
 		})
 		if !fault.Is(err, fault.InvalidRequest) {

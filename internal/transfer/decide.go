@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/freeze"
 	"github.com/cofferpay/coffer/internal/id"
@@ -51,11 +52,11 @@ func decide(f facts, group []*asked, now time.Time) []row {
 		a.outcome, a.err, a.made = Outcome{}, nil, ""
 		p, wrong := parse(a, f.mints)
 		if k, known := f.kept[a.IdempotencyKey]; known {
-			a.outcome, a.err = replay(k, p, wrong)
+			a.outcome, a.err = replay(k, a, p, wrong)
 			continue
 		}
 		if i, twin := twins[a.IdempotencyKey]; twin {
-			if a.outcome, a.err = replay(kept{rows[i].transfer, rows[i].digest}, p, wrong); a.err == nil {
+			if a.outcome, a.err = replay(kept{rows[i].transfer, rows[i].digest}, a, p, wrong); a.err == nil {
 				a.made = rows[i].made
 			}
 			continue
@@ -81,9 +82,13 @@ func decide(f facts, group []*asked, now time.Time) []row {
 }
 
 // replay answers a known key, or a conflict when the request means another
-// transfer. A request that cannot even be read is another.
-func replay(k kept, p parsed, wrong error) (Outcome, error) {
-	if wrong != nil || !bytes.Equal(k.digest, p.digest) {
+// transfer. A request that cannot even be read is another. The reference names the
+// caller's order and is compared as the row has it, not as part of the digest: the rows
+// of earlier versions have digests without it.
+func replay(k kept, a *asked, p parsed, wrong error) (Outcome, error) {
+	first := k.transfer.Reference
+	sameReference := a.Reference == first || a.Reference != nil && first != nil && *a.Reference == *first
+	if wrong != nil || !bytes.Equal(k.digest, p.digest) || !sameReference {
 		return Outcome{}, fault.New(fault.Conflict, fault.IdempotencyConflict,
 			"This idempotencyKey belongs to %s, a transfer with other parameters. Nothing was moved by this request. Repeat the original request to see that transfer, or use a new key for a new one.", k.transfer.TransferID).
 			On("idempotencyKey").Beside("existingId", k.transfer.TransferID)
@@ -106,6 +111,8 @@ func refuse(f facts, holds map[ledger.Account]money.Amount, a *asked, p parsed, 
 			"Your organization is frozen, so nothing may leave its balances."+unmoved+" Ask the operator of this service.")
 	case wrong != nil:
 		return wrong
+	case newID(f, a) != nil:
+		return newID(f, a)
 	case p.mint.Quarantined:
 		return suspended("That token behaved against its own rules and is in quarantine.")
 	case stop != nil:
@@ -114,6 +121,18 @@ func refuse(f facts, holds map[ledger.Account]money.Amount, a *asked, p parsed, 
 	left := less(holds[a.from], f.owed[a.from])
 	if left.Less(p.amount) {
 		return insufficient(p.mint)
+	}
+	return nil
+}
+
+// newID refuses a payee that would be made by this transfer under an id that no new
+// customer may have. One from before that rule has an account, if it ever had money.
+func newID(f facts, a *asked) error {
+	if _, known := f.accounts[a.to]; known || a.to.Kind != ledger.Customer {
+		return nil
+	}
+	if refused := fault.Of(customer.CheckNewID(a.to.Subject)); refused != nil {
+		return refused.On("to.customerId")
 	}
 	return nil
 }

@@ -189,7 +189,8 @@ func parseAmount(s string, decimal bool, m mint.Mint) (money.Amount, error) {
 }
 
 // digest covers everything that makes a request another transfer. An amount said
-// as a decimal or as units is the same; reference and metadata do not count.
+// as a decimal or as units is the same. The replay compares the reference beside it, and
+// nothing compares metadata.
 func digest(a *asked, p parsed) []byte {
 	var said []byte
 	for _, s := range []string{

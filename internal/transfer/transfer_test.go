@@ -118,16 +118,16 @@ func TestAKeyAnswersTheSameTransferForEver(t *testing.T) {
 	h.freeze(freeze.Freeze{Scope: freeze.Customer, OrgID: h.one, CustomerID: "ann", Source: freeze.ByOrganization})
 	again := ask("k", ann, bob, "0.0001")
 	again.UseDecimal = true
-	reference := "another"
-	again.Reference = &reference
+	again.Metadata = map[string]string{"not": "compared"}
 	again.Limit = func() error { t.Error("a replay was counted"); return nil }
-	if out := h.must(again); !out.Replayed || out.Transfer.TransferID != first.Transfer.TransferID || out.Transfer.Reference != nil {
+	if out := h.must(again); !out.Replayed || out.Transfer.TransferID != first.Transfer.TransferID || len(out.Transfer.Metadata) != 0 {
 		t.Errorf("got %+v, want %v again", out, first.Transfer.TransferID)
 	}
 	for _, r := range []transfer.Request{
 		ask("k", ann, bob, "99"), ask("k", bob, ann, "100"), ask("k", ann, custody, "100"), ask("k", ann, ann, "100"), ask("k", ann, bob, "x"),
 		{MintID: eth, Amount: "100", From: ann, To: bob, IdempotencyKey: "k"},
 		{MintID: 99, Amount: "100", From: ann, To: bob, IdempotencyKey: "k"},
+		referring(ask("k", ann, bob, "100"), "order 7"),
 	} {
 		_, err := h.do(r)
 		if f := fault.Of(err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first.Transfer.TransferID {
@@ -140,6 +140,31 @@ func TestAKeyAnswersTheSameTransferForEver(t *testing.T) {
 		t.Errorf("another organization: got %+v, %v, want a transfer of its own", out, err)
 	}
 	h.wantTransfers(2)
+}
+
+func referring(r transfer.Request, reference string) transfer.Request {
+	r.Reference = &reference
+	return r
+}
+
+// One key for two orders of one amount is the caller's mistake, and no answer may say
+// that both are paid: neither from the row nor from the group that the first is in.
+// Rule TR-7.
+func TestAKeyStandsForOneReference(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.fund(h.one, ann, 100)
+	first := h.must(referring(ask("k", ann, bob, "10"), "order 7"))
+	if out := h.must(referring(ask("k", ann, bob, "10"), "order 7")); !out.Replayed || out.Transfer.TransferID != first.Transfer.TransferID {
+		t.Errorf("the same order: got %+v, want %v again", out, first.Transfer.TransferID)
+	}
+	for _, r := range []transfer.Request{referring(ask("k", ann, bob, "10"), "order 8"), ask("k", ann, bob, "10")} {
+		_, err := h.do(r)
+		if f := fault.Of(err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first.Transfer.TransferID {
+			t.Errorf("another order: got %v, want a conflict with %v", err, first.Transfer.TransferID)
+		}
+	}
+	h.wantTransfers(1)
 }
 
 func (h *house) freeze(f freeze.Freeze) {

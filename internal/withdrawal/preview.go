@@ -34,7 +34,7 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 		return none, err
 	}
 	if q.known {
-		w, err := s.replay(ctx, org, q.twin, q.parsed, q.wrong)
+		w, err := s.replay(ctx, org, q.twin, r, q.parsed, q.wrong)
 		if err != nil {
 			return none, err
 		}

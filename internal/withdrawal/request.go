@@ -284,7 +284,8 @@ func plain(s string) bool {
 // digest covers everything that makes a request another payment. An amount said
 // as a decimal or as units, an address in another letter case and an omitted
 // default are the same payment. What was added to requests later stands in it only
-// where it is given: a key is known for ever.
+// where it is given: a key is known for ever. The replay compares the reference beside
+// it, and nothing compares metadata.
 func digest(r Request, p parsed) []byte {
 	parts := []string{
 		"coffer-withdraw-1", fmt.Sprint(p.mint.ID), r.CustomerID, p.amount.String(), string(p.to),
@@ -389,7 +390,7 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook
 		return w, false, err
 	}
 	if q.known {
-		w, err = s.replay(ctx, org, q.twin, q.parsed, q.wrong)
+		w, err = s.replay(ctx, org, q.twin, r, q.parsed, q.wrong)
 		return w, err == nil, err
 	}
 	if err := q.refusal(r); err != nil {
@@ -410,7 +411,7 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook
 		return w, false, errors.Join(err, lookErr)
 	}
 	if q.known {
-		w, err = s.replay(ctx, org, q.twin, q.parsed, nil)
+		w, err = s.replay(ctx, org, q.twin, r, q.parsed, nil)
 		return w, err == nil, err
 	}
 	return w, false, err
@@ -423,9 +424,10 @@ func loadMints(ctx context.Context, tx pg.Tx, into *mint.Catalogue) (err error) 
 
 // existing is the row that has a key.
 type existing struct {
-	id       string
-	digest   []byte
-	restored bool // its digest is a bare one
+	id        string
+	digest    []byte
+	reference *string
+	restored  bool // the signer's journal has made it: its digest is a bare one, and its reference is lost
 }
 
 func lookup(ctx context.Context, tx pg.Tx, org string, key *string) (e existing, known bool, err error) {
@@ -433,8 +435,8 @@ func lookup(ctx context.Context, tx pg.Tx, org string, key *string) (e existing,
 		return e, false, nil
 	}
 	err = tx.QueryRow(ctx, `
-		SELECT withdrawal_id, request_digest, restored_at IS NOT NULL FROM withdrawals WHERE org_id = $1 AND key_hash = $2`,
-		org, keyHash(key)).Scan(&e.id, &e.digest, &e.restored)
+		SELECT withdrawal_id, request_digest, reference, restored_at IS NOT NULL FROM withdrawals WHERE org_id = $1 AND key_hash = $2`,
+		org, keyHash(key)).Scan(&e.id, &e.digest, &e.reference, &e.restored)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return e, false, nil
 	}
@@ -445,13 +447,15 @@ func lookup(ctx context.Context, tx pg.Tx, org string, key *string) (e existing,
 }
 
 // replay answers a known key: the row as it is now, or a conflict when the
-// request means another payment. A request that cannot even be read is another.
-func (s *Service) replay(ctx context.Context, org string, e existing, p parsed, wrong error) (webhook.Withdrawal, error) {
-	asked := p.digest
+// request means another payment. A request that cannot even be read is another. The
+// reference names the caller's order and is compared as the row has it, not as part of
+// the digest: the rows of earlier versions have digests without it.
+func (s *Service) replay(ctx context.Context, org string, e existing, r Request, p parsed, wrong error) (webhook.Withdrawal, error) {
+	asked, sameReference := p.digest, r.Reference == e.reference || r.Reference != nil && e.reference != nil && *r.Reference == *e.reference
 	if e.restored {
-		asked = p.bare
+		asked, sameReference = p.bare, true
 	}
-	if wrong != nil || string(e.digest) != string(asked) {
+	if wrong != nil || string(e.digest) != string(asked) || !sameReference {
 		return webhook.Withdrawal{}, fault.New(fault.Conflict, fault.IdempotencyConflict,
 			"This idempotencyKey belongs to %s, a withdrawal with other parameters. Nothing was held and nothing was sent by this request. Repeat the original request to see that withdrawal, or use a new key for a new payment.", e.id).
 			On("idempotencyKey").Beside("existingId", e.id)

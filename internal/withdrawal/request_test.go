@@ -248,9 +248,9 @@ func TestReplaysAreOneWithdrawal(t *testing.T) {
 func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	key := "k"
+	key, reference, other := "k", "order 7", "order 8"
 	r := h.want()
-	r.IdempotencyKey = &key
+	r.IdempotencyKey, r.Reference = &key, &reference
 	first := h.request(r)
 	h.system(func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Put(ctx, tx, freeze.Freeze{Scope: freeze.Organization, OrgID: h.org, Source: freeze.ByOperator, Reason: "test", By: audit.Operator("test")})
@@ -270,10 +270,13 @@ func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 		"address":   func(r *Request) { r.ToAddress = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359" },
 		"customer":  func(r *Request) { r.CustomerID = "bob" },
 		"approval":  func(r *Request) { r.RequireApproval = true },
+		// One key for two orders of one amount: no answer may say that both are paid.
+		"reference":    func(r *Request) { r.Reference = &other },
+		"no reference": func(r *Request) { r.Reference = nil },
 	} {
-		other := r
-		change(&other)
-		_, _, err := h.Request(t.Context(), h.org, other)
+		changed := r
+		change(&changed)
+		_, _, err := h.Request(t.Context(), h.org, changed)
 		f := fault.Of(err)
 		if f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first.WithdrawalID {
 			t.Errorf("other %s: got %v, want %v with %v", name, err, fault.IdempotencyConflict, first.WithdrawalID)

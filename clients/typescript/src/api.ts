@@ -24,6 +24,7 @@ export type Code =
   | "INVALID_STATE"
   | "IP_NOT_ALLOWED"
   | "MINT_NOT_FOUND"
+  | "NOT_ACCEPTABLE"
   | "NOT_FOUND"
   | "OPERATOR_ONLY"
   | "ORGANIZATION_FROZEN"
@@ -98,7 +99,9 @@ export interface Customer {
   customerEmail: string | null;
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
-   * byte for byte.
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
+   * does not work behind a proxy that decodes it.
    */
   customerId: string;
   /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
@@ -316,6 +319,11 @@ export interface Deposit {
   mint: EmbeddedMint | null;
   /** The mint; null for a token that is not in the catalogue. */
   mintId: number | null;
+  /**
+   * Which output of the transaction it is, from 0; null except on BITCOIN, where two outputs to one
+   * customer are two deposits.
+   */
+  outputIndex: number | null;
   /** The product of your own whose address received it. Only a deposit of your own has it. */
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
   /** How it was decided; null until it is. */
@@ -364,7 +372,9 @@ export interface DepositAddress {
   chain: string;
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
-   * byte for byte.
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
+   * does not work behind a proxy that decodes it.
    */
   customerId: string;
   /** A memo that belongs to the address; null where the chain has none. */
@@ -393,7 +403,9 @@ export interface DepositRequest {
   customerEmail?: string | null;
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
-   * byte for byte.
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
+   * does not work behind a proxy that decodes it.
    */
   customerId: string;
   /** The mint: a token on a chain. */
@@ -426,7 +438,10 @@ export interface Endpoint {
   description: string;
   /** The webhook endpoint. */
   endpointId: string;
-  /** Which events it receives. Empty means the seven events of the interface and no extension. */
+  /**
+   * Which events it receives. Empty means the seven events of the interface and no extension; *
+   * alone means all, also those that are added later.
+   */
   events: string[];
   /**
    * The first of the failed attempts since one succeeded; null when the last succeeded. After five
@@ -447,8 +462,11 @@ export interface Endpoint {
 export interface EndpointChange {
   /** For people. */
   description?: string | null;
-  /** Which events it receives. Empty for the seven events of the interface and no extension. */
-  events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  /**
+   * Which events it receives. Empty for the seven events of the interface and no extension; * alone
+   * for all, also those that are added later.
+   */
+  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** What leaves out events. */
   filters?: EndpointFilters | null;
   /** ENABLED or PAUSED. */
@@ -484,9 +502,9 @@ export interface EndpointRequest {
   description?: string | null;
   /**
    * Which events it receives. Leave it out, or empty, for the seven events of the interface and no
-   * extension.
+   * extension; * alone is all of them, also those that are added later.
    */
-  events?: ("CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** What leaves out events. */
   filters?: EndpointFilters | null;
   /** Where events are posted: HTTPS, and no address inside a private network. */
@@ -503,7 +521,10 @@ export interface EndpointWithSecret {
   description: string;
   /** The webhook endpoint. */
   endpointId: string;
-  /** Which events it receives. Empty means the seven events of the interface and no extension. */
+  /**
+   * Which events it receives. Empty means the seven events of the interface and no extension; *
+   * alone means all, also those that are added later.
+   */
   events: string[];
   /**
    * The first of the failed attempts since one succeeded; null when the last succeeded. After five
@@ -627,7 +648,9 @@ export interface EstimateRequest {
   amount?: string | null;
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
-   * byte for byte.
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
+   * does not work behind a proxy that decodes it.
    */
   customerId?: string | null;
   /**
@@ -851,7 +874,9 @@ export interface MintPage {
 export interface Party {
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
-   * byte for byte.
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
+   * does not work behind a proxy that decodes it.
    */
   customerId?: string | null;
   /** A balance of your own organization. */
@@ -1030,7 +1055,10 @@ export interface RotatedSecret {
   description: string;
   /** The webhook endpoint. */
   endpointId: string;
-  /** Which events it receives. Empty means the seven events of the interface and no extension. */
+  /**
+   * Which events it receives. Empty means the seven events of the interface and no extension; *
+   * alone means all, also those that are added later.
+   */
   events: string[];
   /**
    * The first of the failed attempts since one succeeded; null when the last succeeded. After five
@@ -1071,7 +1099,9 @@ export interface Screening {
 export interface SwapFailed {
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
-   * byte for byte.
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
+   * does not work behind a proxy that decodes it.
    */
   customerId: string;
   /**
@@ -1159,7 +1189,9 @@ export interface TransferPage {
 export interface TransferParty {
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
-   * byte for byte.
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
+   * does not work behind a proxy that decodes it.
    */
   customerId?: string | null;
   /** A balance of your own organization. */
@@ -1245,7 +1277,9 @@ export interface WithdrawRequest {
   amount: string;
   /**
    * Your own id of the customer, 1 to 128 bytes of UTF-8 in NFC without control characters, compared
-   * byte for byte.
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e): URL libraries would make another path of it. An id with / stands in paths as %2F, and
+   * does not work behind a proxy that decodes it.
    */
   customerId: string;
   /**
@@ -1705,7 +1739,8 @@ export class Coffer {
   /**
    * List customers. The organization's customers. They are made by their first POST /deposit, or by
    * a transfer to them. With Accept: text/csv everything that the filters leave comes as one table,
-   * as of one moment, without limit and cursor; one that breaks off is cut, never ended.
+   * as of one moment, without limit and cursor; one that breaks off is cut, never ended. A cell that
+   * a spreadsheet would take for a formula has an apostrophe before it.
    *
    * GET /customers. It is repeated when no answer comes.
    */
@@ -1798,7 +1833,8 @@ export class Coffer {
    * List deposits. What arrived at the addresses of customers and of your own products, also what is
    * not final yet. A deposit has one of customerId and product. With Accept: text/csv everything
    * that the filters leave comes as one table, as of one moment, without limit and cursor; one that
-   * breaks off is cut, never ended.
+   * breaks off is cut, never ended. A cell that a spreadsheet would take for a formula has an
+   * apostrophe before it.
    *
    * GET /deposits. It is repeated when no answer comes.
    */
@@ -1856,10 +1892,11 @@ export class Coffer {
   /**
    * Withdraw from a customer's balance. Holds the amount and pays it to an address, or waits for a
    * person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters
-   * again show the same withdrawal and pay nothing more, for ever. A 4xx means that this request
-   * held nothing and sent nothing. A 451 says that risk screening refuses the destination: nothing
-   * is held, a record that is BLOCKED is kept, and the same key gets the same answer for ever. After
-   * a 5xx or no answer, repeat with the same key.
+   * again show the same withdrawal and pay nothing more, for ever. Every field but metadata is such
+   * a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx
+   * means that this request held nothing and sent nothing. A 451 says that risk screening refuses
+   * the destination: nothing is held, a record that is BLOCKED is kept, and the same key gets the
+   * same answer for ever. After a 5xx or no answer, repeat with the same key.
    *
    * POST /withdraw. It is repeated when no answer comes and it has an idempotencyKey; without one it
    * is sent once.
@@ -1904,7 +1941,8 @@ export class Coffer {
    * List withdrawals. The organization's withdrawals: its customers' and its own, unless type says
    * which. With idempotencyKey the one that has the key. With Accept: text/csv everything that the
    * filters leave comes as one table, as of one moment, without limit and cursor; one that breaks
-   * off is cut, never ended.
+   * off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe
+   * before it.
    *
    * GET /withdrawals. It is repeated when no answer comes.
    */
@@ -1944,8 +1982,9 @@ export class Coffer {
    * Move money between balances. Moves an amount between a customer and a product of yours, two
    * customers or two products: at once, without a chain. An unknown customer who receives is made.
    * The idempotencyKey is required: the same key and parameters again show the same transfer and
-   * move nothing more, for ever. A 4xx means that this request moved nothing. After a 5xx or no
-   * answer, repeat with the same key.
+   * move nothing more, for ever. Every field but metadata is such a parameter, also reference:
+   * another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved
+   * nothing. After a 5xx or no answer, repeat with the same key.
    *
    * POST /transfers. It is repeated when no answer comes and it has an idempotencyKey; without one
    * it is sent once.
@@ -1979,7 +2018,8 @@ export class Coffer {
    * that caused it: a statement. A transfer between two of them is two entries, a withdrawal moves
    * from AVAILABLE to PENDING_WITHDRAW and then away. With Accept: text/csv everything that the
    * filters leave comes as one table, as of one moment, without limit and cursor; one that breaks
-   * off is cut, never ended.
+   * off is cut, never ended. A cell that a spreadsheet would take for a formula has an apostrophe
+   * before it.
    *
    * GET /ledger/entries. It is repeated when no answer comes.
    */
@@ -2003,7 +2043,8 @@ export class Coffer {
   /**
    * List transfers. The organization's transfers. With idempotencyKey the one that has the key. With
    * Accept: text/csv everything that the filters leave comes as one table, as of one moment, without
-   * limit and cursor; one that breaks off is cut, never ended.
+   * limit and cursor; one that breaks off is cut, never ended. A cell that a spreadsheet would take
+   * for a formula has an apostrophe before it.
    *
    * GET /transfers. It is repeated when no answer comes.
    */
