@@ -46,6 +46,7 @@ const (
 	ResolutionInProgress   Code = "RESOLUTION_IN_PROGRESS"
 	ResolutionStuck        Code = "RESOLUTION_STUCK"
 	SameAccount            Code = "SAME_ACCOUNT"
+	ScopeMissing           Code = "SCOPE_MISSING"
 	Unauthorized           Code = "UNAUTHORIZED"
 	Unavailable            Code = "UNAVAILABLE"
 	UnknownField           Code = "UNKNOWN_FIELD"
@@ -674,6 +675,14 @@ type GateResult struct {
 	Why *string `json:"why,omitempty"`
 }
 
+// KeyRoll: Says how long the former value of a key works after its roll.
+type KeyRoll struct {
+	// How long the former value works; 0, which it is when it is left out, ends it at
+	// once, with every value before it. More is refused while an earlier former value
+	// works.
+	OverlapSeconds int `json:"overlapSeconds,omitzero"`
+}
+
 // Mint: A token on a chain.
 type Mint struct {
 	// The network by its CAIP-2 name; null for a chain that is not running here.
@@ -898,6 +907,106 @@ const (
 	RotatedSecretStatusPaused            = "PAUSED"
 	RotatedSecretStatusDisabledGone      = "DISABLED_GONE"
 	RotatedSecretStatusDisabledByFailure = "DISABLED_BY_FAILURE"
+)
+
+// ScopedKey: An API key of the organization, without what is sent in the header.
+type ScopedKey struct {
+	// The key; key_main is the main one.
+	APIKeyID string `json:"apiKeyId"`
+	// When the key was made; of the main key, when the organization was.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// When it stops working, by the clock of the database; null: never.
+	ExpiresAt *webhook.Time `json:"expiresAt"`
+	// When a request by the value before was last let in, to the minute: before
+	// formerKeyUntil, whether something still uses it.
+	FormerKeyLastUsedAt *webhook.Time `json:"formerKeyLastUsedAt"`
+	// Until when the value before works; null: it does not.
+	FormerKeyUntil *webhook.Time `json:"formerKeyUntil"`
+	// Whether it is the main key, which has every right and manages the others.
+	IsMain bool `json:"isMain"`
+	// When a request by its present value was last let in, to the minute; null: not yet.
+	LastUsedAt *webhook.Time `json:"lastUsedAt"`
+	// For people.
+	Name string `json:"name"`
+	// When its value was last replaced; null: never.
+	RolledAt *webhook.Time `json:"rolledAt"`
+	// What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and
+	// lets no money out. FULL: also what lets money out. Only the main key manages API
+	// keys.
+	Scope string `json:"scope"`
+	// EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched
+	// additionalApiKeys off; the key works again when it is on. REVOKED: the operator
+	// ended the main key and has not rolled it. Statuses are added without notice.
+	Status string `json:"status"`
+}
+
+// The values of ScopedKey.Scope.
+const (
+	ScopedKeyScopeRead       = "READ"
+	ScopedKeyScopeNoMoneyOut = "NO_MONEY_OUT"
+	ScopedKeyScopeFull       = "FULL"
+)
+
+// ScopedKeyPage: A page of API keys.
+type ScopedKeyPage struct {
+	// The items, in order.
+	Data []ScopedKey `json:"data"`
+	// Whether something follows.
+	HasMore bool `json:"hasMore"`
+	// What to give as cursor for the next page; null at the end.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// ScopedKeyRequest: Makes an additional API key.
+type ScopedKeyRequest struct {
+	// When it stops working; null or left out: never.
+	ExpiresAt webhook.Time `json:"expiresAt,omitzero"`
+	// For people: what uses it. 1 to 200 bytes without control characters or space around
+	// it.
+	Name string `json:"name"`
+	// What the key may do. Give each program what it needs and no more.
+	Scope string `json:"scope"`
+}
+
+// ScopedKeyWithValue: An API key with what is sent in the header x-api-key, which is
+// shown this once.
+type ScopedKeyWithValue struct {
+	// The value, for the header x-api-key. It is not shown again.
+	APIKey string `json:"apiKey"`
+	// The key; key_main is the main one.
+	APIKeyID string `json:"apiKeyId"`
+	// When the key was made; of the main key, when the organization was.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// When it stops working, by the clock of the database; null: never.
+	ExpiresAt *webhook.Time `json:"expiresAt"`
+	// When a request by the value before was last let in, to the minute: before
+	// formerKeyUntil, whether something still uses it.
+	FormerKeyLastUsedAt *webhook.Time `json:"formerKeyLastUsedAt"`
+	// Until when the value before works; null: it does not.
+	FormerKeyUntil *webhook.Time `json:"formerKeyUntil"`
+	// Whether it is the main key, which has every right and manages the others.
+	IsMain bool `json:"isMain"`
+	// When a request by its present value was last let in, to the minute; null: not yet.
+	LastUsedAt *webhook.Time `json:"lastUsedAt"`
+	// For people.
+	Name string `json:"name"`
+	// When its value was last replaced; null: never.
+	RolledAt *webhook.Time `json:"rolledAt"`
+	// What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and
+	// lets no money out. FULL: also what lets money out. Only the main key manages API
+	// keys.
+	Scope string `json:"scope"`
+	// EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched
+	// additionalApiKeys off; the key works again when it is on. REVOKED: the operator
+	// ended the main key and has not rolled it. Statuses are added without notice.
+	Status string `json:"status"`
+}
+
+// The values of ScopedKeyWithValue.Scope.
+const (
+	ScopedKeyWithValueScopeRead       = "READ"
+	ScopedKeyWithValueScopeNoMoneyOut = "NO_MONEY_OUT"
+	ScopedKeyWithValueScopeFull       = "FULL"
 )
 
 // TestRequest: Asks for a sample.
@@ -1869,6 +1978,88 @@ func (c *Client) ListTransfersCSV(ctx context.Context, p ListTransfersParams, op
 	q.text("cursor", p.Cursor)
 	k.query = url.Values(q)
 	return c.stream(ctx, k, opts)
+}
+
+// CreateApiKey: Make an additional API key. Makes a key beside the main one, which is
+// shown in this answer and never again. Off until the operator of this service
+// switches additionalApiKeys on for your organization. READ reads; NO_MONEY_OUT also
+// writes what lets no money out; FULL makes every call but those about API keys. At
+// most 20 keys that have not expired. If the answer is lost, GET /api-keys shows the
+// key: delete or roll it.
+//
+// POST /api-keys. It is sent once.
+func (c *Client) CreateApiKey(ctx context.Context, body ScopedKeyRequest, opts ...CallOption) (out ScopedKeyWithValue, err error) {
+	k := call{method: "POST", path: "/api-keys", repeat: never, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// DeleteApiKey: Delete an additional API key. Every value of the key is refused by
+// every request that starts after this one is answered. The main key is not deleted:
+// 409.
+//
+// DELETE /api-keys/{apiKeyId}. It is repeated when no answer comes.
+func (c *Client) DeleteApiKey(ctx context.Context, aPIKeyID string, opts ...CallOption) error {
+	aPIKeyIDPart, err := segment("apiKeyId", aPIKeyID)
+	if err != nil {
+		return err
+	}
+	k := call{method: "DELETE", path: "/api-keys/" + aPIKeyIDPart, repeat: always}
+	return c.do(ctx, k, nil, opts)
+}
+
+// ListApiKeysParams are the parameters of ListApiKeys. What is zero is not sent.
+type ListApiKeysParams struct {
+	// By time of creation: newest first (desc, unless given) or oldest first.
+	Order string
+	// How many items a page has; 50 unless given.
+	Limit int
+	// Where to continue: the nextCursor of the page before, with the same filters and
+	// order.
+	Cursor string
+}
+
+// ListApiKeys: List API keys. The main key and every additional one that was not
+// deleted, without what is sent in the header.
+//
+// GET /api-keys. It is repeated when no answer comes.
+func (c *Client) ListApiKeys(ctx context.Context, p ListApiKeysParams, opts ...CallOption) (out ScopedKeyPage, err error) {
+	k := call{method: "GET", path: "/api-keys", repeat: always}
+	q := params{}
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ApiKeys: every item of ListApiKeys, page after page.
+func (c *Client) ApiKeys(ctx context.Context, p ListApiKeysParams, opts ...CallOption) iter.Seq2[ScopedKey, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]ScopedKey, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListApiKeys(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// RollApiKey: Replace an API key. Makes a new value of the key, which is shown in this
+// answer and never again. The former value is refused by every request that starts
+// after this one is answered, or works for overlapSeconds more. An overlap of the main
+// key needs additionalApiKeys, like every roll of another key. Of two rolls at once
+// one is done and the other is 409. If the answer is lost, roll again: of the main key
+// by its former value in its overlap, and without an overlap the operator of this
+// service rolls it. The body may be left out.
+//
+// POST /api-keys/{apiKeyId}/roll. It is sent once.
+func (c *Client) RollApiKey(ctx context.Context, aPIKeyID string, body KeyRoll, opts ...CallOption) (out ScopedKeyWithValue, err error) {
+	aPIKeyIDPart, err := segment("apiKeyId", aPIKeyID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/api-keys/" + aPIKeyIDPart + "/roll", repeat: never, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
 }
 
 // CreateWebhookEndpoint: Register a webhook endpoint. Events are sent to this URL from

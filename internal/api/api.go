@@ -26,6 +26,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -232,17 +233,22 @@ type call struct {
 	*http.Request
 	route route
 	org   string       // "" on an open route, and for an operator
+	key   org.Caller   // of the organization; none where org is ""
 	who   operator.Key // who calls as an operator
 	table bool         // the caller asks for CSV, and the route has it
 	query query
 	// counted: it was counted against its rate.
 	counted bool
 	body    []byte
-	warn    http.Header // headers of the answer, beside the usual ones
+	own     http.ResponseWriter // of the server, which closes a connection after a body that is too large
+	warn    http.Header         // headers of the answer, beside the usual ones
 }
 
 // caller is whose rate a call counts against.
 func (c *call) caller() string { return cmp.Or(c.org, c.who.ID) }
+
+// actor is the organization's key that calls, for the audit log.
+func (c *call) actor() audit.Actor { return c.key.Actor() }
 
 // answer is a success.
 type answer struct {
@@ -265,15 +271,15 @@ func (c *call) param(name string) string {
 	return s
 }
 
-// serve is the order of checks that all routes share: key, then the rate, then
-// the query, then the body's type, size and syntax.
+// serve is the order of checks that all routes share: key, then its scope, then the
+// rate, then the query, then the body's type, size and syntax.
 func (a *api) serve(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		own := w // of the server, which closes a connection after a body that is too large
+		own := w
 		if s, observed := w.(*seen); observed {
 			s.route, own = base+rt.path, s.ResponseWriter
 		}
-		c := &call{Request: r, route: rt, warn: w.Header(), table: rt.csv && wantsCSV(r)}
+		c := &call{Request: r, route: rt, own: own, warn: w.Header(), table: rt.csv && wantsCSV(r)}
 		got, err := func() (got answer, err error) {
 			if !rt.open {
 				if err = a.face.admit(a, w, c); err != nil {
@@ -282,7 +288,7 @@ func (a *api) serve(rt route) http.Handler {
 				// A replay is free of the rates, and still not everybody's connections.
 				c.Request = c.WithContext(a.conf.DB.Shared(c.Context(), c.caller(), cmp.Or(a.conf.TurnMax, turnUsual)))
 				if !rt.limits {
-					if err = a.limit(c); err != nil {
+					if err = a.pass(c); err != nil {
 						return got, err
 					}
 				}
@@ -299,7 +305,7 @@ func (a *api) serve(rt route) http.Handler {
 			if c.query, err = readQuery(r, rt.query); err != nil {
 				return got, err
 			}
-			if rt.body != nil {
+			if rt.body != nil && c.body == nil {
 				if c.body, err = readBody(own, r, rt.optional); err != nil {
 					return got, err
 				}
@@ -309,8 +315,8 @@ func (a *api) serve(rt route) http.Handler {
 		// A request that asks for its rate itself and is wrong before it can counts
 		// like any other. What a known key answers is free.
 		if f := fault.Of(err); rt.limits && c.org != "" && f != nil && f.Kind == fault.Invalid {
-			if many := a.limit(c); many != nil {
-				err = many
+			if before := a.pass(c); before != nil {
+				err = before
 			}
 		}
 		switch {
@@ -459,7 +465,7 @@ const keyHeader = "X-Api-Key"
 // authenticate finds the organization whose key was presented.
 func (a *api) authenticate(w http.ResponseWriter, c *call) (err error) {
 	// An absent key takes the same way, and the same time, as a wrong one.
-	c.org, err = a.door.Admit(c.Context(), presented(c.Request, keyHeader), a.from(c.Request))
+	c.key, err = a.door.Admit(c.Context(), presented(c.Request, keyHeader), a.from(c.Request))
 	if fault.Is(err, fault.CodeUnauthorized) {
 		if many := a.failed(c.Request, w.Header()); many != nil {
 			return many
@@ -469,5 +475,58 @@ func (a *api) authenticate(w http.ResponseWriter, c *call) (err error) {
 	if err != nil {
 		return fmt.Errorf("authenticate: %w", err)
 	}
+	c.org = c.key.OrgID
+	if err := a.door.NoteUse(c.Context(), c.key); err != nil {
+		a.log.LogAttrs(c.Context(), slog.LevelWarn, "last use of an API key not written", slog.String("requestId", requestID(c.Request)), slog.Any("error", err))
+	}
 	return nil
+}
+
+// pass asks what comes before everything else that can refuse an admitted request, and
+// after the look-up of an idempotency key: whether the key has the scope, then the rate.
+// A request without the scope is not counted: it uses up the rate of no other key.
+func (a *api) pass(c *call) error {
+	err := c.scoped()
+	if fault.Is(err, fault.ScopeMissing) {
+		return err
+	}
+	if many := a.limit(c); many != nil {
+		return many
+	}
+	return err
+}
+
+// scoped refuses a key without the scope of the route, or of a field that the body has. An
+// operator has none. The body is read here only where its fields decide.
+func (c *call) scoped() (err error) {
+	if c.org == "" {
+		return nil
+	}
+	if !c.key.May(c.route.scope) {
+		return scopeMissing(c.key, c.route.scope)
+	}
+	for _, field := range sortedKeys(c.route.fieldScopes) {
+		needed := c.route.fieldScopes[field]
+		if c.key.May(needed) {
+			continue
+		}
+		if c.body == nil {
+			if c.body, err = readBody(c.own, c.Request, c.route.optional); err != nil {
+				return err
+			}
+		}
+		if mentions(c.body, field) {
+			return scopeMissing(c.key, needed).On(field)
+		}
+	}
+	return nil
+}
+
+func scopeMissing(key org.Caller, needed org.Scope) *fault.Fault {
+	if needed == org.ScopeMainKey {
+		return fault.New(fault.Forbidden, fault.ScopeMissing,
+			"Only the main API key of your organization manages API keys."+untouched+" Call with the main key.")
+	}
+	return fault.New(fault.Forbidden, fault.ScopeMissing,
+		"This API key has the scope %s, and this call needs %s. Nothing was done by this request, and no money moved. Call with a key that has the scope.", key.Scope, needed)
 }

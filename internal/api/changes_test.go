@@ -89,6 +89,7 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 		{"customerFeeDayUsd", nil, true},
 		{"chargeCustomerCosts", "RENT_AND_FAILURES", false},
 		{"chargeCustomerCosts", "NONE", true},
+		{"additionalApiKeys", true, true},
 	} {
 		before := o.desk.want(o.desk.call(o.ann, "GET", path, nil), 200)
 		got := o.desk.want(o.desk.call(o.ann, "PATCH", path, map[string]any{c.name: c.value}), 200)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -100,7 +99,7 @@ func (a *api) editCustomer(c *call) (answer, error) {
 		ch.Email = &body.CustomerEmail
 	}
 	return a.changed(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
-		return customer.Edit(ctx, tx, c.org, c.param("customerId"), audit.APIKey(c.org), ch)
+		return customer.Edit(ctx, tx, c.org, c.param("customerId"), c.actor(), ch)
 	})
 }
 
@@ -116,7 +115,7 @@ func (a *api) freezeCustomer(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return a.changed(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
-		return customer.Freeze(ctx, tx, c.org, c.param("customerId"), audit.APIKey(c.org), text(body.Reason))
+		return customer.Freeze(ctx, tx, c.org, c.param("customerId"), c.actor(), text(body.Reason))
 	})
 }
 
@@ -129,7 +128,7 @@ func (a *api) unfreezeCustomer(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return a.changed(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
-		return customer.Unfreeze(ctx, tx, c.org, c.param("customerId"), audit.APIKey(c.org))
+		return customer.Unfreeze(ctx, tx, c.org, c.param("customerId"), c.actor())
 	})
 }
 

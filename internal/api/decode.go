@@ -87,6 +87,17 @@ func given(body []byte, name string) bool {
 	return ok
 }
 
+// mentions tells whether a body has a member of that name. One that cannot be read has none:
+// decode refuses it.
+func mentions(body []byte, name string) bool {
+	var raw map[string]jsontext.Value
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return false
+	}
+	_, ok := raw[name]
+	return ok
+}
+
 func fill(raw map[string]jsontext.Value, into reflect.Value, path string) error {
 	members := membersOf(into.Type())
 	known := 0

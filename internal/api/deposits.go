@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/webhook"
@@ -83,7 +84,11 @@ func (a *api) createDepositAddress(c *call) (answer, error) {
 			return answer{}, customer.CheckEmail(email)
 		}
 	}
-	counter := &deposit.Counter{DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets}
+	counter := &deposit.Counter{
+		DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets, By: c.actor(),
+		// Who may not change an e-mail does not decide at once whose withdrawals need no approval.
+		UntrustedEmail: !c.key.May(org.ScopeFull),
+	}
 	given, err := counter.Address(c.Context(), c.org, body.MintID, body.CustomerID, email)
 	if err != nil {
 		return answer{}, err

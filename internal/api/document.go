@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -90,6 +91,9 @@ func (d *drawing) operation(r route) *huma.Operation {
 		Responses:  map[string]*huma.Response{},
 		Extensions: map[string]any{"x-repeat": repeats(r)},
 	}
+	if r.scope != "" {
+		op.Extensions["x-scope"] = r.scope
+	}
 	if r.open {
 		op.Security = []map[string][]string{{}}
 	}
@@ -152,6 +156,9 @@ func codesOf(r route) []fault.Code {
 	}
 	if r.jsonOnly() {
 		codes = append(codes, fault.NotAcceptable)
+	}
+	if r.scope != "" && r.scope != org.ScopeRead {
+		codes = append(codes, fault.ScopeMissing)
 	}
 	if r.body != nil {
 		codes = append(codes, fault.InvalidJSON, fault.UnsupportedMediaType, fault.BodyTooLarge)

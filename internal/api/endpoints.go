@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/event"
@@ -144,7 +143,7 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 	var made delivery.Endpoint
 	var secret seal.Secret
 	err = a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		made, secret, err = a.conf.Endpoints.Create(ctx, tx, c.org, audit.APIKey(c.org), wanted)
+		made, secret, err = a.conf.Endpoints.Create(ctx, tx, c.org, c.actor(), wanted)
 		return err
 	})
 	if err != nil {
@@ -171,7 +170,7 @@ func (a *api) changeEndpoint(c *call) (answer, error) {
 	}
 	var changed delivery.Endpoint
 	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		changed, err = a.conf.Endpoints.Update(ctx, tx, c.org, audit.APIKey(c.org), c.param("endpointId"), change)
+		changed, err = a.conf.Endpoints.Update(ctx, tx, c.org, c.actor(), c.param("endpointId"), change)
 		return err
 	})
 	if err != nil {
@@ -185,7 +184,7 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 	var secret seal.Secret
 	var until time.Time
 	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		e, secret, until, err = a.conf.Endpoints.Rotate(ctx, tx, c.org, audit.APIKey(c.org), c.param("endpointId"))
+		e, secret, until, err = a.conf.Endpoints.Rotate(ctx, tx, c.org, c.actor(), c.param("endpointId"))
 		return err
 	})
 	if err != nil {
@@ -224,7 +223,7 @@ func (a *api) getEndpoint(c *call) (answer, error) {
 
 func (a *api) deleteEndpoint(c *call) (answer, error) {
 	err := a.conf.DB.InOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) error {
-		return a.conf.Endpoints.Delete(ctx, tx, c.org, audit.APIKey(c.org), c.param("endpointId"))
+		return a.conf.Endpoints.Delete(ctx, tx, c.org, c.actor(), c.param("endpointId"))
 	})
 	return answer{status: http.StatusNoContent}, err
 }
@@ -288,7 +287,7 @@ func (a *api) testEndpoint(c *call) (answer, error) {
 	if err := decode(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	made, err := a.conf.Endpoints.Test(c.Context(), a.conf.DB, c.org, audit.APIKey(c.org), c.param("endpointId"), event.Type(body.Type))
+	made, err := a.conf.Endpoints.Test(c.Context(), a.conf.DB, c.org, c.actor(), c.param("endpointId"), event.Type(body.Type))
 	if err != nil {
 		return answer{}, err
 	}
@@ -373,7 +372,7 @@ func (a *api) resendEvent(c *call) (answer, error) {
 		}
 	}
 	return a.asked(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
-		return a.conf.Endpoints.Resend(ctx, tx, c.org, audit.APIKey(c.org), c.param("eventId"), endpointID)
+		return a.conf.Endpoints.Resend(ctx, tx, c.org, c.actor(), c.param("eventId"), endpointID)
 	})
 }
 
@@ -396,7 +395,7 @@ func (a *api) recoverEndpoint(c *call) (answer, error) {
 	}
 	onlyFailed := body.OnlyFailed == nil || *body.OnlyFailed
 	return a.asked(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
-		return a.conf.Endpoints.Recover(ctx, tx, c.org, audit.APIKey(c.org), c.param("endpointId"), since, until, onlyFailed)
+		return a.conf.Endpoints.Recover(ctx, tx, c.org, c.actor(), c.param("endpointId"), since, until, onlyFailed)
 	})
 }
 

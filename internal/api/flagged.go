@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/org"
@@ -51,7 +50,7 @@ func decide(how decision, status int) func(*api, *call) (answer, error) {
 		if err := decode(c.body, &body); err != nil {
 			return answer{}, err
 		}
-		decided, err := how(a.conf.Flagged, c.Context(), c.param("depositId"), deposit.Decider{Actor: audit.APIKey(c.org), OrgID: c.org}, text(body.Note))
+		decided, err := how(a.conf.Flagged, c.Context(), c.param("depositId"), deposit.Decider{Actor: c.actor(), OrgID: c.org}, text(body.Note))
 		if err != nil {
 			return answer{}, err
 		}
@@ -133,7 +132,7 @@ const decidedOnce = " Of all decisions about a deposit one comes about; the same
 
 var flaggedRoutes = []route{
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", group: "Deposits",
+		method: http.MethodPost, path: "/deposits/{depositId}/approve", name: "approveDeposit", scope: org.ScopeFull, group: "Deposits",
 		summary: "Approve a flagged deposit",
 		text:    "Credits what screening holds: it is your customer's at once, and CUSTOMER_DEPOSIT_APPROVED is sent. No second CUSTOMER_DEPOSIT is. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnce + " The body may be left out.",
 		body:    DecisionNote{}, optional: true, again: true,
@@ -142,7 +141,7 @@ var flaggedRoutes = []route{
 		handle:  decide((*deposit.Resolutions).Approve, http.StatusOK),
 	},
 	{
-		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", group: "Deposits",
+		method: http.MethodPost, path: "/deposits/{depositId}/reject", name: "rejectDeposit", scope: org.ScopeFull, group: "Deposits",
 		summary: "Reject a flagged deposit",
 		text:    "Sends what screening holds back to the address that it came from, a native coin less the network's fee (SOL whole, but for what the network wants to stay on the address). It is REJECTING until the transfer is final; then it is REJECTED, resolution has the hash, and CUSTOMER_DEPOSIT_REJECTED is sent. An attempt that fails before anything could reach the chain is kept in resolutionAttempts, and the deposit is FLAGGED again; after that only the operator completes it. Look at returnAddressRisk and flagReason first. Off until the operator of this service switches flaggedDepositApiEnabled on for your organization." + decidedOnce + " The body may be left out. To send it elsewhere is the operator's alone: POST /deposits/{depositId}/redirect is 403 OPERATOR_ONLY.",
 		body:    DecisionNote{}, optional: true, again: true,
@@ -154,8 +153,8 @@ var flaggedRoutes = []route{
 
 // closedRoutes are an organization's attempts at what is the operator's.
 var closedRoutes = []route{
-	{method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", handle: (*api).operatorAlone},
-	{method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", handle: (*api).operatorAlone},
+	{method: http.MethodPost, path: "/deposits/{depositId}/redirect", name: "redirectDeposit", scope: org.ScopeFull, handle: (*api).operatorAlone},
+	{method: http.MethodPost, path: "/deposits/{depositId}/complete", name: "completeDeposit", scope: org.ScopeFull, handle: (*api).operatorAlone},
 }
 
 var operatorFlaggedRoutes = []route{

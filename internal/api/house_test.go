@@ -219,10 +219,11 @@ func (h *house) rows() string {
 	h.t.Helper()
 	var counts string
 	err := pgtest.Owner(h.t, h.db).QueryRow(h.t.Context(), `
-		SELECT format('withdrawals %s, transfers %s, accounts %s, orders %s, events %s, audit %s, customers %s, wallets %s, endpoints %s',
+		SELECT format('withdrawals %s, transfers %s, accounts %s, orders %s, events %s, audit %s, customers %s, wallets %s, endpoints %s, keys %s',
 			(SELECT count(*) FROM withdrawals), (SELECT count(*) FROM ledger_transfers), (SELECT count(*) FROM ledger_accounts),
 			(SELECT count(*) FROM dispatch_orders), (SELECT count(*) FROM events), (SELECT count(*) FROM audit_log),
-			(SELECT count(*) FROM customers), (SELECT count(*) FROM wallets), (SELECT count(*) FROM webhook_endpoints))`).Scan(&counts)
+			(SELECT count(*) FROM customers), (SELECT count(*) FROM wallets), (SELECT count(*) FROM webhook_endpoints),
+			(SELECT count(*) FROM api_keys) || ' ' || (SELECT coalesce(string_agg(k::text, ' '), '') FROM additional_api_keys k))`).Scan(&counts)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -23,6 +23,8 @@ const about = `Coffer keeps money for the customers of an organization and pays 
 
 **Rates.** Where an installation limits requests, answers carry RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset (seconds), and one too many is 429 with Retry-After. Replaying a known idempotencyKey is always answered.
 
+**Keys.** Every call needs the main key or an additional one with the scope that x-scope names. An additional key without it is refused with 403 SCOPE_MISSING.
+
 **Growth.** Fields, values of open enumerations, events and codes under the statuses that there are may be added without notice. Ignore what you do not know.`
 
 var groups = []struct{ name, text string }{
@@ -31,6 +33,7 @@ var groups = []struct{ name, text string }{
 	{"Deposits", "Addresses, and what arrived there."},
 	{"Withdrawals", "Payments from customers' balances."},
 	{"Transfers", "Money that moves between balances, without a chain."},
+	{"API keys", "The keys of your organization, for the one who has the main key."},
 	{"Webhooks", "Where events go, the feed of all events, and the keys that sign them."},
 	{"Meta", "About this interface."},
 }
@@ -254,7 +257,7 @@ var notes = map[string]note{
 	"WithdrawRequest.toAddress":  {text: "Where the money goes. An EVM address with mixed case has to carry its EIP-55 checksum.", bounds: map[string]any{"minLength": 1, "maxLength": 128}, example: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"},
 	"networkFee":                 units("What the network took, in atomic units of its native coin; null until it is final. With feeMode DEDUCTED what the customer pays of it, from the moment it is decided."),
 	"type":                       {text: "What it is."},
-	"Actor.id":                   {text: "The id of who decided."},
+	"Actor.id":                   {text: "The id of who decided: of an additional API key the key, of the main one the organization."},
 	"Actor.name":                 {text: "The name of who decided."},
 	"at":                         {text: "When."},
 	"action":                     {text: "What was attempted."},
@@ -420,8 +423,9 @@ var problems = map[fault.Code]problemNote{
 	fault.InvalidCursor:          {fault.Invalid, "the cursor belongs to another list, order or filter, or was changed", "cursor", "This cursor does not belong to this list: start again without a cursor.", nil},
 	fault.IdempotencyKeyMismatch: {fault.Invalid, "the body and the header give different keys", "idempotencyKey", "The request gives two different idempotency keys." + untouched + " Give one.", nil},
 	fault.SameAccount:            {fault.Invalid, "both sides of the transfer are the same balance", "to", "The transfer goes from a balance to itself. Nothing was moved. Give two different ones.", nil},
-	fault.CodeUnauthorized:       {fault.Unauthorized, "the key is missing, malformed, unknown or rolled; says nothing about earlier attempts", "", "The x-api-key header does not carry a valid key. Nothing was done; this says nothing about earlier attempts.", nil},
+	fault.CodeUnauthorized:       {fault.Unauthorized, "the key is missing, malformed, unknown, rolled, expired or deleted; says nothing about earlier attempts", "", "The x-api-key header does not carry a valid key. Nothing was done; this says nothing about earlier attempts.", nil},
 	fault.IPNotAllowed:           {fault.Forbidden, "the organization has an IP list, and the request came from an address that is not on it; says nothing about earlier attempts", "", "This key is not taken from the address that the request came from. Nothing was done by this request, and this answer says nothing about any other. Call from an address on your organization's list.", nil},
+	fault.ScopeMissing:           {fault.Forbidden, "the key has not the scope that x-scope names; says nothing about earlier attempts", "", "This API key has the scope READ, and this call needs FULL. Nothing was done by this request, and no money moved. Call with a key that has the scope.", nil},
 	fault.CustomerFrozen:         {fault.Forbidden, "the customer is frozen", "customerId", "This customer is frozen, so nothing may leave the balance." + nothing + " Whoever froze the customer has to lift it first.", nil},
 	fault.OperatorOnly:           {fault.Forbidden, "only the operator of this service may do it", "", "This customer was not frozen by your organization, so your organization cannot lift it." + untouched + " Ask the operator of this service.", nil},
 	fault.OrganizationFrozen:     {fault.Forbidden, "the organization is frozen", "", "Your organization is frozen, so nothing may leave its balances." + nothing + " Ask the operator of this service.", nil},

@@ -39,6 +39,7 @@ type OrganizationSettings struct {
 	RequireWithdrawIdempotency   bool              `json:"requireWithdrawIdempotency"`
 	CustomerFeeDayUSD            *string           `json:"customerFeeDayUsd"`
 	ChargeCustomerCosts          string            `json:"chargeCustomerCosts"`
+	AdditionalAPIKeys            bool              `json:"additionalApiKeys"`
 
 	Unavailable []string        `json:"unavailable"`
 	Waiting     []ChangeRequest `json:"changeRequests"`
@@ -72,6 +73,7 @@ type SettingsChange struct {
 	RequireWithdrawIdempotency   bool              `json:"requireWithdrawIdempotency,omitempty"`
 	CustomerFeeDayUSD            *string           `json:"customerFeeDayUsd,omitempty"`
 	ChargeCustomerCosts          *string           `json:"chargeCustomerCosts,omitempty"`
+	AdditionalAPIKeys            bool              `json:"additionalApiKeys,omitempty"`
 }
 
 func showSettings(of string, s org.Settings, waiting []foureyes.Request) OrganizationSettings {
@@ -83,8 +85,8 @@ func showSettings(of string, s org.Settings, waiting []foureyes.Request) Organiz
 		IPAllowlist: []string{}, CustomerSwapsEnabled: s.CustomerSwapsEnabled, OrganizationSwapsEnabled: s.OrganizationSwapsEnabled,
 		SwappableMintIDs: append([]int{}, s.SwappableMintIDs...), SwapFeeBps: s.SwapFeeBps, FlaggedDepositAPIEnabled: s.FlaggedDepositAPIEnabled,
 		AutoRestoreFailedSwaps: s.AutoRestoreFailedSwaps, RequireWithdrawIdempotency: s.RequireWithdrawIdempotency, CustomerFeeDayUSD: dollars(s.CustomerFeeDayUSD),
-		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)),
-		Unavailable:         sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
+		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)), AdditionalAPIKeys: s.AdditionalAPIKeys,
+		Unavailable: sortedKeys(org.Later), Waiting: []ChangeRequest{}, UpdatedAt: webhook.At(s.UpdatedAt),
 	}
 	for _, r := range waiting {
 		out.Waiting = append(out.Waiting, showChange(r))

@@ -84,9 +84,9 @@ func (s *surface) codes(r route) []fault.Code {
 
 // organizations is what organizations call.
 var organizations = surface{
-	title: "Coffer", about: about, page: "Coffer: guide and API reference", guide: docs.Integrate, pages: []string{docs.Testing, docs.Errors, docs.Changelog}, routes: allOf(routes, flaggedRoutes), closed: closedRoutes, groups: groups, events: event.Types(), notes: together(webhookNotes, flaggedNotes), examples: flaggedExamples,
+	title: "Coffer", about: about, page: "Coffer: guide and API reference", guide: docs.Integrate, pages: []string{docs.Testing, docs.Errors, docs.Changelog}, routes: allOf(routes, flaggedRoutes, keyRoutes), closed: closedRoutes, groups: groups, events: event.Types(), notes: together(webhookNotes, flaggedNotes, keyNotes), examples: together(flaggedExamples, keyExamples),
 	credential: "apiKey", header: keyHeader,
-	keeping:       "The organization's key. It moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
+	keeping:       "An API key of the organization. The main key, and each with the scope FULL, moves money: keep it on your servers. It is never read from the query, and a request that has the header twice is refused.",
 	foreignPrefix: operator.KeyPrefix, foreign: "This is an operator's key, and organizations' calls do not take it. Send an organization's key in x-api-key, or call the operator's interface, which has another address, with this one in x-operator-key.",
 	admit:  (*api).authenticate,
 	repeat: "Repeat the request with the same idempotencyKey: it is done at most once, and the answer tells.",

@@ -45,9 +45,13 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 	moved := q.want(q.call(q.one, "POST", "/transfers", map[string]any{
 		"mintId": usdc, "amount": "5", "from": map[string]any{"customerId": alice}, "to": map[string]any{"customerId": "bob"}, "idempotencyKey": "k",
 	}), 201).text("transferId")
+	for _, who := range []tenant{q.one, q.two} {
+		q.allowKeys(who, true)
+	}
+	_, keyID := q.house.key(q.one, "READ")
 	job := q.want(q.call(q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"}), 202).text("jobId")
 	ids := map[string]string{
-		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID, "jobId": job, "customerId": alice,
+		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID, "jobId": job, "customerId": alice, "apiKeyId": keyID,
 	}
 	for name, v := range ids {
 		if v == "" {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/transfer"
@@ -50,8 +49,8 @@ func (a *api) createTransfer(c *call) (answer, error) {
 	r := transfer.Request{
 		MintID: body.MintID, Amount: body.Amount, UseDecimal: body.UseDecimal,
 		From: transfer.Party(body.From), To: transfer.Party(body.To), IdempotencyKey: *key,
-		Reference: body.Reference, Actor: audit.APIKey(c.org),
-		Limit: func() error { return a.limit(c) },
+		Reference: body.Reference, Actor: c.actor(),
+		Limit: func() error { return a.pass(c) },
 	}
 	if body.Metadata != nil {
 		r.Metadata = *body.Metadata

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -137,8 +136,8 @@ func (a *api) request(c *call) (withdrawal.Request, error) {
 	r := withdrawal.Request{
 		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal,
 		ToAddress: body.ToAddress, RequireApproval: body.RequireApproval, IdempotencyKey: key,
-		Memo: body.Memo, MaxNetworkFee: body.MaxNetworkFee, Reference: body.Reference, Actor: audit.APIKey(c.org),
-		Limit: func() error { return a.limit(c) },
+		Memo: body.Memo, MaxNetworkFee: body.MaxNetworkFee, Reference: body.Reference, Actor: c.actor(),
+		Limit: func() error { return a.pass(c) },
 	}
 	if r.FeeMode, err = feeMode(body.FeeMode); err != nil {
 		return none, err
@@ -248,7 +247,7 @@ func gates(steps []withdrawal.Step) (out webhook.List[GateResult]) {
 }
 
 func (a *api) cancelWithdrawal(c *call) (answer, error) {
-	w, err := a.conf.Withdrawals.Cancel(c.Context(), c.org, c.param("withdrawalId"), audit.APIKey(c.org))
+	w, err := a.conf.Withdrawals.Cancel(c.Context(), c.org, c.param("withdrawalId"), c.actor())
 	if err != nil {
 		return answer{}, err
 	}

@@ -22,11 +22,14 @@ import (
 // Actor is who did it.
 type Actor struct {
 	Kind string // API_KEY, USER, OPERATOR or SYSTEM
-	ID   string // the organization of the key, the person, or the part of the program
+	ID   string // the organization of a main key, an additional key, the person, or the part of the program
 }
 
-// APIKey is an organization's own program.
+// APIKey is an organization's own program, by the main key of the organization.
 func APIKey(org string) Actor { return Actor{"API_KEY", org} }
+
+// AdditionalAPIKey is an organization's own program, by the id of an additional key.
+func AdditionalAPIKey(key string) Actor { return Actor{"API_KEY", key} }
 
 // User is a person of the organization, by user id.
 func User(id string) Actor { return Actor{"USER", id} }

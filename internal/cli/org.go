@@ -239,8 +239,9 @@ func (c orgUnfreeze) Run(ctx context.Context, std streams) error {
 }
 
 type keyCmd struct {
-	Roll keyRoll `cmd:"" help:"Make a new API key for an organization and show it, once; the old one is refused from then on."`
-	List keyList `cmd:"" help:"Show which organizations have a key, and since when."`
+	Roll   keyRoll   `cmd:"" help:"Make a new main API key for an organization and show it, once; every earlier one is refused from then on."`
+	List   keyList   `cmd:"" help:"Show the API keys of an organization, or of all."`
+	Revoke keyRevoke `cmd:"" help:"End an API key of an organization for good."`
 }
 
 type keyRoll struct {
@@ -262,7 +263,10 @@ func (c keyRoll) Run(ctx context.Context, std streams) error {
 	return c.keep(std, func(config string) (bool, error) { return localworld.KeepAPIKey(config, c.Org, key) })
 }
 
-type keyList struct{ installation }
+type keyList struct {
+	installation
+	Org string `arg:"" optional:"" help:"The organization, org_…; all of them when it is not said."`
+}
 
 func (c keyList) Run(ctx context.Context, std streams) error {
 	a, err := c.tools(ctx)
@@ -270,5 +274,67 @@ func (c keyList) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer a.Close()
-	return eachOrg(ctx, a.DB(), func(o org.Standing) { fmt.Fprintf(std.out, "%s  %s  %s\n", o.ID, o.Name, aboutKey(o)) })
+	if c.Org != "" {
+		return a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			o, err := org.StandingOf(ctx, tx, c.Org)
+			if err != nil {
+				return err
+			}
+			return tellKeys(ctx, std, tx, o)
+		})
+	}
+	var all []org.Standing
+	if err := eachOrg(ctx, a.DB(), func(o org.Standing) { all = append(all, o) }); err != nil {
+		return err
+	}
+	for _, o := range all {
+		if err := a.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return tellKeys(ctx, std, tx, o) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellKeys shows an organization's keys, the main one first.
+func tellKeys(ctx context.Context, std streams, tx pg.Tx, o org.Standing) error {
+	found, err := org.ListKeys(ctx, tx, o.ID, page.Page{Limit: page.LimitMax})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "%s  %s  %s\n", o.ID, o.Name, aboutKey(o))
+	for _, k := range found.Items {
+		fmt.Fprintf(std.out, "  %s  %s  %s  %s", k.ID, k.Scope, k.Status, k.Name)
+		for _, moment := range []struct {
+			word string
+			at   *time.Time
+		}{{"last used", k.LastUsedAt}, {"expires", k.ExpiresAt}, {"former value works until", k.FormerEndsAt}, {"which was last used", k.FormerLastUsedAt}} {
+			if moment.at != nil {
+				fmt.Fprintf(std.out, "  %s %s", moment.word, moment.at.UTC().Format(time.RFC3339))
+			}
+		}
+		fmt.Fprintln(std.out)
+	}
+	return nil
+}
+
+type keyRevoke struct {
+	installation
+	Org string `arg:"" help:"The organization, org_…"`
+	Key string `arg:"" help:"The key's id, key_…; key_main is the main one."`
+}
+
+func (c keyRevoke) Run(ctx context.Context, std streams) error {
+	a, err := c.tools(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if err := org.RevokeKey(ctx, a.DB(), operator, c.Org, c.Key); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "Key %s of %s is refused from now on, by every process.\n", c.Key, c.Org)
+	if c.Key == org.MainKeyID {
+		fmt.Fprintf(std.out, "The organization makes no call until: coffer key roll %s\n", c.Org)
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -77,6 +78,12 @@ func read(row pgx.CollectableRow) (c Customer, err error) {
 // CheckNewEmail where it is written. A call that writes none may repeat what was
 // accepted before e-mails had to be plain.
 func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, emailIgnored bool, err error) {
+	return EnsureBy(ctx, tx, org, id, email, audit.APIKey(org), true)
+}
+
+// EnsureBy is Ensure in the name of an actor. An e-mail that comes from one who is not trusted
+// with e-mails is not trusted by any rule until the cooling-off is over, as if it were a change.
+func EnsureBy(ctx context.Context, tx pg.Tx, org, id, email string, by audit.Actor, trusted bool) (c Customer, emailIgnored bool, err error) {
 	if err := CheckID(id); err != nil {
 		return Customer{}, false, err
 	}
@@ -100,14 +107,14 @@ func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, e
 		// waits here, and adds the e-mail if the first had none.
 		var made bool
 		err := tx.QueryRow(ctx, `
-			INSERT INTO customers AS c (org_id, customer_id, email, created_at, updated_at)
-			VALUES ($1, $2, $3, $4, $4)
+			INSERT INTO customers AS c (org_id, customer_id, email, email_changed_at, created_at, updated_at)
+			VALUES ($1, $2, $3, CASE WHEN $3::text IS NOT NULL AND NOT $5 THEN $4::timestamptz END, $4, $4)
 			ON CONFLICT ON CONSTRAINT customers_pkey DO UPDATE SET email = excluded.email,
 				updated_at = greatest(excluded.updated_at, c.email_changed_at + interval '1 microsecond'),
-				email_changed_at = CASE WHEN c.email_changed_at IS NOT NULL
+				email_changed_at = CASE WHEN c.email_changed_at IS NOT NULL OR NOT $5
 					THEN greatest(excluded.updated_at, c.email_changed_at + interval '1 microsecond') END
 				WHERE c.email IS NULL AND excluded.email IS NOT NULL
-			RETURNING xmax = 0`, org, id, given, tx.Now).Scan(&made)
+			RETURNING xmax = 0`, org, id, given, tx.Now, trusted).Scan(&made)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows): // It was made meanwhile, with all that is needed.
 		case pg.Violates(err, "customers_email_plain"):
@@ -120,7 +127,7 @@ func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, e
 				action = "customer.created"
 			}
 			err := audit.Record(ctx, tx, audit.Entry{
-				OrgID: org, Actor: audit.APIKey(org), Action: action,
+				OrgID: org, Actor: by, Action: action,
 				ResourceKind: "CUSTOMER", ResourceID: id, Detail: map[string]any{"email": given},
 			})
 			if err != nil {
@@ -141,14 +148,22 @@ func Ensure(ctx context.Context, tx pg.Tx, org, id, email string) (c Customer, e
 // e-mails. The ids have passed CheckID. Whoever is making one of them at this
 // moment is waited for, in the order of the ids.
 func Make(ctx context.Context, tx pg.Tx, org string, ids []string) error {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
+	by := make(map[string]audit.Actor, len(ids))
+	for _, id := range ids {
+		by[id] = audit.APIKey(org)
+	}
+	return MakeBy(ctx, tx, org, by)
+}
+
+// MakeBy is Make, each customer in the name of an actor.
+func MakeBy(ctx context.Context, tx pg.Tx, org string, by map[string]audit.Actor) error {
+	ids := slices.Sorted(maps.Keys(by))
 	rows, err := tx.Query(ctx, `
 		INSERT INTO customers (org_id, customer_id, created_at, updated_at)
 		SELECT $1, w.customer_id, $3, $3
 		FROM unnest($2::text[]) WITH ORDINALITY AS w (customer_id, nth) ORDER BY w.nth
 		ON CONFLICT ON CONSTRAINT customers_pkey DO NOTHING
-		RETURNING customer_id`, org, slices.Compact(ids), tx.Now)
+		RETURNING customer_id`, org, ids, tx.Now)
 	if err != nil {
 		return fmt.Errorf("make %d customers: %w", len(ids), err)
 	}
@@ -159,7 +174,7 @@ func Make(ctx context.Context, tx pg.Tx, org string, ids []string) error {
 	var entries []audit.Entry
 	for _, id := range made {
 		entries = append(entries, audit.Entry{
-			OrgID: org, Actor: audit.APIKey(org), Action: "customer.created",
+			OrgID: org, Actor: by[id], Action: "customer.created",
 			ResourceKind: "CUSTOMER", ResourceID: id, Detail: map[string]any{"email": nil},
 		})
 	}

@@ -1,11 +1,13 @@
 package deposit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -27,6 +29,11 @@ type Counter struct {
 	DB      *pg.DB
 	Chains  chain.Chains
 	Wallets Issuer
+
+	// By is in whose name customers are made; the zero value is the organization's main key. An
+	// e-mail that comes with UntrustedEmail counts for no rule until its cooling-off is over.
+	By             audit.Actor
+	UntrustedEmail bool
 }
 
 // Given is an address that was handed out.
@@ -67,7 +74,7 @@ func (c *Counter) Address(ctx context.Context, org string, mintID int, customerI
 				return err
 			}
 		}
-		given.Customer, given.EmailIgnored, err = customer.Ensure(ctx, tx, org, customerID, email)
+		given.Customer, given.EmailIgnored, err = customer.EnsureBy(ctx, tx, org, customerID, email, cmp.Or(c.By, audit.APIKey(org)), !c.UntrustedEmail)
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,18 +27,22 @@ const (
 // looked up together, each by a look that starts after it came: nothing is
 // remembered between two looks. Safe for concurrent use.
 type Door struct {
+	db   *pg.DB
 	line group.Line[[sha256.Size]byte, holder]
+
+	mu      sync.Mutex
+	writing map[[sha256.Size]byte]bool // values whose use a request writes down now
 }
 
-// holder is whose a key is, and from where it may be used.
+// holder is the key that a value belongs to, and from where it may be used.
 type holder struct {
-	org  string // "" for a key that is nobody's
-	from []netip.Prefix
+	Caller // without an organization for a value that is of no key
+	from   []netip.Prefix
 }
 
 // NewDoor opens a door to a database.
 func NewDoor(db *pg.DB) *Door {
-	d := &Door{}
+	d := &Door{db: db, writing: map[[sha256.Size]byte]bool{}}
 	d.line.GroupMax, d.line.WaitingMax, d.line.WorkMax = lookMax, waitingMax, lookFor
 	d.line.Work = func(ctx context.Context, hashes [][sha256.Size]byte) []group.Answer[holder] {
 		owners, err := owners(ctx, db, hashes)
@@ -50,7 +55,8 @@ func NewDoor(db *pg.DB) *Door {
 	return d
 }
 
-// owners are the organizations whose live keys have these hashes.
+// owners are the keys that work and have values with these hashes: by the database's clock,
+// and by whether the organization may have more than its main key.
 func owners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map[[sha256.Size]byte]holder, error) {
 	wanted := make([][]byte, len(hashes))
 	for i := range hashes {
@@ -59,14 +65,27 @@ func owners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map[[sh
 	found := map[[sha256.Size]byte]holder{}
 	err := db.LookSystem(ctx, func(b *pgx.Batch) {
 		b.Queue(`
-			SELECT k.hash, k.org_id, s.ip_allowlist
-			FROM api_keys k JOIN organization_settings s ON s.org_id = k.org_id
-			WHERE k.hash = ANY ($1) AND k.rolled_at IS NULL`, wanted).Query(func(rows pgx.Rows) error {
-			var hash []byte
+			SELECT k.hash, k.org_id, k.key_id, k.scope, coalesce(u.last_used_at <= now() - interval '1 minute', true), s.ip_allowlist
+			FROM (
+				SELECT hash, org_id, '`+MainKeyID+`' AS key_id, 'FULL' AS scope, rolled_at IS NULL AS main
+				FROM api_keys
+				WHERE hash = ANY ($1) AND (rolled_at IS NULL OR ends_at > now())
+				UNION ALL
+				SELECT hash, org_id, key_id, scope, false
+				FROM additional_api_keys
+				WHERE hash = ANY ($1) AND deleted_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+				UNION ALL
+				SELECT former_hash, org_id, key_id, scope, false
+				FROM additional_api_keys
+				WHERE former_hash = ANY ($1) AND former_ends_at > now() AND deleted_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+			) k
+			JOIN organization_settings s ON s.org_id = k.org_id
+			LEFT JOIN api_key_uses u ON u.hash = k.hash
+			WHERE k.main OR s.additional_api_keys`, wanted).Query(func(rows pgx.Rows) error {
 			var h holder
-			_, err := pgx.ForEachRow(rows, []any{&hash, &h.org, &h.from}, func() error {
-				found[[sha256.Size]byte(hash)] = h
-				h.from = nil // the next row does not write into it
+			_, err := pgx.ForEachRow(rows, []any{&h.hash, &h.OrgID, &h.KeyID, &h.Scope, &h.unused, &h.from}, func() error {
+				found[[sha256.Size]byte(h.hash)] = h
+				h.hash, h.from = nil, nil // the next row does not write into them
 				return nil
 			})
 			return err
@@ -78,31 +97,67 @@ func owners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map[[sh
 	return found, nil
 }
 
-// Admit tells whose key was presented, by a request that came from an address; the
+// Admit tells which key was presented, by a request that came from an address; the
 // zero Addr when nobody knows it. It reads the key's row and the organization's IP
 // list each time, so a key is refused by every request that starts after it was
-// rolled, and an address by every one after it was taken from the list. A missing,
-// malformed, unknown or rolled key takes the same way through here and gets the
-// same refusal, UNAUTHORIZED; a good one from an address that the list does not
-// have gets IP_NOT_ALLOWED; any other error means "unknown".
-func (d *Door) Admit(ctx context.Context, presented string, from netip.Addr) (orgID string, err error) {
+// rolled or deleted, and an address by every one after it was taken from the list. A
+// missing, malformed, unknown, rolled, expired, deleted or suspended key takes the same
+// way through here and gets the same refusal, UNAUTHORIZED; a good one from an address
+// that the list does not have gets IP_NOT_ALLOWED; any other error means "unknown".
+func (d *Door) Admit(ctx context.Context, presented string, from netip.Addr) (Caller, error) {
 	// What is too long is not hashed whole, and cannot be a key either way.
 	text := presented[:min(len(presented), keyTextBytes+1)]
 	h, err := d.line.Ask(ctx, sha256.Sum256([]byte(text)))
 	if errors.Is(err, group.ErrFull) || errors.Is(err, group.ErrLeft) {
-		return "", fault.New(fault.Unavailable, fault.CodeUnavailable,
+		return Caller{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
 			"More requests are waiting than can be taken in. Nothing was done. Repeat the request after the seconds that Retry-After names, a payment with the same idempotencyKey.")
 	}
 	if err != nil {
-		return "", err
+		return Caller{}, err
 	}
-	if h.org == "" {
-		return "", fault.New(fault.Unauthorized, fault.CodeUnauthorized,
-			"Send a valid API key in the header x-api-key. This answer says nothing about any other request.")
+	if h.OrgID == "" {
+		return Caller{}, unauthorized()
 	}
 	if !allows(h.from, from) {
-		return "", fault.New(fault.Forbidden, fault.IPNotAllowed,
+		return Caller{}, fault.New(fault.Forbidden, fault.IPNotAllowed,
 			"This key is not taken from the address that the request came from. Nothing was done by this request, and this answer says nothing about any other. Call from an address on your organization's list, or ask the operator of this service to add this one.")
 	}
-	return h.org, nil
+	return h.Caller, nil
+}
+
+func unauthorized() error {
+	return fault.New(fault.Unauthorized, fault.CodeUnauthorized,
+		"Send a valid API key in the header x-api-key. This answer says nothing about any other request.")
+}
+
+// NoteUse writes down that an admitted key was used, at most once a minute for each of its
+// values. One request of this process does it; the others go on meanwhile.
+func (d *Door) NoteUse(ctx context.Context, c Caller) error {
+	if !c.unused {
+		return nil
+	}
+	hash := [sha256.Size]byte(c.hash)
+	d.mu.Lock()
+	begin := !d.writing[hash]
+	d.writing[hash] = true
+	d.mu.Unlock()
+	if !begin {
+		return nil
+	}
+	defer func() {
+		d.mu.Lock()
+		delete(d.writing, hash)
+		d.mu.Unlock()
+	}()
+	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			INSERT INTO api_key_uses AS u (hash, org_id, last_used_at) VALUES ($1, $2, now())
+			ON CONFLICT (hash) DO UPDATE SET last_used_at = excluded.last_used_at
+			WHERE u.last_used_at <= excluded.last_used_at - interval '1 minute'`, c.hash, c.OrgID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write down the use of %s of %s: %w", c.KeyID, c.OrgID, err)
+	}
+	return nil
 }

@@ -44,6 +44,7 @@ func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 		"requireWithdrawIdempotency": {{{`true`}, {`false`}}},
 		"customerFeeDayUsd":          dollars,
 		"chargeCustomerCosts":        {{{`"RENT_AND_FAILURES"`}, {`"RENT"`}, {`"NONE"`}}},
+		"additionalApiKeys":          {{{`false`}, {`true`}}},
 		"customerSwapsEnabled":       nil,
 		"organizationSwapsEnabled":   nil,
 		"swappableMintIds":           nil,

@@ -1,10 +1,11 @@
 // Package org is the organizations that use this service: who they are, the key
 // of their programs, and what they have set.
 //
-// A key is shown once and only its hash is kept; one key of an organization is
-// live. What never happens here: a key in a log or in the database, an answer
-// that tells why a key is refused. What a crash leaves: an organization with a
-// key that nobody may have seen, which is rolled.
+// A key is shown once and only its hash is kept. An organization has one main key,
+// and others with a scope where the operator allows them. What never happens here:
+// a key in a log or in the database, an answer that tells why a key is refused.
+// What a crash leaves: a key that its caller may not have seen, which is rolled or
+// deleted.
 package org
 
 import (
@@ -135,28 +136,13 @@ func All(ctx context.Context, tx pg.Tx) ([]Organization, error) {
 	return found, nil
 }
 
-// RollKey makes a new key; the old one is refused from the commit on. Errors:
-// NOT_FOUND, INVALID_STATE when somebody else rolled it at this moment.
+// RollKey makes a new value of the main key; every earlier one is refused from the commit
+// on. Errors: NOT_FOUND, INVALID_STATE when somebody else rolled it at this moment.
 func RollKey(ctx context.Context, db *pg.DB, by audit.Actor, org string) (seal.Secret, error) {
 	key, hash := newKey()
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := ByID(ctx, tx, org); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = $2 WHERE org_id = $1 AND rolled_at IS NULL`, org, tx.Now)
-		if err != nil {
-			return fmt.Errorf("roll the key of %s: %w", org, err)
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO api_keys (org_id, hash, created_at) VALUES ($1, $2, $3)`, org, hash, tx.Now)
-		if pg.Violates(err, "api_keys_one_live") {
-			return fault.New(fault.Conflict, fault.InvalidState, "The key was rolled by somebody else at this moment. Nothing was changed by this request: their key is the valid one.")
-		}
-		if err != nil {
-			return fmt.Errorf("roll the key of %s: %w", org, err)
-		}
-		return audit.Record(ctx, tx, audit.Entry{
-			OrgID: org, Actor: by, Action: "api_key.rolled", ResourceKind: "ORGANIZATION", ResourceID: org,
-		})
+		_, err := rollMain(ctx, tx, by, org, hash, 0, nil)
+		return err
 	})
 	if err != nil {
 		return seal.Secret{}, err

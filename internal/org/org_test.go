@@ -30,14 +30,14 @@ func TestOnlyTheLiveKeyOpens(t *testing.T) {
 	if len(key.Reveal()) != 46 || !strings.HasPrefix(key.Reveal(), "ck_") || o.Name != "Acme" {
 		t.Errorf("got %q of %q, want ck_ and 43 characters", key.Reveal(), o.Name)
 	}
-	if got, err := org.NewDoor(db).Admit(ctx, key.Reveal(), netip.Addr{}); err != nil || got != o.ID {
+	if got, err := org.NewDoor(db).Admit(ctx, key.Reveal(), netip.Addr{}); err != nil || got.OrgID != o.ID || got.KeyID != org.MainKeyID || !got.May(org.ScopeMainKey) {
 		t.Errorf("got %v %v, want %v", got, err, o.ID)
 	}
 	rolled, err := org.RollKey(ctx, db, audit.Operator("op"), o.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := org.NewDoor(db).Admit(ctx, rolled.Reveal(), netip.Addr{}); err != nil || got != o.ID {
+	if got, err := org.NewDoor(db).Admit(ctx, rolled.Reveal(), netip.Addr{}); err != nil || got.OrgID != o.ID || got.KeyID != org.MainKeyID || !got.May(org.ScopeMainKey) {
 		t.Errorf("got %v %v, want %v", got, err, o.ID)
 	}
 	// Missing, malformed, unknown and rolled are one refusal, word for word.
@@ -45,7 +45,7 @@ func TestOnlyTheLiveKeyOpens(t *testing.T) {
 	for _, presented := range []string{"", "ck_", key.Reveal(), rolled.Reveal() + "\n", " " + rolled.Reveal(), rolled.Reveal()[:45], "ck_" + strings.Repeat("A", 43), strings.Repeat("x", 1<<20), "\x00\xff"} {
 		got, err := org.NewDoor(db).Admit(ctx, presented, netip.Addr{})
 		f := fault.Of(err)
-		if got != "" || f == nil || f.Code != fault.CodeUnauthorized {
+		if got.OrgID != "" || f == nil || f.Code != fault.CodeUnauthorized {
 			t.Errorf("%.50q: got %v %v, want %v", presented, got, err, fault.CodeUnauthorized)
 			continue
 		}

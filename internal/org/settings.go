@@ -122,6 +122,7 @@ type Settings struct {
 	RequireWithdrawIdempotency   bool         // a withdrawal without a key is refused
 	CustomerFeeDayUSD            *money.USD   // what one customer's withdrawals may cost the organization in 24 hours before further ones are held; nil: no limit
 	ChargeCustomerCosts          ChargedCosts // which of those costs the customers pay; "" is NONE
+	AdditionalAPIKeys            bool         // keys beside the main one work, and an earlier value of the main one in its overlap
 	UpdatedAt                    time.Time
 }
 
@@ -217,6 +218,8 @@ var settings = []setting{
 			return rank(to) > rank(was)
 		},
 	},
+	flag("additionalApiKeys", func(s *Settings) *bool { return &s.AdditionalAPIKeys },
+		func(was, to bool) bool { return to && !was }),
 }
 
 // severity is a threshold in words. unset has the words that may hold while none is set.
@@ -508,7 +511,7 @@ func differences(was, to Settings) (all []Difference) {
 const selectSettings = `
 	SELECT screening_severity_threshold, screening_usd_threshold, customer_withdraw_usd_threshold, two_factor_usd_threshold,
 		withdraw_severity_threshold, approval_allowlist, approval_quorum, ip_allowlist, customer_swaps_enabled, organization_swaps_enabled,
-		swappable_mint_ids, swap_fee_bps, flagged_deposit_api_enabled, auto_restore_failed_swaps, require_withdraw_idempotency, customer_fee_day_usd, charge_customer_costs, updated_at
+		swappable_mint_ids, swap_fee_bps, flagged_deposit_api_enabled, auto_restore_failed_swaps, require_withdraw_idempotency, customer_fee_day_usd, charge_customer_costs, additional_api_keys, updated_at
 	FROM organization_settings WHERE org_id = $1`
 
 // SettingsOf reads an organization's settings. Error: NOT_FOUND.
@@ -521,7 +524,7 @@ func read(ctx context.Context, tx pg.Tx, org, sql string) (Settings, error) {
 	var screening, withdraw *Severity
 	err := tx.QueryRow(ctx, sql, org).Scan(&screening, &s.ScreeningUSDThreshold, &s.CustomerWithdrawUSDThreshold, &s.TwoFactorUSDThreshold,
 		&withdraw, &s.ApprovalAllowlist, &s.ApprovalQuorum, &s.IPAllowlist, &s.CustomerSwapsEnabled, &s.OrganizationSwapsEnabled,
-		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps, &s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.ChargeCustomerCosts, &s.UpdatedAt)
+		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps, &s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.ChargeCustomerCosts, &s.AdditionalAPIKeys, &s.UpdatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, absent()
 	}
@@ -693,12 +696,13 @@ func write(ctx context.Context, tx pg.Tx, by audit.Actor, org string, was, to Se
 			screening_severity_threshold = nullif($2, ''), screening_usd_threshold = $3, customer_withdraw_usd_threshold = $4, two_factor_usd_threshold = $5,
 			withdraw_severity_threshold = nullif($6, ''), approval_allowlist = $7, approval_quorum = $8, ip_allowlist = $9, customer_swaps_enabled = $10,
 			organization_swaps_enabled = $11, swappable_mint_ids = $12, swap_fee_bps = $13, flagged_deposit_api_enabled = $14,
-			auto_restore_failed_swaps = $15, require_withdraw_idempotency = $16, updated_at = $17, customer_fee_day_usd = $18, charge_customer_costs = $19
+			auto_restore_failed_swaps = $15, require_withdraw_idempotency = $16, updated_at = $17, customer_fee_day_usd = $18, charge_customer_costs = $19,
+			additional_api_keys = $20
 		WHERE org_id = $1`, org,
 		to.ScreeningSeverityThreshold, to.ScreeningUSDThreshold, to.CustomerWithdrawUSDThreshold, to.TwoFactorUSDThreshold,
 		to.WithdrawSeverityThreshold, string(allowlist), to.ApprovalQuorum, to.IPAllowlist, to.CustomerSwapsEnabled,
 		to.OrganizationSwapsEnabled, to.SwappableMintIDs, to.SwapFeeBps, to.FlaggedDepositAPIEnabled,
-		to.AutoRestoreFailedSwaps, to.RequireWithdrawIdempotency, tx.Now, to.CustomerFeeDayUSD, cmp.Or(to.ChargeCustomerCosts, ChargeNone))
+		to.AutoRestoreFailedSwaps, to.RequireWithdrawIdempotency, tx.Now, to.CustomerFeeDayUSD, cmp.Or(to.ChargeCustomerCosts, ChargeNone), to.AdditionalAPIKeys)
 	if err != nil {
 		return Settings{}, fmt.Errorf("change the settings of %s: %w", org, err)
 	}

@@ -239,14 +239,14 @@ func distinct[T string | int](values []T) []T {
 // to be made before, which takes a round trip of its own: only of those who have no
 // account in the mint yet, for an account of a customer is of one that there is.
 func insert(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []row, found ledger.Found) error {
-	var strangers []string
+	strangers := map[string]audit.Actor{}
 	for _, r := range rows {
 		if _, known := found[r.to]; !known && r.to.Kind == ledger.Customer {
-			strangers = append(strangers, r.to.Subject)
+			strangers[r.to.Subject] = r.Actor
 		}
 	}
 	if len(strangers) > 0 {
-		if err := customer.Make(ctx, tx, org, strangers); err != nil {
+		if err := customer.MakeBy(ctx, tx, org, strangers); err != nil {
 			return err
 		}
 	}

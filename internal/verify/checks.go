@@ -786,9 +786,24 @@ var checks = []Check{
 			AND NOT EXISTS (SELECT FROM operator_keys n JOIN audit_log a ON a.resource_id = n.key_id AND a.action = 'operator_key.rolled'
 				WHERE n.name = k.name AND a.detail ->> 'replaced' = k.key_id)
 		UNION ALL
+		SELECT k.org_id, 'API key ' || k.key_id, 'is not as the audit log says that it was made'
+		FROM additional_api_keys k
+		WHERE NOT EXISTS (SELECT FROM audit_log a WHERE a.resource_id = k.key_id AND a.org_id = k.org_id AND a.action = 'api_key.created'
+			AND (a.detail ->> 'name', a.detail ->> 'scope') = (k.name, k.scope) AND (a.detail ->> 'expiresAt')::timestamptz IS NOT DISTINCT FROM k.expires_at)
+		UNION ALL
+		SELECT k.org_id, 'API key ' || k.key_id, format('was rolled %s times, the audit log has %s', k.rolls, a.n)
+		FROM additional_api_keys k
+		CROSS JOIN LATERAL (SELECT count(*) AS n FROM audit_log a WHERE a.resource_id = k.key_id AND a.org_id = k.org_id AND a.action = 'api_key.rolled') a
+		WHERE k.rolls <> a.n
+		UNION ALL
+		SELECT k.org_id, 'API key ' || k.key_id, CASE WHEN k.deleted_at IS NULL THEN 'was ended by the audit log, and works' ELSE 'was ended, and the audit log does not say so' END
+		FROM additional_api_keys k
+		WHERE (k.deleted_at IS NOT NULL) <> EXISTS (
+			SELECT FROM audit_log a WHERE a.resource_id = k.key_id AND a.org_id = k.org_id AND a.action IN ('api_key.deleted', 'api_key.revoked'))
+		UNION ALL
 		SELECT k.org_id, 'API keys', format('%s were rolled, the audit log has %s', k.n, coalesce(a.n, 0))
 		FROM (SELECT org_id, count(*) AS n FROM api_keys WHERE rolled_at IS NOT NULL GROUP BY org_id) k
-		LEFT JOIN LATERAL (SELECT count(*) AS n FROM audit_log a WHERE a.resource_id = k.org_id AND a.org_id = k.org_id AND a.action = 'api_key.rolled') a ON true
+		LEFT JOIN LATERAL (SELECT count(*) AS n FROM audit_log a WHERE a.resource_id = k.org_id AND a.org_id = k.org_id AND a.action IN ('api_key.rolled', 'api_key.revoked')) a ON true
 		WHERE k.n > coalesce(a.n, 0)`},
 
 	{ID: "I-40-whitelist", Promise: "every whitelisted address is in the audit log as it was added, and so is its removal", sql: `
@@ -821,7 +836,8 @@ var checks = []Check{
 			('autoRestoreFailedSwaps', to_jsonb(s.auto_restore_failed_swaps), 'false'),
 			('requireWithdrawIdempotency', to_jsonb(s.require_withdraw_idempotency), 'false'),
 			('customerFeeDayUsd', to_jsonb(s.customer_fee_day_usd), '"50"'),
-			('chargeCustomerCosts', to_jsonb(s.charge_customer_costs), '"NONE"')
+			('chargeCustomerCosts', to_jsonb(s.charge_customer_costs), '"NONE"'),
+			('additionalApiKeys', to_jsonb(s.additional_api_keys), 'false')
 		) AS n (name, is_now, unset)
 		LEFT JOIN LATERAL (
 			SELECT a.detail -> 'to' AS value FROM audit_log a

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"net/netip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -424,8 +425,29 @@ func (h *house) decided() {
 	if _, err := operator.Revoke(ctx, h.db, audit.Operator("cli"), "kim"); err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := org.RollKey(ctx, h.db, audit.Operator("cli"), h.org); err != nil {
+	key, err := org.RollKey(ctx, h.db, audit.Operator("cli"), h.org)
+	if err != nil {
 		h.t.Fatal(err)
+	}
+	h.system(func(ctx context.Context, tx pg.Tx) error {
+		_, err := org.Change(ctx, tx, audit.Operator("cli"), h.org, org.Changes{"additionalApiKeys": []byte(`true`)})
+		return err
+	})
+	main, err := org.NewDoor(h.db).Admit(ctx, key.Reveal(), netip.Addr{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	// Two keys of which one is rolled and one deleted.
+	for i := range 2 {
+		made, _, err := org.CreateKey(ctx, h.db, main, org.NewKey{Name: "reporting", Scope: org.ScopeRead})
+		if err == nil && i == 0 {
+			_, _, err = org.RollAPIKey(ctx, h.db, main, made.ID, 60)
+		} else if err == nil {
+			err = org.DeleteKey(ctx, h.db, main, made.ID)
+		}
+		if err != nil {
+			h.t.Fatal(err)
+		}
 	}
 	h.system(func(ctx context.Context, tx pg.Tx) error {
 		if _, err := people.Add(ctx, tx, audit.Operator("cli"), h.org, "eve@example.com", "eve", people.Owner); err != nil {

@@ -33,6 +33,7 @@ export type Code =
   | "RESOLUTION_IN_PROGRESS"
   | "RESOLUTION_STUCK"
   | "SAME_ACCOUNT"
+  | "SCOPE_MISSING"
   | "UNAUTHORIZED"
   | "UNAVAILABLE"
   | "UNKNOWN_FIELD"
@@ -43,7 +44,7 @@ export type Code =
 
 /** Who decided. */
 export interface Actor {
-  /** The id of who decided. */
+  /** The id of who decided: of an additional API key the key, of the main one the organization. */
   id: string;
   /** The name of who decided. */
   name: string | null;
@@ -816,6 +817,15 @@ export interface GateResult {
   why?: string;
 }
 
+/** Says how long the former value of a key works after its roll. */
+export interface KeyRoll {
+  /**
+   * How long the former value works; 0, which it is when it is left out, ends it at once, with every
+   * value before it. More is refused while an earlier former value works.
+   */
+  overlapSeconds?: number;
+}
+
 /** A token on a chain. */
 export interface Mint {
   /** The network by its CAIP-2 name; null for a chain that is not running here. */
@@ -1077,6 +1087,100 @@ export interface RotatedSecret {
   updatedAt: string;
   /** Where events are posted: HTTPS, and no address inside a private network. */
   url: string;
+}
+
+/** An API key of the organization, without what is sent in the header. */
+export interface ScopedKey {
+  /** The key; key_main is the main one. */
+  apiKeyId: string;
+  /** When the key was made; of the main key, when the organization was. */
+  createdAt: string;
+  /** When it stops working, by the clock of the database; null: never. */
+  expiresAt: string | null;
+  /**
+   * When a request by the value before was last let in, to the minute: before formerKeyUntil,
+   * whether something still uses it.
+   */
+  formerKeyLastUsedAt: string | null;
+  /** Until when the value before works; null: it does not. */
+  formerKeyUntil: string | null;
+  /** Whether it is the main key, which has every right and manages the others. */
+  isMain: boolean;
+  /** When a request by its present value was last let in, to the minute; null: not yet. */
+  lastUsedAt: string | null;
+  /** For people. */
+  name: string;
+  /** When its value was last replaced; null: never. */
+  rolledAt: string | null;
+  /**
+   * What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no
+   * money out. FULL: also what lets money out. Only the main key manages API keys.
+   */
+  scope: "READ" | "NO_MONEY_OUT" | "FULL";
+  /**
+   * EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched
+   * additionalApiKeys off; the key works again when it is on. REVOKED: the operator ended the main
+   * key and has not rolled it. Statuses are added without notice.
+   */
+  status: string;
+}
+
+/** A page of API keys. */
+export interface ScopedKeyPage {
+  /** The items, in order. */
+  data: ScopedKey[];
+  /** Whether something follows. */
+  hasMore: boolean;
+  /** What to give as cursor for the next page; null at the end. */
+  nextCursor: string | null;
+}
+
+/** Makes an additional API key. */
+export interface ScopedKeyRequest {
+  /** When it stops working; null or left out: never. */
+  expiresAt?: string | null;
+  /** For people: what uses it. 1 to 200 bytes without control characters or space around it. */
+  name: string;
+  /** What the key may do. Give each program what it needs and no more. */
+  scope: "READ" | "NO_MONEY_OUT" | "FULL";
+}
+
+/** An API key with what is sent in the header x-api-key, which is shown this once. */
+export interface ScopedKeyWithValue {
+  /** The value, for the header x-api-key. It is not shown again. */
+  apiKey: string;
+  /** The key; key_main is the main one. */
+  apiKeyId: string;
+  /** When the key was made; of the main key, when the organization was. */
+  createdAt: string;
+  /** When it stops working, by the clock of the database; null: never. */
+  expiresAt: string | null;
+  /**
+   * When a request by the value before was last let in, to the minute: before formerKeyUntil,
+   * whether something still uses it.
+   */
+  formerKeyLastUsedAt: string | null;
+  /** Until when the value before works; null: it does not. */
+  formerKeyUntil: string | null;
+  /** Whether it is the main key, which has every right and manages the others. */
+  isMain: boolean;
+  /** When a request by its present value was last let in, to the minute; null: not yet. */
+  lastUsedAt: string | null;
+  /** For people. */
+  name: string;
+  /** When its value was last replaced; null: never. */
+  rolledAt: string | null;
+  /**
+   * What the key may do. READ: every GET. NO_MONEY_OUT: also what changes something and lets no
+   * money out. FULL: also what lets money out. Only the main key manages API keys.
+   */
+  scope: "READ" | "NO_MONEY_OUT" | "FULL";
+  /**
+   * EXPIRED: expiresAt has passed. SUSPENDED: the operator of this service has switched
+   * additionalApiKeys off; the key works again when it is on. REVOKED: the operator ended the main
+   * key and has not rolled it. Statuses are added without notice.
+   */
+  status: string;
 }
 
 /** What risk screening said of where a deposit came from. */
@@ -1634,6 +1738,16 @@ export interface ListTransfersParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listApiKeys. */
+export interface ListApiKeysParams {
+  /** By time of creation: newest first (desc, unless given) or oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** How many items a page has; 50 unless given. */
+  limit?: number | undefined;
+  /** Where to continue: the nextCursor of the page before, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listEvents. */
 export interface ListEventsParams {
   /** The last sequence that you have; 0, unless given, starts at the first. */
@@ -2063,6 +2177,58 @@ export class Coffer {
    */
   listTransfersCSV(params: ListTransfersParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/transfers`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Make an additional API key. Makes a key beside the main one, which is shown in this answer and
+   * never again. Off until the operator of this service switches additionalApiKeys on for your
+   * organization. READ reads; NO_MONEY_OUT also writes what lets no money out; FULL makes every call
+   * but those about API keys. At most 20 keys that have not expired. If the answer is lost, GET
+   * /api-keys shows the key: delete or roll it.
+   *
+   * POST /api-keys. It is sent once.
+   */
+  createApiKey(body: ScopedKeyRequest, options: CallOptions = {}): Promise<ScopedKeyWithValue> {
+    return this.#connection.call<ScopedKeyWithValue>({ method: "POST", path: `/api-keys`, repeat: "NEVER", body }, options);
+  }
+
+  /**
+   * Delete an additional API key. Every value of the key is refused by every request that starts
+   * after this one is answered. The main key is not deleted: 409.
+   *
+   * DELETE /api-keys/{apiKeyId}. It is repeated when no answer comes.
+   */
+  deleteApiKey(apiKeyId: string, options: CallOptions = {}): Promise<void> {
+    return this.#connection.call<void>({ method: "DELETE", path: `/api-keys/${segment("apiKeyId", apiKeyId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List API keys. The main key and every additional one that was not deleted, without what is sent
+   * in the header.
+   *
+   * GET /api-keys. It is repeated when no answer comes.
+   */
+  listApiKeys(params: ListApiKeysParams = {}, options: CallOptions = {}): Promise<ScopedKeyPage> {
+    return this.#connection.call<ScopedKeyPage>({ method: "GET", path: `/api-keys`, repeat: "ALWAYS", query: { order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listApiKeys, page after page. */
+  apiKeys(params: ListApiKeysParams = {}, options: CallOptions = {}): AsyncGenerator<ScopedKey, void, undefined> {
+    return each(params.cursor, (cursor) => this.listApiKeys({ ...params, cursor }, options));
+  }
+
+  /**
+   * Replace an API key. Makes a new value of the key, which is shown in this answer and never again.
+   * The former value is refused by every request that starts after this one is answered, or works
+   * for overlapSeconds more. An overlap of the main key needs additionalApiKeys, like every roll of
+   * another key. Of two rolls at once one is done and the other is 409. If the answer is lost, roll
+   * again: of the main key by its former value in its overlap, and without an overlap the operator
+   * of this service rolls it. The body may be left out.
+   *
+   * POST /api-keys/{apiKeyId}/roll. It is sent once.
+   */
+  rollApiKey(apiKeyId: string, body: KeyRoll = {}, options: CallOptions = {}): Promise<ScopedKeyWithValue> {
+    return this.#connection.call<ScopedKeyWithValue>({ method: "POST", path: `/api-keys/${segment("apiKeyId", apiKeyId)}/roll`, repeat: "NEVER", body }, options);
   }
 
   /**

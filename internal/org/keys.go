@@ -1,0 +1,494 @@
+package org
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+// MainKeyID is the id of the main key, in every organization.
+const MainKeyID = "key_main"
+
+const (
+	keyIDPrefix = "key"
+	// AdditionalKeysMax bounds the keys beside the main one that neither expired nor were deleted.
+	AdditionalKeysMax = 20
+	// OverlapSecondsMax bounds how long the earlier value of a key works after a roll.
+	OverlapSecondsMax = 24 * 60 * 60
+	mainKeyName       = "Main key"
+)
+
+// Scope is what a key may do.
+type Scope string
+
+// The scopes of keys, and what a call needs that the main key alone may make.
+const (
+	ScopeRead       Scope = "READ"
+	ScopeNoMoneyOut Scope = "NO_MONEY_OUT"
+	ScopeFull       Scope = "FULL"
+	ScopeMainKey    Scope = "MAIN_KEY"
+)
+
+// Scopes are the scopes that a key can have. Each has those before it.
+var Scopes = []Scope{ScopeRead, ScopeNoMoneyOut, ScopeFull}
+
+// KeyStatus is whether a key works.
+type KeyStatus string
+
+// The statuses. The main key is REVOKED after the operator revoked it, until it is rolled.
+const (
+	KeyActive    KeyStatus = "ACTIVE"
+	KeyExpired   KeyStatus = "EXPIRED"
+	KeySuspended KeyStatus = "SUSPENDED"
+	KeyRevoked   KeyStatus = "REVOKED"
+)
+
+// KeyStatuses are all of them.
+var KeyStatuses = []string{string(KeyActive), string(KeyExpired), string(KeySuspended), string(KeyRevoked)}
+
+// Caller is a key that was presented and admitted.
+type Caller struct {
+	OrgID string
+	KeyID string
+	Scope Scope
+
+	hash   []byte
+	unused bool // its last use is not written down, or that is a minute ago
+}
+
+// May tells whether the key has what a call needs. A call that does not say what it needs
+// takes the main key alone.
+func (c Caller) May(needed Scope) bool {
+	if c.KeyID == MainKeyID {
+		return true
+	}
+	has, needs := slices.Index(Scopes, c.Scope), slices.Index(Scopes, needed)
+	return needs >= 0 && has >= needs
+}
+
+// Actor is the key in the audit log: the main key stands there as its organization.
+func (c Caller) Actor() audit.Actor {
+	if c.KeyID == MainKeyID {
+		return audit.APIKey(c.OrgID)
+	}
+	return audit.AdditionalAPIKey(c.KeyID)
+}
+
+// Key is an API key without its value.
+type Key struct {
+	ID         string // key_…
+	Name       string
+	Scope      Scope
+	Status     KeyStatus
+	ExpiresAt  *time.Time // nil: never
+	LastUsedAt *time.Time // of the present value, to the minute
+	RolledAt   *time.Time
+	CreatedAt  time.Time // of the key, not of its value; the main key's is the organization's
+	// Of the value that was replaced, while it still works.
+	FormerEndsAt     *time.Time
+	FormerLastUsedAt *time.Time
+}
+
+// Main tells whether it is the organization's main key.
+func (k Key) Main() bool { return k.ID == MainKeyID }
+
+// NewKey is a key to create.
+type NewKey struct {
+	Name      string
+	Scope     Scope
+	ExpiresAt *time.Time // nil: never
+}
+
+const noKeyMade = " No key was made and no money moved."
+
+func (n NewKey) check() error {
+	if strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > nameBytesMax || !utf8.ValidString(n.Name) || strings.ContainsFunc(n.Name, unicode.IsControl) {
+		return fault.New(fault.Invalid, fault.InvalidRequest,
+			"A key has a name of 1 to %d bytes without control characters and without space around it."+noKeyMade+" Give it another name.", nameBytesMax).On("name")
+	}
+	if !slices.Contains(Scopes, n.Scope) {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The scope is READ, NO_MONEY_OUT or FULL."+noKeyMade+" Give one of them.").On("scope")
+	}
+	return nil
+}
+
+// CreateKey makes an additional key. Its value is not readable later. Errors: INVALID_REQUEST with the
+// parameter, FEATURE_DISABLED, INVALID_STATE for an organization that has AdditionalKeysMax,
+// UNAUTHORIZED when the caller's key ended meanwhile.
+func CreateKey(ctx context.Context, db *pg.DB, by Caller, n NewKey) (Key, seal.Secret, error) {
+	if err := n.check(); err != nil {
+		return Key{}, seal.Secret{}, err
+	}
+	value, hash := newKey()
+	var made Key
+	err := db.InOrg(ctx, by.OrgID, func(ctx context.Context, tx pg.Tx) error {
+		if err := by.hold(ctx, tx); err != nil {
+			return err
+		}
+		if err := requireAdditionalKeys(ctx, tx, by.OrgID, "Your organization has one API key: additionalApiKeys is off."+noKeyMade+" Ask the operator of this service to switch it on."); err != nil {
+			return err
+		}
+		keyID := id.New(keyIDPrefix, tx.Now)
+		_, err := tx.Exec(ctx, `INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+			keyID, by.OrgID, n.Name, n.Scope, hash, n.ExpiresAt)
+		switch {
+		case pg.Violates(err, "additional_api_keys_ahead"):
+			return fault.New(fault.Invalid, fault.InvalidRequest, "expiresAt has passed."+noKeyMade+" Give a later time, or leave it out for a key that does not expire.").On("expiresAt")
+		case pg.Violates(err, "additional_api_keys_most"):
+			return fault.New(fault.Conflict, fault.InvalidState,
+				"An organization has at most %d API keys beside its main one."+noKeyMade+" Delete one that is not needed.", AdditionalKeysMax)
+		case err != nil:
+			return fmt.Errorf("create an API key of %s: %w", by.OrgID, err)
+		}
+		if made, err = KeyByID(ctx, tx, by.OrgID, keyID); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, made.entry(by.OrgID, by.Actor(), "api_key.created", map[string]any{"name": n.Name, "scope": n.Scope, "expiresAt": n.ExpiresAt}))
+	})
+	if err != nil {
+		return Key{}, seal.Secret{}, err
+	}
+	return made, value, nil
+}
+
+func (k Key) entry(org string, by audit.Actor, action string, detail map[string]any) audit.Entry {
+	e := audit.Entry{OrgID: org, Actor: by, Action: action, ResourceKind: "API_KEY", ResourceID: k.ID, Detail: detail}
+	if k.Main() {
+		e.ResourceKind, e.ResourceID = "ORGANIZATION", org
+	}
+	return e
+}
+
+func keysGate(org string) string { return "API keys of " + org }
+
+// hold keeps the main key as it is until the transaction ends, and refuses a caller whose
+// value ended since it was admitted: after a roll has committed, no key is made or rolled by
+// the value that it ended.
+func (c Caller) hold(ctx context.Context, tx pg.Tx) error {
+	if err := pg.Share(ctx, tx, keysGate(c.OrgID)); err != nil {
+		return err
+	}
+	return c.checkWorks(ctx, tx)
+}
+
+func (c Caller) checkWorks(ctx context.Context, tx pg.Tx) error {
+	var works bool
+	err := tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM api_keys k JOIN organization_settings s ON s.org_id = k.org_id
+			WHERE k.org_id = $1 AND k.hash = $2 AND (k.rolled_at IS NULL OR k.ends_at > now() AND s.additional_api_keys))`, c.OrgID, c.hash).Scan(&works)
+	if err != nil {
+		return fmt.Errorf("look whether the key of a caller still works: %w", err)
+	}
+	if !works {
+		return unauthorized()
+	}
+	return nil
+}
+
+func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, refusal string) error {
+	if err := HoldSettings(ctx, tx, org); err != nil {
+		return err
+	}
+	s, err := SettingsOf(ctx, tx, org)
+	if err != nil {
+		return err
+	}
+	if !s.AdditionalAPIKeys {
+		return fault.New(fault.Forbidden, fault.FeatureDisabled, "%s", refusal)
+	}
+	return nil
+}
+
+// RollAPIKey gives a key another value. The value before it works until the overlap ends, and
+// every value before that one not at all. Errors: NOT_FOUND, INVALID_REQUEST for an overlap that
+// cannot be, FEATURE_DISABLED, UNAUTHORIZED when the caller's key ended meanwhile, INVALID_STATE when
+// another request rolled the key at this moment, when it expired, and for an overlap while an
+// earlier value still works.
+func RollAPIKey(ctx context.Context, db *pg.DB, by Caller, keyID string, overlapSeconds int) (Key, seal.Secret, error) {
+	if overlapSeconds < 0 || overlapSeconds > OverlapSecondsMax {
+		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest,
+			"overlapSeconds is a whole number from 0 to %d. The key was not rolled and no money moved. Correct it.", OverlapSecondsMax).On("overlapSeconds")
+	}
+	value, hash := newKey()
+	var rolled Key
+	roll := func(ctx context.Context, tx pg.Tx) (err error) {
+		rolled, err = rollAdditional(ctx, tx, by, keyID, hash, overlapSeconds)
+		return err
+	}
+	var err error
+	if keyID == MainKeyID {
+		// The role of an organization's requests writes no value of the main key.
+		err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			rolled, err = rollMain(ctx, tx, by.Actor(), by.OrgID, hash, overlapSeconds, func() error { return by.checkWorks(ctx, tx) })
+			return err
+		})
+	} else {
+		err = db.InOrg(ctx, by.OrgID, roll)
+	}
+	if err != nil {
+		return Key{}, seal.Secret{}, err
+	}
+	return rolled, value, nil
+}
+
+const (
+	rolledMeanwhile = "Another request rolled or ended the key at this moment. Nothing was changed by this request. List the keys, and roll again if it is still needed."
+	formerWorks     = "The earlier value of this key still works. Nothing was changed. Wait until its overlap ends, or roll with overlapSeconds 0, which ends both values at once."
+)
+
+// rollMain replaces the value of the main key, in a transaction of the system. allowed may
+// refuse, unless it is nil, once no other roll can come between.
+func rollMain(ctx context.Context, tx pg.Tx, by audit.Actor, org string, hash []byte, overlapSeconds int, allowed func() error) (Key, error) {
+	if _, err := ByID(ctx, tx, org); err != nil {
+		return Key{}, err
+	}
+	var seen *int64
+	const present = `SELECT max(api_key_id) FROM api_keys WHERE org_id = $1 AND rolled_at IS NULL`
+	if err := tx.QueryRow(ctx, present, org).Scan(&seen); err != nil {
+		return Key{}, fmt.Errorf("look for the key of %s: %w", org, err)
+	}
+	if err := pg.Exclude(ctx, tx, keysGate(org)); err != nil {
+		return Key{}, err
+	}
+	if allowed != nil {
+		var still *int64
+		if err := tx.QueryRow(ctx, present, org).Scan(&still); err != nil {
+			return Key{}, fmt.Errorf("look for the key of %s: %w", org, err)
+		}
+		if still == nil || seen == nil || *still != *seen {
+			return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhile)
+		}
+		if err := allowed(); err != nil {
+			return Key{}, err
+		}
+	}
+	if overlapSeconds > 0 {
+		if err := requireAdditionalKeys(ctx, tx, org, "Your organization has one API key, whose roll replaces it at once: additionalApiKeys is off. Nothing was changed and no money moved. Roll it with overlapSeconds 0, or ask the operator of this service to switch additionalApiKeys on."); err != nil {
+			return Key{}, err
+		}
+	}
+	_, err := tx.Exec(ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL AND ($2 OR ends_at <= now())`, org, overlapSeconds == 0)
+	if err != nil {
+		return Key{}, fmt.Errorf("end the earlier key of %s: %w", org, err)
+	}
+	if seen != nil {
+		tag, err := tx.Exec(ctx, `
+			UPDATE api_keys SET rolled_at = now(), ends_at = CASE WHEN $2::bigint > 0 THEN now() + make_interval(secs => $2::bigint) END
+			WHERE api_key_id = $1 AND rolled_at IS NULL`, *seen, overlapSeconds)
+		switch {
+		case pg.Violates(err, "api_keys_one_former"):
+			return Key{}, fault.New(fault.Conflict, fault.InvalidState, formerWorks)
+		case err != nil:
+			return Key{}, fmt.Errorf("roll the key of %s: %w", org, err)
+		case tag.RowsAffected() != 1:
+			return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhile)
+		}
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO api_keys (org_id, hash, created_at) VALUES ($1, $2, $3)`, org, hash, tx.Now)
+	if pg.Violates(err, "api_keys_one_live") {
+		return Key{}, fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhile)
+	}
+	if err != nil {
+		return Key{}, fmt.Errorf("roll the key of %s: %w", org, err)
+	}
+	rolled, err := KeyByID(ctx, tx, org, MainKeyID)
+	if err != nil {
+		return Key{}, err
+	}
+	return rolled, audit.Record(ctx, tx, rolled.entry(org, by, "api_key.rolled", map[string]any{"overlapSeconds": overlapSeconds}))
+}
+
+// rollAdditional replaces the value of an additional key, in a transaction of its organization.
+func rollAdditional(ctx context.Context, tx pg.Tx, by Caller, keyID string, hash []byte, overlapSeconds int) (Key, error) {
+	seen, rolls, err := keyByID(ctx, tx, by.OrgID, keyID)
+	if err != nil {
+		return Key{}, err
+	}
+	if err := by.hold(ctx, tx); err != nil {
+		return Key{}, err
+	}
+	if err := requireAdditionalKeys(ctx, tx, by.OrgID, "This key is suspended: additionalApiKeys is off for your organization. Nothing was changed and no money moved. Delete it, or ask the operator of this service to switch additionalApiKeys on."); err != nil {
+		return Key{}, err
+	}
+	if seen.Status == KeyExpired {
+		return Key{}, fault.New(fault.Conflict, fault.InvalidState, "This key has expired. Nothing was changed and no money moved. Make another one.").Beside("currentStatus", string(KeyExpired))
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE additional_api_keys SET hash = $3, rolls = rolls + 1, rolled_at = now(),
+			former_hash = CASE WHEN $4::bigint > 0 THEN hash END,
+			former_ends_at = CASE WHEN $4::bigint > 0 THEN now() + make_interval(secs => $4::bigint) END
+		WHERE key_id = $1 AND rolls = $2 AND deleted_at IS NULL AND ($4::bigint = 0 OR former_ends_at IS NULL OR former_ends_at <= now())`,
+		keyID, rolls, hash, overlapSeconds)
+	if err != nil {
+		return Key{}, fmt.Errorf("roll API key %s: %w", keyID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		_, now, err := keyByID(ctx, tx, by.OrgID, keyID)
+		if err == nil && now == rolls {
+			return Key{}, fault.New(fault.Conflict, fault.InvalidState, formerWorks)
+		}
+		if err == nil {
+			err = fault.New(fault.Conflict, fault.InvalidState, rolledMeanwhile)
+		}
+		return Key{}, err
+	}
+	rolled, err := KeyByID(ctx, tx, by.OrgID, keyID)
+	if err != nil {
+		return Key{}, err
+	}
+	return rolled, audit.Record(ctx, tx, rolled.entry(by.OrgID, by.Actor(), "api_key.rolled", map[string]any{"overlapSeconds": overlapSeconds}))
+}
+
+// DeleteKey ends an additional key with all its values, from the commit on. Errors:
+// NOT_FOUND, INVALID_STATE for the main key, UNAUTHORIZED when the caller's key ended meanwhile.
+func DeleteKey(ctx context.Context, db *pg.DB, by Caller, keyID string) error {
+	if keyID == MainKeyID {
+		return fault.New(fault.Conflict, fault.InvalidState, "An organization keeps its main key. Nothing was changed and no money moved. Roll it, which ends its value; or have the operator of this service revoke it.")
+	}
+	return db.InOrg(ctx, by.OrgID, func(ctx context.Context, tx pg.Tx) error {
+		if err := by.hold(ctx, tx); err != nil {
+			return err
+		}
+		return deleteKey(ctx, tx, by.Actor(), by.OrgID, keyID, "api_key.deleted")
+	})
+}
+
+func deleteKey(ctx context.Context, tx pg.Tx, by audit.Actor, org, keyID, action string) error {
+	k, err := KeyByID(ctx, tx, org, keyID)
+	if err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, `UPDATE additional_api_keys SET deleted_at = now() WHERE org_id = $1 AND key_id = $2 AND deleted_at IS NULL`, org, keyID)
+	if err != nil {
+		return fmt.Errorf("delete API key %s: %w", keyID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return noKey()
+	}
+	return audit.Record(ctx, tx, k.entry(org, by, action, map[string]any{"name": k.Name}))
+}
+
+// RevokeKey ends a key of an organization, in an operator's name, from the commit on. A revoked
+// main key leaves the organization without one until it is rolled. Errors: NOT_FOUND, INVALID_STATE
+// for a main key that is revoked already.
+func RevokeKey(ctx context.Context, db *pg.DB, by audit.Actor, org, keyID string) error {
+	return db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if _, err := ByID(ctx, tx, org); err != nil {
+			return err
+		}
+		if keyID != MainKeyID {
+			return deleteKey(ctx, tx, by, org, keyID, "api_key.revoked")
+		}
+		if err := pg.Exclude(ctx, tx, keysGate(org)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE api_keys SET ends_at = NULL WHERE org_id = $1 AND ends_at IS NOT NULL`, org); err != nil {
+			return fmt.Errorf("end the earlier key of %s: %w", org, err)
+		}
+		tag, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = now() WHERE org_id = $1 AND rolled_at IS NULL`, org)
+		if err != nil {
+			return fmt.Errorf("revoke the key of %s: %w", org, err)
+		}
+		if tag.RowsAffected() != 1 {
+			return fault.New(fault.Conflict, fault.InvalidState, "The main key of %s is revoked already. Nothing was changed. Roll it to give the organization another one.", org)
+		}
+		return audit.Record(ctx, tx, Key{ID: MainKeyID}.entry(org, by, "api_key.revoked", nil))
+	})
+}
+
+func noKey() error {
+	return fault.New(fault.NotFound, fault.CodeNotFound, "There is no such API key. Nothing was changed and no money moved. List the keys to see which there are.")
+}
+
+// selectKeys reads the keys of an organization that are not deleted. The times are of the
+// database's clock.
+const selectKeys = `
+	SELECT key_id, name, scope, status, expires_at, last_used_at, rolled_at, created_at, former_ends_at, former_last_used_at, rolls FROM (
+		SELECT o.org_id, '` + MainKeyID + `' AS key_id, '` + mainKeyName + `' AS name, 'FULL' AS scope,
+			CASE WHEN k.hash IS NULL THEN 'REVOKED' ELSE 'ACTIVE' END AS status, NULL::timestamptz AS expires_at, u.last_used_at,
+			(SELECT max(r.rolled_at) FROM api_keys r WHERE r.org_id = o.org_id) AS rolled_at, o.created_at,
+			f.ends_at AS former_ends_at, fu.last_used_at AS former_last_used_at, 0 AS rolls
+		FROM organizations o
+		JOIN organization_settings s ON s.org_id = o.org_id
+		LEFT JOIN api_keys k ON k.org_id = o.org_id AND k.rolled_at IS NULL
+		LEFT JOIN api_keys f ON f.org_id = o.org_id AND f.ends_at > now() AND s.additional_api_keys
+		LEFT JOIN api_key_uses u ON u.hash = k.hash
+		LEFT JOIN api_key_uses fu ON fu.hash = f.hash
+		UNION ALL
+		SELECT k.org_id, k.key_id, k.name, k.scope,
+			CASE WHEN k.expires_at <= now() THEN 'EXPIRED' WHEN s.additional_api_keys THEN 'ACTIVE' ELSE 'SUSPENDED' END, k.expires_at, u.last_used_at,
+			k.rolled_at, k.created_at, CASE WHEN k.former_ends_at > now() THEN k.former_ends_at END,
+			CASE WHEN k.former_ends_at > now() THEN fu.last_used_at END, k.rolls
+		FROM additional_api_keys k
+		JOIN organization_settings s ON s.org_id = k.org_id
+		LEFT JOIN api_key_uses u ON u.hash = k.hash
+		LEFT JOIN api_key_uses fu ON fu.hash = k.former_hash
+		WHERE k.deleted_at IS NULL
+	) keys
+	WHERE `
+
+type keyRow struct {
+	Key
+	rolls int
+}
+
+func scanKey(row pgx.CollectableRow) (k keyRow, err error) {
+	err = row.Scan(&k.ID, &k.Name, &k.Scope, &k.Status, &k.ExpiresAt, &k.LastUsedAt, &k.RolledAt, &k.CreatedAt, &k.FormerEndsAt, &k.FormerLastUsedAt, &k.rolls)
+	return k, err
+}
+
+// KeyByID reads a key of an organization. Error: NOT_FOUND, also for a deleted key.
+func KeyByID(ctx context.Context, tx pg.Tx, org, keyID string) (Key, error) {
+	k, _, err := keyByID(ctx, tx, org, keyID)
+	return k, err
+}
+
+func keyByID(ctx context.Context, tx pg.Tx, org, keyID string) (k Key, rolls int, err error) {
+	if keyID != MainKeyID && !id.Is(keyIDPrefix, keyID) {
+		return Key{}, 0, noKey()
+	}
+	rows, err := tx.Query(ctx, selectKeys+`org_id = $1 AND key_id = $2`, org, keyID)
+	if err != nil {
+		return Key{}, 0, fmt.Errorf("read API key %s: %w", keyID, err)
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, scanKey)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Key{}, 0, noKey()
+	}
+	if err != nil {
+		return Key{}, 0, fmt.Errorf("read API key %s: %w", keyID, err)
+	}
+	return found.Key, found.rolls, nil
+}
+
+// ListKeys is a page of an organization's keys, the deleted ones left out.
+func ListKeys(ctx context.Context, tx pg.Tx, org string, p page.Page) (page.Result[Key], error) {
+	q := page.Select(selectKeys+`org_id = ?`, org)
+	sql, args := q.Sorted(p, "created_at", "key_id")
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return page.Result[Key]{}, fmt.Errorf("list the API keys of %s: %w", org, err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Key, error) {
+		k, err := scanKey(row)
+		return k.Key, err
+	})
+	if err != nil {
+		return page.Result[Key]{}, fmt.Errorf("list the API keys of %s: %w", org, err)
+	}
+	return page.Cut(p, found, func(k Key) page.Cursor { return page.Cursor{At: k.CreatedAt, ID: k.ID} }), nil
+}

@@ -1,0 +1,621 @@
+package org_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/page"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/seal"
+)
+
+// keyring is an organization whose main key calls.
+type keyring struct {
+	t    *testing.T
+	db   *pg.DB
+	org  string
+	main seal.Secret
+}
+
+func newKeyring(t *testing.T, additional bool) *keyring {
+	t.Helper()
+	db := pgtest.New(t)
+	o, main, err := org.Create(t.Context(), db, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keyring{t, db, o.ID, main}
+	if additional {
+		k.allow(true)
+	}
+	return k
+}
+
+// allow switches additionalApiKeys.
+func (k *keyring) allow(on bool) {
+	k.t.Helper()
+	if _, err := changeTo(k.t, k.db, k.org, fmt.Sprintf(`{"additionalApiKeys":%v}`, on)); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+func (k *keyring) admit(value seal.Secret) (org.Caller, error) {
+	return org.NewDoor(k.db).Admit(k.t.Context(), value.Reveal(), netip.Addr{})
+}
+
+// caller is the main key as it was admitted.
+func (k *keyring) caller() org.Caller {
+	k.t.Helper()
+	c, err := k.admit(k.main)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return c
+}
+
+func (k *keyring) create(scope org.Scope) (org.Key, seal.Secret) {
+	k.t.Helper()
+	made, value, err := org.CreateKey(k.t.Context(), k.db, k.caller(), org.NewKey{Name: "reporting", Scope: scope})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return made, value
+}
+
+func (k *keyring) list() []org.Key {
+	k.t.Helper()
+	var found page.Result[org.Key]
+	err := k.db.ReadOrg(k.t.Context(), k.org, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = org.ListKeys(ctx, tx, k.org, page.Page{})
+		return err
+	})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return found.Items
+}
+
+// exec runs a statement as the owner of the database.
+func (k *keyring) exec(sql string, args ...any) {
+	k.t.Helper()
+	if _, err := pgtest.Owner(k.t, k.db).Exec(k.t.Context(), sql, args...); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// refused checks that a value is refused like one that never was.
+func (k *keyring) refused(name string, value seal.Secret) {
+	k.t.Helper()
+	_, unknown := k.admit(seal.NewSecret("ck_" + strings.Repeat("A", 43)))
+	got, err := k.admit(value)
+	if f := fault.Of(err); got.OrgID != "" || f == nil || f.Code != fault.CodeUnauthorized || f.Error() != fault.Of(unknown).Error() || f.Extra != nil || f.Details != nil {
+		k.t.Errorf("%s: got %v %v, want %v", name, got, err, unknown)
+	}
+}
+
+func (k *keyring) works(name string, value seal.Secret, keyID string) {
+	k.t.Helper()
+	if got, err := k.admit(value); err != nil || got.OrgID != k.org || got.KeyID != keyID {
+		k.t.Errorf("%s: got %v %v, want %v", name, got, err, keyID)
+	}
+}
+
+// Rules AUTH-1, KEY-1, KEY-4.
+func TestAdditionalKeysWorkWhereTheOperatorAllowsThem(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, false)
+	wanted := org.NewKey{Name: "reporting", Scope: org.ScopeRead}
+	if _, _, err := org.CreateKey(t.Context(), k.db, k.caller(), wanted); !fault.Is(err, fault.FeatureDisabled) {
+		t.Errorf("off: got %v, want %v", err, fault.FeatureDisabled)
+	}
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), org.MainKeyID, 60); !fault.Is(err, fault.FeatureDisabled) {
+		t.Errorf("an overlap: got %v, want %v", err, fault.FeatureDisabled)
+	}
+	k.allow(true)
+	made, value := k.create(org.ScopeRead)
+	_, other := k.create(org.ScopeFull)
+	k.works("on", value, made.ID)
+	former := k.main
+	_, rolled, err := org.RollAPIKey(t.Context(), k.db, k.caller(), org.MainKeyID, 3600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.main = rolled
+	k.works("the former value", former, org.MainKeyID)
+
+	k.allow(false)
+	k.refused("off again", value)
+	k.refused("off again, with every right", other)
+	k.refused("the former value of the main key, off again", former)
+	k.works("the main key", k.main, org.MainKeyID)
+	all := k.list()
+	if len(all) != 3 {
+		t.Errorf("off again: got %+v, want three keys", all)
+	}
+	for _, key := range all {
+		if want := map[bool]org.KeyStatus{true: org.KeyActive, false: org.KeySuspended}[key.Main()]; key.Status != want || key.FormerEndsAt != nil {
+			t.Errorf("off again: got %+v, want it %s without a former value", key, want)
+		}
+	}
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 0); !fault.Is(err, fault.FeatureDisabled) {
+		t.Errorf("roll of a suspended key: got %v, want %v", err, fault.FeatureDisabled)
+	}
+	k.allow(true)
+	k.works("on again", value, made.ID)
+	k.works("the former value, on again", former, org.MainKeyID)
+
+	k.exec(`ALTER TABLE additional_api_keys DISABLE TRIGGER additional_api_keys_keep`)
+	k.exec(`UPDATE additional_api_keys SET expires_at = now() + interval '1 hour' WHERE key_id = $1`, made.ID)
+	k.works("before it expires", value, made.ID)
+	k.exec(`UPDATE additional_api_keys SET expires_at = now() WHERE key_id = $1`, made.ID)
+	k.refused("expired", value)
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 0); !fault.Is(err, fault.InvalidState) {
+		t.Errorf("roll of an expired key: got %v, want %v", err, fault.InvalidState)
+	}
+}
+
+// Of a key with each scope, and of each call's need.
+// Rule KEY-2.
+func TestAScopeHasThoseBelowIt(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, true)
+	needs := []org.Scope{org.ScopeRead, org.ScopeNoMoneyOut, org.ScopeFull, org.ScopeMainKey, ""}
+	for i, scope := range org.Scopes {
+		_, value := k.create(scope)
+		c, err := k.admit(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, needed := range needs {
+			if got, want := c.May(needed), j <= i; got != want {
+				t.Errorf("%s for %q: got %v, want %v", scope, needed, got, want)
+			}
+		}
+	}
+	for _, needed := range needs {
+		if !k.caller().May(needed) {
+			t.Errorf("the main key for %q: got a refusal, want it let in", needed)
+		}
+	}
+}
+
+// Rule KEY-5.
+func TestAFormerValueWorksUntilItsOverlapEnds(t *testing.T) {
+	t.Parallel()
+	for _, of := range []string{"additional", "main"} {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			k := newKeyring(t, true)
+			id, first := org.MainKeyID, k.main
+			if of == "additional" {
+				made, value := k.create(org.ScopeRead)
+				id, first = made.ID, value
+			}
+			roll := func(seconds int) (org.Key, seal.Secret, error) {
+				rolled, value, err := org.RollAPIKey(t.Context(), k.db, k.caller(), id, seconds)
+				if err == nil && of == "main" {
+					k.main = value
+				}
+				return rolled, value, err
+			}
+			for _, seconds := range []int{-1, org.OverlapSecondsMax + 1} {
+				if _, _, err := roll(seconds); !fault.Is(err, fault.InvalidRequest) {
+					t.Errorf("%d seconds: got %v, want %v", seconds, err, fault.InvalidRequest)
+				}
+			}
+			rolled, second, err := roll(org.OverlapSecondsMax)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rolled.ID != id || rolled.RolledAt == nil || rolled.FormerEndsAt == nil || rolled.FormerEndsAt.Sub(*rolled.RolledAt) != org.OverlapSecondsMax*time.Second {
+				t.Errorf("rolled: got %+v, want the same key with its former value for a day", rolled)
+			}
+			k.works("the former value", first, id)
+			k.works("the new value", second, id)
+			if _, _, err := roll(1); !fault.Is(err, fault.InvalidState) {
+				t.Errorf("another overlap: got %v, want %v", err, fault.InvalidState)
+			}
+			k.works("the former value after a refusal", first, id)
+
+			k.exec(`UPDATE api_keys SET ends_at = now() WHERE ends_at IS NOT NULL`)
+			k.exec(`UPDATE additional_api_keys SET former_ends_at = now() WHERE former_ends_at IS NOT NULL`)
+			k.refused("the overlap is over", first)
+			k.works("the new value", second, id)
+			_, third, err := roll(3600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.works("the second value in its overlap", second, id)
+			_, fourth, err := roll(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range map[string]seal.Secret{"first": first, "second": second, "third": third} {
+				k.refused(name+" after a roll without an overlap", value)
+			}
+			k.works("the last value", fourth, id)
+		})
+	}
+}
+
+// Rule KEY-5.
+func TestTheOperatorsRollEndsEveryValue(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, true)
+	first := k.main
+	_, second, err := org.RollAPIKey(t.Context(), k.db, k.caller(), org.MainKeyID, 3600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, err := org.RollKey(t.Context(), k.db, audit.Operator("op"), k.org)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.refused("first", first)
+	k.refused("second", second)
+	k.works("third", third, org.MainKeyID)
+}
+
+// Rule KEY-6.
+func TestAKeyThatWasDeletedOrRevokedNeverWorksAgain(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, true)
+	ctx, by := t.Context(), audit.Operator("op")
+	deleted, first := k.create(org.ScopeFull)
+	_, second, err := org.RollAPIKey(ctx, k.db, k.caller(), deleted.ID, 3600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := org.DeleteKey(ctx, k.db, k.caller(), deleted.ID); err != nil {
+		t.Fatal(err)
+	}
+	k.refused("deleted", second)
+	k.refused("deleted, the former value", first)
+	revoked, value := k.create(org.ScopeFull)
+	if err := org.RevokeKey(ctx, k.db, by, k.org, revoked.ID); err != nil {
+		t.Fatal(err)
+	}
+	k.refused("revoked", value)
+	for _, gone := range []string{deleted.ID, revoked.ID, "key_01J9ZW3M8Q4S5T6V7W8X9YZABC", "key_", "", "\x00"} {
+		_, _, rolling := org.RollAPIKey(ctx, k.db, k.caller(), gone, 0)
+		for verb, err := range map[string]error{
+			"roll": rolling, "delete": org.DeleteKey(ctx, k.db, k.caller(), gone), "revoke": org.RevokeKey(ctx, k.db, by, k.org, gone),
+		} {
+			if !fault.Is(err, fault.CodeNotFound) {
+				t.Errorf("%s %q: got %v, want %v", verb, gone, err, fault.CodeNotFound)
+			}
+		}
+	}
+	if err := org.DeleteKey(ctx, k.db, k.caller(), org.MainKeyID); !fault.Is(err, fault.InvalidState) {
+		t.Errorf("the main key: got %v, want %v", err, fault.InvalidState)
+	}
+	// Another organization's key is none.
+	other, main, err := org.Create(ctx, k.db, "Other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, value := k.create(org.ScopeRead)
+	stranger := (&keyring{t, k.db, other.ID, main}).caller()
+	if _, err := changeTo(t, k.db, other.ID, `{"additionalApiKeys":true}`); err != nil {
+		t.Fatal(err)
+	}
+	if err := org.DeleteKey(ctx, k.db, stranger, mine.ID); !fault.Is(err, fault.CodeNotFound) {
+		t.Errorf("another organization deletes: got %v, want %v", err, fault.CodeNotFound)
+	}
+	if _, _, err := org.RollAPIKey(ctx, k.db, stranger, mine.ID, 0); !fault.Is(err, fault.CodeNotFound) {
+		t.Errorf("another organization rolls: got %v, want %v", err, fault.CodeNotFound)
+	}
+	k.works("after another organization", value, mine.ID)
+
+	if err := org.RevokeKey(ctx, k.db, by, k.org, org.MainKeyID); err != nil {
+		t.Fatal(err)
+	}
+	k.refused("the revoked main key", k.main)
+	if err := org.RevokeKey(ctx, k.db, by, k.org, org.MainKeyID); !fault.Is(err, fault.InvalidState) {
+		t.Errorf("twice: got %v, want %v", err, fault.InvalidState)
+	}
+	again, err := org.RollKey(ctx, k.db, by, k.org)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.works("rolled after it was revoked", again, org.MainKeyID)
+}
+
+// Rules KEY-5, KEY-6.
+func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, true)
+	for round := range 12 {
+		made, value := k.create(org.ScopeFull)
+		by := k.caller()
+		overlap := 3600 * (round % 2)
+		deletes := round%3 == 0
+		var mu sync.Mutex
+		var values []seal.Secret
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for range 6 {
+			wg.Go(func() {
+				<-start
+				_, rolled, err := org.RollAPIKey(t.Context(), k.db, by, made.ID, overlap)
+				switch {
+				case err == nil:
+					mu.Lock()
+					values = append(values, rolled)
+					mu.Unlock()
+				case fault.Is(err, fault.InvalidState), deletes && fault.Is(err, fault.CodeNotFound):
+				default:
+					t.Errorf("roll: got %v", err)
+				}
+			})
+		}
+		if deletes {
+			wg.Go(func() {
+				<-start
+				if err := org.DeleteKey(t.Context(), k.db, by, made.ID); err != nil {
+					t.Errorf("delete: got %v", err)
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+		working := 0
+		for _, v := range append(values, value) {
+			if _, err := k.admit(v); err == nil {
+				working++
+			}
+		}
+		want := 1 + round%2 // the last value, and the first one in its overlap
+		if deletes {
+			want = 0
+		} else if len(values) == 0 {
+			t.Errorf("round %d: got no roll, want one at least", round)
+		}
+		if working != want {
+			t.Errorf("round %d: got %d values that work after %d rolls, want %d", round, working, len(values), want)
+		}
+		if !deletes {
+			if err := org.DeleteKey(t.Context(), k.db, by, made.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Rule KEY-7.
+func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, true)
+	by := k.caller()
+	var made, refused atomic.Int64
+	var wg sync.WaitGroup
+	for range org.AdditionalKeysMax + 10 {
+		wg.Go(func() {
+			_, _, err := org.CreateKey(t.Context(), k.db, by, org.NewKey{Name: "n", Scope: org.ScopeRead})
+			switch {
+			case err == nil:
+				made.Add(1)
+			case fault.Is(err, fault.InvalidState):
+				refused.Add(1)
+			default:
+				t.Errorf("got %v, want a key or %v", err, fault.InvalidState)
+			}
+		})
+	}
+	wg.Wait()
+	if made.Load() != org.AdditionalKeysMax || refused.Load() != 10 {
+		t.Errorf("got %d keys and %d refusals, want %d and 10", made.Load(), refused.Load(), org.AdditionalKeysMax)
+	}
+	// A roll adds none, and what is deleted or expired makes room.
+	all := slices.DeleteFunc(k.list(), org.Key.Main)
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, by, all[0].ID, 3600); err != nil {
+		t.Errorf("roll at the limit: got %v", err)
+	}
+	if err := org.DeleteKey(t.Context(), k.db, by, all[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	k.create(org.ScopeRead)
+	k.exec(`ALTER TABLE additional_api_keys DISABLE TRIGGER additional_api_keys_keep`)
+	k.exec(`UPDATE additional_api_keys SET expires_at = now() WHERE key_id = $1`, all[1].ID)
+	k.create(org.ScopeRead)
+	if _, _, err := org.CreateKey(t.Context(), k.db, by, org.NewKey{Name: "n", Scope: org.ScopeRead}); !fault.Is(err, fault.InvalidState) {
+		t.Errorf("one more: got %v, want %v", err, fault.InvalidState)
+	}
+}
+
+// A main key that leaked is rolled: what its holder began before makes no key after it.
+// Rule KEY-3.
+func TestAValueThatWasRolledManagesNoKeys(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, true)
+	leaked := k.caller()
+	kept, _ := k.create(org.ScopeRead)
+	var rolled atomic.Bool
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for !rolled.Load() {
+				made, _, err := org.CreateKey(t.Context(), k.db, leaked, org.NewKey{Name: "n", Scope: org.ScopeFull})
+				if err != nil {
+					if !fault.Is(err, fault.CodeUnauthorized) {
+						t.Errorf("got %v, want a key or %v", err, fault.CodeUnauthorized)
+					}
+					return
+				}
+				if err := org.DeleteKey(t.Context(), k.db, leaked, made.ID); err != nil && !fault.Is(err, fault.CodeUnauthorized) {
+					t.Errorf("delete: got %v", err)
+				}
+			}
+		})
+	}
+	value, err := org.RollKey(t.Context(), k.db, audit.Operator("op"), k.org)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := fmt.Sprint(k.list())
+	rolled.Store(true)
+	wg.Wait()
+	if after := fmt.Sprint(k.list()); after != before {
+		t.Errorf("after the roll: got %v, want %v", after, before)
+	}
+	k.main = value
+	_, _, creating := org.CreateKey(t.Context(), k.db, leaked, org.NewKey{Name: "n", Scope: org.ScopeFull})
+	_, _, rolling := org.RollAPIKey(t.Context(), k.db, leaked, kept.ID, 0)
+	for verb, err := range map[string]error{"create": creating, "roll": rolling, "delete": org.DeleteKey(t.Context(), k.db, leaked, kept.ID)} {
+		if !fault.Is(err, fault.CodeUnauthorized) {
+			t.Errorf("%s: got %v, want %v", verb, err, fault.CodeUnauthorized)
+		}
+	}
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, leaked, org.MainKeyID, 0); !fault.Is(err, fault.CodeUnauthorized) {
+		t.Errorf("roll of the main key: got %v, want %v", err, fault.CodeUnauthorized)
+	}
+}
+
+// Rule KEY-8.
+func TestTheLastUseIsWrittenOnceAMinute(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, true)
+	made, value := k.create(org.ScopeRead)
+	door := org.NewDoor(k.db)
+	use := func() {
+		c, err := door.Admit(t.Context(), value.Reveal(), netip.Addr{})
+		if err == nil {
+			err = door.NoteUse(t.Context(), c)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	row := func() (version string) {
+		t.Helper()
+		if err := pgtest.Owner(t, k.db).QueryRow(t.Context(), `SELECT coalesce(string_agg(xmin::text || last_used_at::text, ' '), '') FROM api_key_uses`).Scan(&version); err != nil {
+			t.Fatal(err)
+		}
+		return version
+	}
+	if got := row(); got != "" {
+		t.Fatalf("before: got %v, want no use", got)
+	}
+	use()
+	first := row()
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(use)
+	}
+	wg.Wait()
+	if got := row(); first == "" || got != first {
+		t.Errorf("within a minute: got %v, want %v", got, first)
+	}
+	k.exec(`UPDATE api_key_uses SET last_used_at = now() - interval '61 seconds'`)
+	before := row()
+	use()
+	if got := row(); got == before {
+		t.Error("after a minute: got no write, want one")
+	}
+	for _, key := range k.list() {
+		if used := key.LastUsedAt != nil; used != (key.ID == made.ID) {
+			t.Errorf("%s: got used %v", key.ID, used)
+		}
+	}
+	_, second, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 3600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value = second
+	for _, key := range k.list() {
+		if key.ID == made.ID && (key.LastUsedAt != nil || key.FormerLastUsedAt == nil) {
+			t.Errorf("rolled: got %+v, want the use of the former value alone", key)
+		}
+	}
+}
+
+// Rules KEY-5, KEY-6, KEY-7.
+func TestTheDatabaseKeepsKeysAsTheyWereMade(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, true)
+	made, _ := k.create(org.ScopeRead)
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 3600); err != nil {
+		t.Fatal(err)
+	}
+	_, main, err := org.RollAPIKey(t.Context(), k.db, k.caller(), org.MainKeyID, 3600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.main = main
+	insert := `INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) SELECT 'key_' || n, org_id, 'n', 'READ', sha256(n::text::bytea), NULL::timestamptz FROM organizations, `
+	for name, c := range map[string]struct{ sql, constraint string }{
+		"a wider scope":               {`UPDATE additional_api_keys SET scope = 'FULL'`, "additional_api_keys_fixed"},
+		"no expiry":                   {`UPDATE additional_api_keys SET expires_at = now() + interval '1 year'`, "additional_api_keys_fixed"},
+		"a value without a roll":      {`UPDATE additional_api_keys SET hash = sha256('x')`, "additional_api_keys_fixed"},
+		"a stranger's former value":   {`UPDATE additional_api_keys SET hash = sha256('x'), rolls = rolls + 1, former_hash = sha256('y')`, "additional_api_keys_fixed"},
+		"a longer overlap":            {`UPDATE additional_api_keys SET former_ends_at = former_ends_at + interval '1 second'`, "additional_api_keys_fixed"},
+		"an overlap of two days":      {`UPDATE additional_api_keys SET hash = sha256('x'), rolls = rolls + 1, former_hash = hash, former_ends_at = now() + interval '2 days'`, "additional_api_keys_fixed"},
+		"a deleted key":               {`UPDATE additional_api_keys SET deleted_at = now(); UPDATE additional_api_keys SET deleted_at = NULL`, "additional_api_keys_fixed"},
+		"no scope":                    {insert + `generate_series(1, 1) n; UPDATE additional_api_keys SET scope = 'ALL'`, "additional_api_keys_fixed"},
+		"many at once":                {insert + `generate_series(1, 20) n`, "additional_api_keys_most"},
+		"one that is over":            {`INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) SELECT 'key_1', org_id, 'n', 'READ', sha256('x'), now() FROM organizations`, "additional_api_keys_ahead"},
+		"two present main keys":       {`INSERT INTO api_keys (org_id, hash, created_at) SELECT org_id, sha256('x'), now() FROM organizations`, "api_keys_one_live"},
+		"two former main keys":        {`UPDATE api_keys SET rolled_at = now(), ends_at = now() + interval '1 hour' WHERE rolled_at IS NULL`, "api_keys_one_former"},
+		"a longer overlap, main":      {`UPDATE api_keys SET ends_at = ends_at + interval '1 second' WHERE ends_at IS NOT NULL`, "api_keys_fixed"},
+		"an overlap of two days,main": {`UPDATE api_keys SET ends_at = NULL; UPDATE api_keys SET rolled_at = now(), ends_at = now() + interval '2 days' WHERE rolled_at IS NULL`, "api_keys_fixed"},
+		"an end without a roll":       {`UPDATE api_keys SET ends_at = now() WHERE rolled_at IS NULL`, "api_keys_ends_when_rolled"},
+	} {
+		if _, err := pgtest.Owner(t, k.db).Exec(t.Context(), c.sql); !pg.Violates(err, c.constraint) {
+			t.Errorf("%s: got %v, want %v", name, err, c.constraint)
+		}
+	}
+	// The role of an organization's requests writes nothing of the main key.
+	err = k.db.InOrg(t.Context(), k.org, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE api_keys SET rolled_at = now()`)
+		return err
+	})
+	if err == nil {
+		t.Error("the role of an organization rolled the main key")
+	}
+}
+
+// Rule KEY-9.
+func TestEveryChangeOfAKeyIsAudited(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, true)
+	made, _ := k.create(org.ScopeNoMoneyOut)
+	if _, _, err := org.RollAPIKey(t.Context(), k.db, k.caller(), made.ID, 60); err != nil {
+		t.Fatal(err)
+	}
+	if err := org.DeleteKey(t.Context(), k.db, k.caller(), made.ID); err != nil {
+		t.Fatal(err)
+	}
+	revoked, value := k.create(org.ScopeRead)
+	if c, err := k.admit(value); err != nil || c.Actor() != audit.AdditionalAPIKey(revoked.ID) {
+		t.Errorf("got %v %v, want the key as actor", c.Actor(), err)
+	}
+	if err := org.RevokeKey(t.Context(), k.db, audit.Operator("op"), k.org, revoked.ID); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	err := pgtest.Owner(t, k.db).QueryRow(t.Context(), `
+		SELECT string_agg(action || ' ' || actor_kind || ' ' || actor_id || ' ' || (detail - 'expiresAt')::text, E'\n' ORDER BY audit_id)
+		FROM audit_log WHERE resource_kind = 'API_KEY' AND org_id = $1`, k.org).Scan(&got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.ReplaceAll(`api_key.created API_KEY ORG {"name": "reporting", "scope": "NO_MONEY_OUT"}
+api_key.rolled API_KEY ORG {"overlapSeconds": 60}
+api_key.deleted API_KEY ORG {"name": "reporting"}
+api_key.created API_KEY ORG {"name": "reporting", "scope": "READ"}
+api_key.revoked OPERATOR op {"name": "reporting"}`, "ORG", k.org)
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
