@@ -162,12 +162,13 @@ var unmoving = []string{
 	"organizations estimateWithdrawal", "organizations previewWithdrawal", "organizations updateCustomer",
 	"organizations createWebhookEndpoint", "organizations updateWebhookEndpoint", "organizations rotateWebhookSecret",
 	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent", "organizations deleteWebhookEndpoint",
+	"organizations createApiKey", "organizations deleteApiKey", "operators revokeOrganizationApiKey",
 	"operators createOrganization", "operators rollApiKey", "operators changeSettings", "operators approveChangeRequest",
 	"operators withdrawChangeRequest", "operators rescreenDeposit", "operators addWhitelistedAddress", "operators removeWhitelistedAddress",
 	"operators setLocalRisk", "operators clearLocalRisk",
 }
 
-// Rules WD-5, TR-6: a call that moves money and never hears about one of its COMMITs says what
+// Rules IDEM-7, TR-6: a call that moves money and never hears about one of its COMMITs says what
 // it can prove: that it is done, or that it does not know and is to be repeated. It never says
 // that nothing happened, whether what it wrote can be seen, cannot be seen yet or cannot be
 // looked for. Repeated, it comes about once.

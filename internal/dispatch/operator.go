@@ -135,8 +135,11 @@ func (d *Desk) Bump(ctx context.Context, orderID string, by audit.Actor) (chain.
 	if err := d.raise(ctx, from, s, s.newest().Act, reason{made: forOperator, by: by}); err != nil {
 		return chain.Fees{}, s.refusal(o, err)
 	}
-	_, s, _, err = d.at(ctx, orderID)
-	return s.newest().Fees, err
+	if _, s, _, err = d.at(ctx, orderID); err != nil {
+		return chain.Fees{}, fault.New(fault.Unavailable, fault.CodeUnavailable,
+			"The fee of order %s is raised: the running service has the dearer transaction signed and sends it, and one of them is mined, never both. It could not be read again (%v); `coffer dispatch show %s` shows it.", o.ID, err, o.ID)
+	}
+	return s.newest().Fees, nil
 }
 
 // Cancel fills an order's slot with a transfer of nothing to itself, priced to
