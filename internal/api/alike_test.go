@@ -522,6 +522,7 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 2)
 	q.setting(q.one, "flaggedDepositApiEnabled", true)
+	q.setting(q.one, "additionalApiKeys", true)
 	q.house.transfer("one")
 	q.sequenced()
 	endpoint := q.want(q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201).text("endpointId")

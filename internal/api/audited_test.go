@@ -143,7 +143,14 @@ var acts = map[string]act{
 		body: said(map[string]any{"toAddress": elsewhereTo, "reason": "LAW_ENFORCEMENT", "reference": "case 77"}),
 	},
 	"organization completeDeposit": {id: func(d *desks) string { return d.held[0] }, why: "only the operator completes", status: http.StatusForbidden},
+	"organization createApiKey": {
+		body: said(map[string]any{"name": "shop", "scope": "READ"}),
+		rows: []string{"caller api_key.created API_KEY apiKeyId"},
+	},
+	"organization rollApiKey":   {id: (*desks).otherKey, rows: []string{"caller api_key.rolled API_KEY id"}},
+	"organization deleteApiKey": {id: (*desks).otherKey, rows: []string{"caller api_key.deleted API_KEY id"}},
 
+	"operator revokeOrganizationApiKey": {id: (*desks).otherKey, rows: []string{"caller api_key.revoked API_KEY id"}},
 	"operator createOrganization": {
 		body: said(map[string]any{"name": "Third"}),
 		rows: []string{"caller organization.created ORGANIZATION organizationId"},
@@ -207,6 +214,12 @@ var acts = map[string]act{
 	},
 }
 
+// otherKey is an additional API key of the first organization.
+func (d *desks) otherKey() string {
+	d.t.Helper()
+	return d.want(d.call(d.one, "POST", "/api-keys", map[string]any{"name": "other", "scope": "READ"}), 201).text("apiKeyId")
+}
+
 // stuck makes a deposit's transfer one that ended without paying.
 func (d *desks) stuck(id string) {
 	d.t.Helper()
@@ -255,6 +268,7 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	d := &desks{queue: newQueue(t, 7)}
 	d.setting(d.one, "flaggedDepositApiEnabled", true)
+	d.setting(d.one, "additionalApiKeys", true)
 	d.ear, _ = d.endpoint(newEar(t).URL, map[string]any{"events": []string{"TRANSFER_COMPLETED"}})
 	d.house.transfer("told")
 	d.carried()
