@@ -39,7 +39,7 @@ var steering = []string{
 var apart = []string{
 	"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "rescue",
 	"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg", "local trigger outage", "local risk set", "local risk clear", "keys create", "keys backup", "keys restore",
-	"audit restart", "risk import", "org create", "key roll", "operator key create", "operator key roll", "operator key revoke",
+	"audit restart", "risk import", "org create", "key roll", "key revoke", "operator key create", "operator key roll", "operator key revoke",
 }
 
 // reading are the commands that change nothing.
@@ -47,7 +47,7 @@ var reading = []string{
 	"deposits flagged", "deposits rescreen", "settings show", "settings history", "whitelist list", "changes list", "dispatch list", "dispatch show",
 	"mints list", "wallets", "reserves", "chain breaks", "chain traces", "freezes list", "verify", "keys show", "org list", "org show", "key list",
 	"operator key list", "audit status", "audit export", "audit verify", "risk show", "risk senders", "config check", "config sample",
-	"local risk list", "signer clock show", "deposits list", "withdrawals list", "customers list", "events list", "events tail",
+	"local risk list", "signer clock show", "deposits list", "withdrawals list", "customers list", "events list", "events tail", "version",
 }
 
 // Every command stands in one of the lists, so that a new one that moves money is played.
