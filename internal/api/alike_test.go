@@ -279,7 +279,7 @@ var places = map[string]func(x *alikes){
 			}
 		}
 		for _, id := range idtest.Refused {
-			if customer.CheckID(id) == nil {
+			if customer.CheckNewID(id) == nil {
 				x.t.Errorf("%q: got it taken, want it refused", id)
 			}
 			if id == "" || strings.Contains(id, "..") || strings.Trim(strings.ReplaceAll(strings.ToLower(id), "%2e", "."), ".") == "" {
