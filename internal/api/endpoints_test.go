@@ -15,7 +15,6 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/webhook"
@@ -65,13 +64,7 @@ func (h *house) endpoint(to string, body map[string]any) (id, secret string) {
 // carried numbers what there is and sends it.
 func (h *house) carried() {
 	h.t.Helper()
-	s := &event.Sequencer{DB: h.db, Environment: webhook.Test, Listener: delivery.Fan{}}
-	for n := 1; n > 0; {
-		var err error
-		if n, err = s.Step(h.t.Context()); err != nil {
-			h.t.Fatal(err)
-		}
-	}
+	h.fanned()
 	for n := 1; n > 0; {
 		var err error
 		if n, err = h.posts.Step(h.t.Context()); err != nil {

@@ -381,6 +381,9 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	}
 	done, err := mirror.Restore(s.ctx, s.db, s.signer, s.book, app.Restorer(s.pay, by), false)
 	s.must(err)
+	if n := s.number(`SELECT count(*) FROM audit_log WHERE (actor_kind, actor_id, action, resource_kind, resource_id) = ('OPERATOR', 'op', $1, 'JOURNAL', 'signer')`, "journal.imported"); n != 1 {
+		t.Errorf("got %d rows of the import in the audit log, want one", n)
+	}
 	if len(done.Lacking.Intents) < len(wanted) {
 		t.Errorf("restored %v, want at least %v", done.Lacking.Intents, wanted)
 	}

@@ -67,6 +67,7 @@ var places = []place{
 	{"internal/money", words, 0},
 	{"internal/fault", words, 0},
 	{"internal/id", words, 0},
+	{"internal/id/idtest", words, testOnly},
 	{"internal/page", words, 0},
 	{"internal/chain", words, 0},
 	{"internal/crash", words, 0},

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/cli"
 	"github.com/cofferpay/coffer/internal/localworld"
@@ -146,6 +148,19 @@ func TestAPersonDecidesAboutABrokenFinalityWhileTheServiceRuns(t *testing.T) {
 	said = coffer("chain", "repoint", "ETHEREUM", "--wait", "2", "--yes")
 	if !strings.Contains(said, "Done.") {
 		t.Errorf("got %q", said)
+	}
+	db, err := pgx.Connect(t.Context(), w.Info.Database.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(context.WithoutCancel(t.Context())) }()
+	if _, err := db.Exec(t.Context(), `SET ROLE coffer_reader`); err != nil {
+		t.Fatal(err)
+	}
+	var told int
+	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE (actor_kind, actor_id, action, resource_kind, resource_id) = ('OPERATOR', 'cli', $1, 'CHAIN', 'ETHEREUM')`,
+		"chain.repointed").Scan(&told); err != nil || told != 1 {
+		t.Errorf("got %d rows of the decision in the audit log %v, want one", told, err)
 	}
 	books := func(when string) {
 		t.Helper()

@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/id/idtest"
 )
 
 // run runs a command line in a folder without a local world.
@@ -131,5 +134,70 @@ func TestSettingsAreReadWholeBeforeOneIsWritten(t *testing.T) {
 	got, _ := json.Marshal(changes)
 	if want := `{"approvalAllowlist":[{"email":"ann@example.com"},{"customerId":"user_42","email":"bob@example.com"}],"approvalQuorum":2,"customerWithdrawUsdThreshold":"10000.00","ipAllowlist":[],"requireWithdrawIdempotency":false,"screeningSeverityThreshold":null,"swappableMintIds":[2,1],"twoFactorUsdThreshold":null,"withdrawSeverityThreshold":null}`; err != nil || string(got) != want {
 		t.Errorf("got %s and %v, want %s", got, err, want)
+	}
+}
+
+// Every flag and every word of a command that takes the id of a customer takes it as it is. One
+// that is new fails.
+func TestTheCommandLineTakesNoCustomerForAnother(t *testing.T) {
+	t.Parallel()
+	root, err := Tree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each with the test that passes awkward ids through it, or the reason for which it compares none.
+	takes := map[string]string{
+		"freezes put --customer":                 "it is the freeze of the operator's interface: TestCustomersWithIdsAlikeShareNothing",
+		"withdrawals list --customer":            "it is the filter of the interface's list: TestCustomersWithIdsAlikeShareNothing",
+		"deposits list --customer":               "it is the filter of the interface's list: TestCustomersWithIdsAlikeShareNothing",
+		"customers list --customer":              "it is the filter of the interface's list: TestCustomersWithIdsAlikeShareNothing",
+		"local trigger failed-payout --customer": "it is a customer of the interface's, on a local chain",
+		"local trigger reorg --customer":         "it is a customer of the interface's, on a local chain",
+		"rescue --customers":                     "each names the wallet that the seed has for it: TestTheSignerTakesNoIdForAnother",
+	}
+	var walk func(n *kong.Node, words string)
+	walk = func(n *kong.Node, words string) {
+		for _, f := range n.Flags {
+			if name := strings.TrimSpace(words + " --" + f.Name); strings.Contains(f.Name, "customer") {
+				if takes[name] == "" {
+					t.Errorf("coffer %s takes a customer: show that it takes no id for another", name)
+				}
+				delete(takes, name)
+			}
+		}
+		for _, c := range n.Children {
+			walk(c, strings.TrimSpace(words+" "+c.Name))
+		}
+	}
+	walk(root, "")
+	for name := range takes {
+		t.Errorf("coffer %s takes a customer no longer", name)
+	}
+
+	type entry struct {
+		Email      string `json:"email"`
+		CustomerID string `json:"customerId"`
+	}
+	for _, id := range idtest.Alike {
+		listed, err := json.Marshal([]entry{{"ann@example.com", id}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"ann@example.com:" + id, string(listed)} {
+			var got []entry
+			changes, err := readChanges([]string{"approvalAllowlist=" + word})
+			if err == nil {
+				err = json.Unmarshal(changes["approvalAllowlist"], &got)
+			}
+			if strings.Contains(id, ",") && word[0] != '[' {
+				if err == nil {
+					t.Errorf("%s: got %+v, want it refused: a comma begins another entry", word, got)
+				}
+				continue
+			}
+			if err != nil || len(got) != 1 || got[0] != (entry{"ann@example.com", id}) {
+				t.Errorf("%s: got %+v %v, want the customer %q alone", word, got, err, id)
+			}
+		}
 	}
 }

@@ -1,4 +1,15 @@
 package cli
 
+import "github.com/alecthomas/kong"
+
 // GasWanted is what an operator is asked to send.
 var GasWanted = gasWanted
+
+// Tree is the whole command line.
+func Tree() (*kong.Node, error) {
+	parser, err := kong.New(new(commands), kong.Name("coffer"))
+	if err != nil {
+		return nil, err
+	}
+	return parser.Model.Node, nil
+}

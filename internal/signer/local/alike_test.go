@@ -1,0 +1,117 @@
+package local_test
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/id/idtest"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+)
+
+// The signer takes no organization, customer, intent or whitelisted address for another one
+// with an id alike: neither for its keys, nor in its journal, nor for its limits.
+func TestTheSignerTakesNoIdForAnother(t *testing.T) {
+	t.Parallel()
+	seed, err := keys.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Which words go together is part of a key's place: each word may end where another begins.
+	owners := map[chain.Address]signer.WalletRef{}
+	said := map[string]signer.WalletRef{}
+	for i, orgID := range idtest.Alike {
+		for j, subject := range idtest.Alike {
+			ref := signer.WalletRef{OrgID: orgID, Family: chain.EVM, Purpose: "CUSTOMER_DEPOSIT", Subject: subject}
+			bytes := string(signer.Attested(ref, "m", signertest.Stranger))
+			if other, taken := said[bytes]; taken {
+				t.Errorf("%+v is attested by the words of %+v", ref, other)
+			}
+			said[bytes] = ref
+			if i%8 != 0 && j%8 != 0 {
+				continue // a key takes its time
+			}
+			address, err := local.Address(seed, ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, taken := owners[address]; taken {
+				t.Errorf("%+v has the key of %+v", ref, other)
+			}
+			owners[address] = ref
+		}
+	}
+
+	policy := signertest.Policy().Chains[signertest.Chain]
+	policy.Assets[signertest.Limited] = local.Limit{PaymentMax: signertest.PaymentMax, OrganizationMax: signertest.OrganizationMax, OverallMax: money.Units(1_000_000)}
+	s, attest := signertest.Open(t, local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{signertest.Chain: policy}}, nil)
+	wallets := map[string]signer.Issued{}
+	for range 2 { // the second time each is found
+		for i, id := range idtest.Alike {
+			issued, err := s.Issue(t.Context(), signertest.Deposit(org, id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if known, before := wallets[id]; before && known.Address != issued.Address {
+				t.Errorf("%q: got %s and then %s", id, known.Address, issued.Address)
+			}
+			wallets[id] = issued
+			for _, other := range []string{id, idtest.Alike[(i+1)%len(idtest.Alike)]} {
+				proven := ed25519.Verify(attest, signer.Attested(signertest.Deposit(org, other), issued.Path, issued.Address), issued.Proof)
+				if proven != (other == id) {
+					t.Errorf("the address of %q as one of %q: got it proven: %v", id, other, proven)
+				}
+			}
+		}
+	}
+
+	// What one organization paid counts for no other, and an intent is known by its whole id.
+	signertest.Issue(t, s, signertest.Treasury(org))
+	for i, id := range idtest.Alike {
+		signertest.Issue(t, s, signertest.Treasury(id))
+		pay := func(intent, orgID string, contract chain.Address, amount uint64) error {
+			_, err := s.Admit(t.Context(), signer.Intent{
+				ID: intent, Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(orgID), To: signertest.Stranger, Contract: contract,
+				Amount: money.Units(amount), CustomerID: id, MintID: 2, IdempotencyKeyHash: signertest.KeyHash(intent),
+			})
+			return err
+		}
+		for n := range 3 {
+			if err := pay(fmt.Sprintf("wd_%d_%d", i, n), id, signertest.Limited, 100); (err == nil) != (n < 2) || n == 2 && refusal(err) != signer.PolicyLimit {
+				t.Errorf("payment %d of %q: got %v, want two within its own limit", n+1, id, err)
+			}
+		}
+		if err := pay(id, org, signertest.Token, uint64(i)+1); err != nil {
+			t.Errorf("an intent %q: got %v, want it admitted beside the others", id, err)
+		}
+		if err := pay(id, org, signertest.Token, uint64(i)+2); refusal(err) == "" {
+			t.Errorf("an intent %q of another amount: got no refusal", id)
+		}
+	}
+
+	// An address that is removed from the whitelist is the one that is named.
+	for _, id := range idtest.Alike {
+		signertest.Endorse(t, s, org, id, signertest.Stranger)
+	}
+	for i, id := range idtest.Alike {
+		if i%2 == 1 {
+			if _, err := s.Revoke(t.Context(), signer.Revocation{OrgID: org, ID: id}); err != nil {
+				t.Fatalf("revoke %q: %v", id, err)
+			}
+		}
+	}
+	for i, id := range idtest.Alike {
+		_, err := s.Admit(t.Context(), signer.Intent{
+			ID: fmt.Sprintf("own_%d", i), Purpose: signer.Payment, Chain: signertest.Chain, From: signertest.Treasury(org), To: signertest.Stranger, Contract: signertest.Token,
+			Amount: money.Units(1), WhitelistedID: id, Product: "CUSTODIAL", MintID: 2,
+		})
+		if (err == nil) != (i%2 == 0) {
+			t.Errorf("to the whitelisted address %q, removed: %v: got %v", id, i%2 == 1, err)
+		}
+	}
+}

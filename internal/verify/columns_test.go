@@ -1,0 +1,533 @@
+package verify
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// writable says for each table which columns may change, in which state, by whom. A person
+// writes it: the test shows what differs and never writes the file.
+//
+//go:embed testdata/columns.txt
+var writable string
+
+// The writers are the roles of the program that may write, and the owner, whom no right stops
+// but the triggers do.
+var writers = []string{"coffer_app", "coffer_system", "owner"}
+
+// moving marks a change that the triggers allow only together with a move of the status.
+const moving = "+status"
+
+// apart are the tables of libraries: the queue of chores and the list of migrations.
+var apart = regexp.MustCompile(`^(river_|goose_)`)
+
+// A form is a state of a row that stands in another column than status, or that needs more
+// than its status to be one.
+var forms = map[string]map[string]string{
+	"api_keys": {"live": "rolled_at = NULL", "rolled": "rolled_at = now()"},
+	"additional_api_keys": {
+		"live": "deleted_at = NULL", "deleted": "deleted_at = now()",
+		"rolled": "deleted_at = NULL, rolls = 1, rolled_at = now(), former_hash = '\\x02', former_ends_at = now() + interval '1 hour'",
+	},
+	"operator_keys": {"live": "revoked_at = NULL", "revoked": "revoked_at = now()"},
+	"freezes":       {"set": "lifted_at = NULL, lifted_by = NULL", "lifted": "lifted_at = now(), lifted_by = 'ann'"},
+	"coins":         {"HELD": "order_id = NULL", "FREE": "order_id = NULL"},
+	"whitelisted_addresses": {
+		"asked":   notRemoved + ", proof = NULL, usable_from = NULL, journal_id = NULL, journal_seq = NULL",
+		"listed":  notRemoved,
+		"removed": "removed_at = now(), removed_by = 'ann', revoked_seq = NULL",
+	},
+	"events": {
+		"waits":    "sequence = NULL, body = NULL",
+		"numbered": "sequence = 7, body = '{}'",
+		"expired":  "sequence = 7, body = NULL, data = '', expired_at = now()",
+	},
+	"deposits": {
+		"FLAGGED": isFlagged, "RESOLUTION_STUCK": isFlagged, "REJECTING": isFlagged, "REDIRECTING": isFlagged,
+		"REJECTED": isFlagged, "REDIRECTED": isFlagged,
+	},
+}
+
+const (
+	notRemoved = "removed_at = NULL, removed_by = NULL, revoked_seq = NULL"
+	isFlagged  = "is_flagged = true"
+)
+
+// A column of a table as the catalog has it.
+type columnOf struct {
+	Table, Name, Type string
+	Words             []string // the texts that constraints of the table name beside this column
+}
+
+// TestEveryColumnChangesOnlyWhereTheListSaysSo tries to change each column of each table in
+// each state, by each writer. Foreign keys, unique keys and constraints of several columns
+// are dropped meanwhile, so that no value is refused for what else the row has: what refuses is a
+// right or a trigger. A value that a column's own constraint refuses counts for nothing.
+func TestEveryColumnChangesOnlyWhereTheListSaysSo(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.strangers()
+	want, known, never := readWritable(t)
+	got := map[string]map[string]bool{} // "table state writer" to what may change
+	tables := h.columns()
+	h.pool(tables)
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
+		for _, c := range tables[table] {
+			if !known[table+"."+c.Name] {
+				t.Errorf("%s.%s stands nowhere in testdata/columns.txt. Say there that it never changes, or who may change it and when.",
+					table, c.Name)
+			}
+			delete(known, table+"."+c.Name)
+		}
+		h.changeable(table, tables[table], got)
+	}
+	for name := range known {
+		t.Errorf("%s stands in testdata/columns.txt and in no table", name)
+	}
+	for key, columns := range got {
+		table, _, _ := strings.Cut(key, " ")
+		for name := range columns {
+			if name, _, _ := strings.Cut(strings.TrimSuffix(name, moving), ">"); never[table+"."+name] {
+				t.Errorf("%s: %s changes, and the list says that it never does", key, name)
+			}
+		}
+		if len(columns) > 0 && want[key] == nil {
+			want[key] = map[string]bool{}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		for _, name := range slices.Sorted(maps.Keys(got[key])) {
+			if !want[key][name] {
+				t.Errorf("%s: changes %s, and the list does not allow it", key, name)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(want[key])) {
+			if !got[key][name] {
+				t.Errorf("%s: cannot change %s, and the list says that it may", key, name)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Logf("what may change now:\n%s", drawWritable(tables, got))
+	}
+}
+
+// strangers are other rows to refer to, so that a reference can be moved to something that is there.
+func (h *house) strangers() {
+	h.t.Helper()
+	h.exec(`INSERT INTO organizations SELECT (jsonb_populate_record(o, '{"org_id": "org_other"}')).* FROM organizations o WHERE org_id = $1`, h.org)
+	h.exec(`INSERT INTO customers SELECT (jsonb_populate_record(c, '{"customer_id": "bob"}')).* FROM customers c WHERE customer_id = 'ann'`)
+	h.exec(`INSERT INTO customers SELECT (jsonb_populate_record(c, '{"org_id": "org_other"}')).* FROM customers c WHERE customer_id = 'ann'`)
+	h.exec(`INSERT INTO freezes SELECT (jsonb_populate_record(f, jsonb_build_object('freeze_id', 'frz_ann', 'scope', 'CUSTOMER', 'org_id', $1::text, 'customer_id', 'ann', 'chain', NULL))).*
+		FROM freezes f LIMIT 1`, h.org)
+	h.exec(`INSERT INTO wallets VALUES ('we_bob', $1, 'EVM', 'CUSTOMER_DEPOSIT', 'bob', 'bob', '0xwe_bob', '', now())`, h.org)
+}
+
+// columns lists every table of the schema with its columns.
+func (h *house) columns() map[string][]columnOf {
+	h.t.Helper()
+	rows, err := h.owner.Query(h.t.Context(), `
+		SELECT c.relname, a.attname, format_type(a.atttypid, NULL), coalesce((
+			SELECT array_agg(DISTINCT w[1]) FROM pg_constraint o, regexp_matches(pg_get_constraintdef(o.oid), '''([^'']*)''', 'g') w
+			WHERE o.conrelid = c.oid AND o.contype = 'c' AND a.attnum = ANY (o.conkey) AND cardinality(o.conkey) <= CASE a.attname WHEN 'status' THEN 1 ELSE 3 END), '{}')
+		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') ORDER BY 1, a.attnum`)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[columnOf])
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	tables := map[string][]columnOf{}
+	for _, c := range all {
+		if !apart.MatchString(c.Table) {
+			tables[c.Table] = append(tables[c.Table], c)
+		}
+	}
+	if len(tables) < 55 {
+		h.t.Errorf("got %d tables, want every one there is", len(tables))
+	}
+	return tables
+}
+
+// tryChange tells whether one of several values may be written in a row's column: "yes",
+// "no", or what went wrong before a trigger or a right could refuse. Each attempt is undone.
+const tryChange = `
+	CREATE FUNCTION tried.change(tbl text, at tid, col text, vals text[], also text, deferred boolean) RETURNS text LANGUAGE plpgsql AS $$
+	DECLARE
+		before text; after text; touched int; state text; words text; broken text; answer text := '';
+	BEGIN
+		FOR i IN 1 .. cardinality(vals) LOOP
+			BEGIN
+				EXECUTE format('SELECT %I::text FROM public.%I WHERE ctid = %L', col, tbl, at) INTO before;
+				EXECUTE format('UPDATE public.%I SET %I = %s%s WHERE ctid = %L RETURNING %I::text', tbl, col, vals[i], also, at, col) INTO after;
+				GET DIAGNOSTICS touched = ROW_COUNT;
+				IF NOT deferred THEN
+					SET CONSTRAINTS ALL IMMEDIATE;
+				END IF;
+				RAISE EXCEPTION '%', CASE WHEN touched = 1 AND after IS DISTINCT FROM before THEN 'yes' ELSE 'no' END USING ERRCODE = 'ZZ001';
+			EXCEPTION WHEN OTHERS THEN
+				GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, words = MESSAGE_TEXT, broken = CONSTRAINT_NAME;
+				CASE
+					WHEN state = 'ZZ001' AND words = 'yes' THEN RETURN 'yes';
+					WHEN EXISTS (SELECT FROM pg_constraint o WHERE o.conname = broken AND o.contype <> 't' AND o.conrelid = format('public.%I', tbl)::regclass) OR state = '23502' THEN
+						IF answer <> 'no' THEN
+							answer := broken || ' ' || words;
+						END IF;
+					WHEN state IN ('ZZ001', '42501', '23514', '428C9', '23001', '55000') THEN answer := 'no';
+					WHEN answer <> 'no' THEN answer := state || ' ' || words;
+					ELSE NULL;
+				END CASE;
+			END;
+			IF state = '42501' THEN
+				RETURN 'no';
+			END IF;
+		END LOOP;
+		RETURN answer;
+	END $$`
+
+// changeable finds what may change in one table.
+func (h *house) changeable(table string, columns []columnOf, found map[string]map[string]bool) {
+	h.t.Helper()
+	ctx := h.t.Context()
+	tx, err := h.owner.Begin(ctx)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	exec := func(sql string, args ...any) {
+		h.t.Helper()
+		if _, err := tx.Exec(ctx, sql, args...); err != nil {
+			h.t.Fatalf("%s: %.300s: %v", table, sql, err)
+		}
+	}
+	// Of a table without a row nothing stays, since its row is made up.
+	exec(fmt.Sprintf(`
+		DO $do$ DECLARE c record; bare boolean := NOT EXISTS (SELECT FROM public.%[1]s); BEGIN
+			FOR c IN SELECT conname FROM pg_constraint WHERE conrelid = 'public.%[1]s'::regclass AND (contype IN ('f', 'u', 'x') OR contype = 'c' AND (bare OR cardinality(conkey) > 1)) LOOP
+				EXECUTE format('ALTER TABLE public.%[1]s DROP CONSTRAINT IF EXISTS %%I CASCADE', c.conname);
+			END LOOP;
+			FOR c IN SELECT indexrelid::regclass::text AS name FROM pg_index WHERE indrelid = 'public.%[1]s'::regclass AND indisunique AND NOT indisprimary LOOP
+				EXECUTE 'DROP INDEX ' || c.name;
+			END LOOP;
+		END $do$`, table))
+	exec(`CREATE SCHEMA tried`)
+	exec(`GRANT USAGE ON SCHEMA tried TO coffer_app, coffer_system`)
+	exec(tryChange)
+	exec(`SELECT set_config('app.org', $1, true)`, h.org)
+
+	status := slices.IndexFunc(columns, func(c columnOf) bool { return c.Name == "status" && len(c.Words) > 1 })
+	states := map[string]string{}
+	if status >= 0 {
+		for _, s := range columns[status].Words {
+			states[s] = "status = '" + s + "'"
+			if more := forms[table][s]; more != "" {
+				states[s] += ", " + more
+			}
+		}
+	} else if forms[table] != nil {
+		states = forms[table]
+	} else {
+		states["-"] = ""
+	}
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		at := h.row(tx, table, columns, state, states[state], status >= 0)
+		if at == "" {
+			return
+		}
+		for _, who := range writers {
+			if who != "owner" {
+				exec(`SET LOCAL ROLE ` + who)
+			}
+			key := table + " " + state + " " + who
+			found[key] = map[string]bool{}
+			try := func(c columnOf, values []string, also string, deferred bool) bool {
+				h.t.Helper()
+				name := c.Name
+				var answer string
+				if err := tx.QueryRow(ctx, `SELECT tried.change($1, $2::text::tid, $3, $4, $5, $6)`, table, at, name, values, also, deferred).Scan(&answer); err != nil {
+					answer = err.Error()
+				}
+				// Of a truth value both were tried, and its own constraint refuses one.
+				if answer != "yes" && answer != "no" && c.Type != "boolean" {
+					h.t.Errorf("%s: no value that this test knows for %s meets a guard: %s", key, name, answer)
+				}
+				return answer == "yes"
+			}
+			values := map[string][]string{}
+			for _, c := range columns {
+				values[c.Name] = h.values(tx, c)
+				if try(c, values[c.Name], "", false) {
+					found[key][c.Name] = true
+				}
+			}
+			if status >= 0 {
+				var moves []string
+				for _, to := range columns[status].Words {
+					if to != state && try(columns[status], []string{"'" + to + "'"}, "", true) {
+						moves = append(moves, to)
+						found[key]["status>"+to] = true
+					}
+				}
+				for _, c := range columns {
+					if c.Name == "status" || found[key][c.Name] {
+						continue
+					}
+					for _, to := range moves {
+						if try(c, values[c.Name], ", status = '"+to+"'", true) {
+							found[key][c.Name+moving] = true
+							break
+						}
+					}
+				}
+			}
+			exec(`RESET ROLE`)
+		}
+	}
+}
+
+// row is where a row of a table in a state stands: one of the house, put into the state if no
+// row is in it, or one that is made up where the house has none.
+func (h *house) row(tx pgx.Tx, table string, columns []columnOf, state, set string, hasStatus bool) (at string) {
+	h.t.Helper()
+	ctx := h.t.Context()
+	order := ""
+	if slices.ContainsFunc(columns, func(c columnOf) bool { return c.Name == "org_id" }) {
+		order = "org_id = '" + h.org + "' DESC NULLS LAST, "
+	}
+	one := func(sql string) error { return tx.QueryRow(ctx, sql).Scan(&at) }
+	if _, err := tx.Exec(ctx, `SET LOCAL session_replication_role = replica`); err != nil {
+		h.t.Fatal(err)
+	}
+	if hasStatus {
+		order += "status = '" + state + "' DESC, "
+	}
+	err := one(fmt.Sprintf(`SELECT ctid::text FROM public.%s r ORDER BY %sto_jsonb(r)::text COLLATE "C" LIMIT 1`, table, order))
+	if err == pgx.ErrNoRows {
+		var names, values []string
+		for _, c := range columns {
+			names, values = append(names, `"`+c.Name+`"`), append(values, "'"+strings.ReplaceAll(h.madeUp(c), "'", "''")+"'")
+		}
+		err = one(fmt.Sprintf(`INSERT INTO public.%s (%s) OVERRIDING SYSTEM VALUE VALUES (%s) RETURNING ctid::text`, table, strings.Join(names, ", "), strings.Join(values, ", ")))
+	}
+	if err == nil && set != "" {
+		err = one(fmt.Sprintf(`UPDATE public.%s SET %s WHERE ctid = '%s' RETURNING ctid::text`, table, set, at))
+	}
+	if err != nil {
+		h.t.Errorf("a row of %s in %s: %v", table, state, err)
+		return ""
+	}
+	if _, err := tx.Exec(ctx, `SET LOCAL session_replication_role = origin`); err != nil {
+		h.t.Fatal(err)
+	}
+	return at
+}
+
+// madeUp is a value for a column of a table of which the house has no row.
+func (h *house) madeUp(c columnOf) string {
+	switch {
+	case c.Name == "org_id":
+		return h.org
+	case c.Name == "customer_id":
+		return "ann"
+	case c.Name == "chain":
+		return "ETHEREUM"
+	case c.Type == "text" || c.Type == "character varying":
+		return "x"
+	case strings.HasSuffix(c.Type, "[]"):
+		return "{}"
+	}
+	switch c.Type {
+	case "integer", "bigint", "smallint", "numeric":
+		return "1"
+	case "boolean":
+		return "true"
+	case "timestamp with time zone":
+		return "2026-01-01T00:00:00Z"
+	case "bytea":
+		return `\x00`
+	case "jsonb", "json":
+		return "{}"
+	case "uuid":
+		return "00000000-0000-0000-0000-000000000001"
+	}
+	h.t.Errorf("%s.%s: this test knows no value of the type %s", c.Table, c.Name, c.Type)
+	return ""
+}
+
+// values are what a column might become: what its constraints name, what columns of that name
+// hold anywhere, and the neighbours of what it is. NULL comes first, for what may be filled once.
+func (h *house) values(tx pgx.Tx, c columnOf) (all []string) {
+	h.t.Helper()
+	all = []string{"NULL"}
+	column := `"` + c.Name + `"`
+	quoted := func(v string) string { return "'" + strings.ReplaceAll(v, "'", "''") + "'" }
+	for _, w := range c.Words {
+		all = append(all, quoted(w))
+	}
+	switch c.Type {
+	case "text", "character varying":
+		all = append(all, "'other'", "''", "coalesce("+column+", '') || 'x'")
+	case "integer", "bigint", "smallint", "numeric":
+		all = append(all, "coalesce("+column+", 0) + 1", "coalesce("+column+", 0) - 1", "0", "5", "1000000000")
+		if c.Type == "smallint" {
+			all = all[:len(all)-1]
+		}
+	case "boolean":
+		all = append(all, "NOT coalesce("+column+", false)")
+	case "timestamp with time zone":
+		all = append(all, "coalesce("+column+", now()) + interval '1 hour'", "coalesce("+column+", now()) - interval '1 hour'", "now()")
+	case "bytea":
+		all = append(all, `'\x01'`, `'\x'`)
+	case "uuid":
+		all = append(all, "'00000000-0000-0000-0000-000000000001'", "'00000000-0000-0000-0000-000000000002'")
+	case "jsonb", "json":
+		all = append(all, `'{"a": "b"}'`, `'[]'`, `'{}'`)
+	default:
+		if !strings.HasSuffix(c.Type, "[]") {
+			h.t.Errorf("%s.%s: this test knows no value of the type %s", c.Table, c.Name, c.Type)
+			break
+		}
+		all = append(all, "'{}'", "array_append("+column+", NULL)", "array_cat("+column+", "+column+")")
+		for _, w := range c.Words {
+			all = append(all, quoted("{"+w+"}"))
+		}
+	}
+	rows, err := tx.Query(h.t.Context(), `SELECT value FROM tried_pool WHERE $1 = name OR $1 LIKE '%\_' || name ORDER BY value COLLATE "C"`, c.Name)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	held, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, v := range held {
+		all = append(all, quoted(v))
+	}
+	return all
+}
+
+// pool collects what references hold, so that each can be tried with another that is there.
+func (h *house) pool(tables map[string][]columnOf) {
+	h.t.Helper()
+	h.exec(`CREATE TABLE tried_pool (name text, value text)`)
+	h.exec(`GRANT SELECT ON tried_pool TO coffer_app, coffer_system`)
+	for table, columns := range tables {
+		for _, c := range columns {
+			if !strings.HasSuffix(c.Name, "_id") && c.Name != "chain" && c.Name != "outpoint" {
+				continue
+			}
+			h.exec(fmt.Sprintf(`INSERT INTO tried_pool SELECT DISTINCT '%s', left("%s"::text, 200) FROM public.%s WHERE "%s" IS NOT NULL ORDER BY 2 LIMIT 12`, c.Name, c.Name, table, c.Name))
+		}
+	}
+	h.exec(`DELETE FROM tried_pool a USING tried_pool b WHERE a.ctid < b.ctid AND (a.name, a.value) = (b.name, b.value)`)
+}
+
+// readWritable reads the list: a table alone on a line with a colon begins it; under it stand
+// what never changes and, for states and writers, what may. known has every column that it names,
+// and never those that never change.
+func readWritable(t *testing.T) (want map[string]map[string]bool, known, never map[string]bool) {
+	t.Helper()
+	want, known, never = map[string]map[string]bool{}, map[string]bool{}, map[string]bool{}
+	table := ""
+	// A line that is indented further goes on with the one before.
+	for line := range strings.Lines(strings.ReplaceAll(writable, "\n      ", " ")) {
+		line = strings.TrimSpace(line)
+		head, rest, ok := strings.Cut(line, ":")
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+			continue
+		case !ok || table == "" && strings.TrimSpace(rest) != "":
+			t.Fatalf("columns.txt: this line is none: %q", line)
+		case strings.TrimSpace(rest) == "":
+			table = head
+			continue
+		}
+		note := func(name string) {
+			name = strings.TrimSuffix(name, moving)
+			if column, _, to := strings.Cut(name, ">"); to {
+				name = column
+			}
+			known[table+"."+name] = true
+		}
+		if head == "never" {
+			for name := range strings.FieldsSeq(rest) {
+				note(name)
+				never[table+"."+name] = true
+			}
+			continue
+		}
+		states, who, ok := strings.Cut(head, " by ")
+		if !ok {
+			t.Fatalf("columns.txt: %s: this line says not by whom: %q", table, line)
+		}
+		for state := range strings.FieldsSeq(states) {
+			for writer := range strings.FieldsSeq(who) {
+				key := table + " " + state + " " + writer
+				if want[key] == nil {
+					want[key] = map[string]bool{}
+				}
+				for name := range strings.FieldsSeq(rest) {
+					note(name)
+					want[key][name] = true
+				}
+			}
+		}
+	}
+	return want, known, never
+}
+
+// drawWritable is what was found, in the form of the list.
+func drawWritable(tables map[string][]columnOf, found map[string]map[string]bool) string {
+	var b strings.Builder
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
+		fmt.Fprintf(&b, "\n%s:\n", table)
+		changes := map[string]bool{}
+		lines := map[string][]string{} // "writers: columns" to states
+		byState := map[string]map[string][]string{}
+		for key, columns := range found {
+			word := strings.Fields(key)
+			if word[0] != table || len(columns) == 0 {
+				continue
+			}
+			for name := range columns {
+				name, _, _ = strings.Cut(strings.TrimSuffix(name, moving), ">")
+				changes[name] = true
+			}
+			set := strings.Join(slices.Sorted(maps.Keys(columns)), " ")
+			if byState[word[1]] == nil {
+				byState[word[1]] = map[string][]string{}
+			}
+			byState[word[1]][set] = append(byState[word[1]][set], word[2])
+		}
+		for state, sets := range byState {
+			for set, who := range sets {
+				slices.Sort(who)
+				line := strings.Join(who, " ") + ": " + set
+				lines[line] = append(lines[line], state)
+			}
+		}
+		var never []string
+		for _, c := range tables[table] {
+			if !changes[c.Name] {
+				never = append(never, c.Name)
+			}
+		}
+		if len(never) > 0 {
+			fmt.Fprintf(&b, "  never: %s\n", strings.Join(never, " "))
+		}
+		for _, line := range slices.Sorted(maps.Keys(lines)) {
+			slices.Sort(lines[line])
+			fmt.Fprintf(&b, "  %s by %s\n", strings.Join(lines[line], " "), line)
+		}
+	}
+	return b.String()
+}
