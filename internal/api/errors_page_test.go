@@ -27,7 +27,7 @@ var cures = map[fault.Code]string{
 	fault.SameAccount:            "Give two different balances.",
 	fault.CodeUnauthorized:       "Send the organization's key in the header `x-api-key`. After a roll the old key is refused at once. Then repeat the request with the same `idempotencyKey`.",
 	fault.IPNotAllowed:           "Call from an address on the organization's list, or ask the operator to add yours. Then repeat the request with the same `idempotencyKey`.",
-	fault.ScopeMissing:           "Have a person do it who has the role that `error` names.",
+	fault.ScopeMissing:           "Call with an API key that has the scope which `error` names: the main key, or one that the main key makes with `POST /api-keys`. Of a person `error` names the role that is needed.",
 	fault.CustomerFrozen:         "Have the freeze lifted by who set it: `POST /customers/{customerId}/unfreeze` for your own, the operator for theirs.",
 	fault.OrganizationFrozen:     "Ask the operator of the service. Deposits are credited all the same.",
 	fault.FeatureDisabled:        "Ask the operator of the service to switch it on.",
@@ -57,7 +57,6 @@ var cures = map[fault.Code]string{
 
 // seldom are the causes of codes that the document has with no call of an organization.
 var seldom = map[fault.Code]problemNote{
-	fault.ScopeMissing:          {kind: fault.Forbidden, text: "who asks may not do this: of people, who need a role for it"},
 	fault.MethodNotAllowed:      {kind: fault.Invalid, text: "the path is there and does not take this method"},
 	fault.ApprovalRefused:       {kind: fault.Conflict, text: "who approves may not, or what was approved has changed; of people and operators"},
 	fault.AddressNotWhitelisted: {kind: fault.Unprocessable, text: "the address is not on the organization's list, or not usable yet; of the operator's interface"},
