@@ -12,11 +12,11 @@ ALTER TABLE organization_settings ADD COLUMN additional_api_keys boolean NOT NUL
 -- Until when a value of the main key works after its roll; NULL: not at all.
 ALTER TABLE api_keys ADD COLUMN ends_at timestamptz;
 ALTER TABLE api_keys ADD CONSTRAINT api_keys_ends_when_rolled CHECK (ends_at IS NULL OR rolled_at IS NOT NULL) NOT VALID;
-CREATE UNIQUE INDEX api_keys_one_former ON api_keys (org_id) WHERE ends_at IS NOT NULL;
 GRANT UPDATE (ends_at) ON api_keys TO coffer_system;
 
 -- A value that was rolled stays rolled. When it ends is said by its roll, and after that only
--- brought forward.
+-- brought forward. An organization has one former value at most: only the present one can
+-- become it, and api_keys_one_live lets one roll at a time come so far.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION api_keys_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -26,6 +26,11 @@ BEGIN
        OR NEW.ends_at > now() + interval '86400 seconds' THEN
         RAISE EXCEPTION 'an API key of % is rolled once and cannot become another', OLD.org_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'api_keys_fixed';
+    END IF;
+    IF NEW.ends_at IS NOT NULL AND OLD.ends_at IS NULL
+       AND EXISTS (SELECT FROM api_keys k WHERE k.org_id = NEW.org_id AND k.ends_at IS NOT NULL AND k.api_key_id <> NEW.api_key_id) THEN
+        RAISE EXCEPTION 'an earlier API key of % still works', NEW.org_id
+            USING ERRCODE = 'unique_violation', CONSTRAINT = 'api_keys_one_former';
     END IF;
     RETURN NEW;
 END $$;

@@ -81,7 +81,9 @@ type Config struct {
 	// Observe hears of every request: when it begins, which gives the context that it
 	// runs with, and when it was answered, with the pattern of its route, "" for none.
 	Observe func(ctx context.Context) (context.Context, func(method, route string, status int)) // nil: nobody does
-	Log     *slog.Logger                                                                        // nil: the default
+	// KeyRolled hears of each new value of an organization's main key; nil: nothing does.
+	KeyRolled func(ctx context.Context, org string, key seal.Secret)
+	Log       *slog.Logger // nil: the default
 }
 
 type api struct {
@@ -109,7 +111,7 @@ func New(conf Config) http.Handler {
 		panic("api: cursors need a key")
 	}
 	a := newAPI(&organizations, conf)
-	a.door = org.NewDoor(conf.DB)
+	a.door, a.keyRolled = org.NewDoor(conf.DB), conf.KeyRolled
 	return a.shell(a.routed())
 }
 

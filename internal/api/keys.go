@@ -99,6 +99,9 @@ func (a *api) rollAPIKey(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if rolled.Main() && a.keyRolled != nil {
+		a.keyRolled(c.Context(), c.org, value)
+	}
 	return answer{status: http.StatusCreated, body: ScopedKeyWithValue{showKey(rolled), value.Reveal()}}, nil
 }
 

@@ -513,7 +513,13 @@ func (a *App) wireAPI() error {
 	if err != nil {
 		return fmt.Errorf("api.trusted_proxies: %w", err)
 	}
+	keyRolled := func(ctx context.Context, org string, key seal.Secret) {
+		if a.keyRolled != nil {
+			a.keyRolled(ctx, org, key)
+		}
+	}
 	a.public = api.New(api.Config{
+		KeyRolled: keyRolled,
 		Limits: a.conf.API.Limits.rates(a.conf.Network), Proxies: trusted,
 		DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: keys,
 		Flagged:   a.flags,
@@ -534,11 +540,7 @@ func (a *App) wireAPI() error {
 			FourEyes: a.conf.Operator.rule(), Whitelist: a.white,
 			DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Flagged: a.flags, Rescreens: a.Rescreener(), From: from, CursorKey: cursor, BaseURL: a.conf.Operator.url() + "/v1",
 			Limits: a.conf.API.Limits.rates(a.conf.Network), LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
-			KeyRolled: func(ctx context.Context, org string, key seal.Secret) {
-				if a.keyRolled != nil {
-					a.keyRolled(ctx, org, key)
-				}
-			},
+			KeyRolled: keyRolled,
 		})
 		if a.desk, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {
 			return fmt.Errorf("operator.listen: %w", err)
@@ -558,8 +560,8 @@ func (a *App) openSeal() (*seal.Keyset, error) {
 	return sealed, nil
 }
 
-// OnKeyRolled has f hear of each API key that an operator rolls through this process's
-// interface. It is called before Run.
+// OnKeyRolled has f hear of each main API key that an operator or its organization rolls
+// through this process. It is called before Run.
 func (a *App) OnKeyRolled(f func(ctx context.Context, org string, key seal.Secret)) { a.keyRolled = f }
 
 // Run works until ctx ends or a part fails, then stops everything in order:

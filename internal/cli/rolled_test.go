@@ -68,6 +68,12 @@ func TestARolledKeyStandsInTheDescription(t *testing.T) {
 	if last.APIKey != rolled.APIKey {
 		t.Error("the description has another key than the answer")
 	}
+	request(t, http.MethodPost, last.BaseURL+"/api-keys/key_main/roll", "x-api-key", last.APIKey, http.StatusCreated, &rolled)
+	last = described()
+	valid("rolled by its organization", last)
+	if last.APIKey != rolled.APIKey {
+		t.Error("the description has another key than the answer to the organization")
+	}
 	if err := w.Stop(); err != nil {
 		t.Fatal(err)
 	}

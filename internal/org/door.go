@@ -98,7 +98,7 @@ func owners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map[[sh
 }
 
 // Admit tells which key was presented, by a request that came from an address; the
-// zero Addr when nobody knows it. It reads the key's row and the organization's IP
+// zero Addr when it is not known. It reads the key's row and the organization's IP
 // list each time, so a key is refused by every request that starts after it was
 // rolled or deleted, and an address by every one after it was taken from the list. A
 // missing, malformed, unknown, rolled, expired, deleted or suspended key takes the same

@@ -393,6 +393,58 @@ func TestRollsAndADeleteAtOnceAgree(t *testing.T) {
 	}
 }
 
+// Two rolls that read the same value: the row is held until both wait for it.
+// Rule KEY-5.
+func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(t, true)
+	made, _ := k.create(org.ScopeRead)
+	owner := pgtest.Owner(t, k.db)
+	for _, keyID := range []string{made.ID, org.MainKeyID} {
+		by := k.caller()
+		held, err := owner.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, lock := range []string{`SELECT FROM additional_api_keys FOR UPDATE`, `SELECT FROM api_keys FOR UPDATE`} {
+			if _, err := held.Exec(t.Context(), lock); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var wg sync.WaitGroup
+		var done, refused atomic.Int64
+		for range 2 {
+			wg.Go(func() {
+				_, value, err := org.RollAPIKey(t.Context(), k.db, by, keyID, 0)
+				switch {
+				case err == nil:
+					done.Add(1)
+					if keyID == org.MainKeyID {
+						k.main = value
+					}
+				case fault.Is(err, fault.InvalidState):
+					refused.Add(1)
+				default:
+					t.Errorf("%s: got %v", keyID, err)
+				}
+			})
+		}
+		for waiting := 0; waiting < 2; {
+			err := held.QueryRow(t.Context(), `SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waiting)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := held.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		if done.Load() != 1 || refused.Load() != 1 {
+			t.Errorf("%s: got %d rolls and %d refusals, want one of each", keyID, done.Load(), refused.Load())
+		}
+	}
+}
+
 // Rule KEY-7.
 func TestAnOrganizationHasABoundedNumberOfKeys(t *testing.T) {
 	t.Parallel()

@@ -137,7 +137,7 @@ func All(ctx context.Context, tx pg.Tx) ([]Organization, error) {
 }
 
 // RollKey makes a new value of the main key; every earlier one is refused from the commit
-// on. Errors: NOT_FOUND, INVALID_STATE when somebody else rolled it at this moment.
+// on. Errors: NOT_FOUND, INVALID_STATE when another request rolled it at this moment.
 func RollKey(ctx context.Context, db *pg.DB, by audit.Actor, org string) (seal.Secret, error) {
 	key, hash := newKey()
 	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
