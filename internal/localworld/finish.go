@@ -18,7 +18,8 @@ const finishMax = time.Minute
 // finish prepares a world that is kept for its next start. anvil's state file has neither
 // the transactions that wait for a block nor the traces of those in blocks. So finish puts
 // what waits into a block, makes that block final and has the final walk take it in. The
-// service has ended: nothing new is sent meanwhile.
+// service has ended: nothing new is sent meanwhile, and the next start settles payments by
+// the balances of former blocks, which the file has.
 func (w *World) finish() error {
 	if !w.up || w.opts.Keep == "" || w.opts.Once || w.opts.Bare {
 		return nil

@@ -405,6 +405,10 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 			t.Fatalf("POST /withdraw: got %d, want 202", status)
 		}
 		id = w.WithdrawalID
+		for w.TxHash == nil {
+			n.pause(fmt.Errorf("withdrawal %s is %s", id, w.Status))
+			n.call(http.MethodGet, "/withdrawals/"+id, nil, &w)
+		}
 	})
 	life(func(n *town) {
 		n.completed(id)

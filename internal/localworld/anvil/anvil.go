@@ -49,7 +49,7 @@ const (
 	faucetCoins    = 1_000_000
 	defaultSlots   = 2
 	startTimeout   = 30 * time.Second
-	stopTimeout    = 10 * time.Second
+	stopTimeout    = 30 * time.Second // to write the state of hundreds of blocks
 	outputBytesMax = 16 << 10
 )
 
@@ -132,7 +132,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		args = append(args, "--block-time", seconds(cfg.BlockTime))
 	}
 	if cfg.State != "" {
-		args = append(args, "--state", cfg.State)
+		// With the states of former blocks: who paid is proven by the balances before and after.
+		args = append(args, "--state", cfg.State, "--preserve-historical-states")
 	}
 
 	run, end := context.WithCancel(ctx)
