@@ -314,7 +314,10 @@ export interface Deposit {
    * reorganization may change it.
    */
   logIndex: number | null;
-  /** A memo that belongs to the address; null where the chain has none. */
+  /**
+   * The memo of the address that was paid; null where the chain has none. What a payer attaches on
+   * SOLANA is not read: give each order a customer or an address of its own.
+   */
   memo: string | null;
   /** The mint, for people. */
   mint: EmbeddedMint | null;
