@@ -34,6 +34,7 @@ var cures = map[fault.Code]string{
 	fault.OperatorOnly:           "Ask the operator of the service to do it.",
 	fault.CodeNotFound:           "Check the id and the path. What belongs to another organization is not found, either.",
 	fault.MethodNotAllowed:       "Use a method that the header `Allow` names.",
+	fault.NotAcceptable:          "Leave the header `Accept` out, or send `Accept: application/json`.",
 	fault.BodyTooLarge:           "Send a smaller body.",
 	fault.UnsupportedMediaType:   "Send the header `Content-Type: application/json`.",
 	fault.IdempotencyConflict:    "Look at what `existingId` names before anything else: a payment with this key exists. Use a new key for a new payment alone.",

@@ -47,7 +47,7 @@ var reading = []string{
 	"deposits flagged", "deposits rescreen", "settings show", "settings history", "whitelist list", "changes list", "dispatch list", "dispatch show",
 	"mints list", "wallets", "reserves", "chain breaks", "chain traces", "freezes list", "verify", "keys show", "org list", "org show", "key list",
 	"operator key list", "audit status", "audit export", "audit verify", "risk show", "risk senders", "config check", "config sample",
-	"local risk list", "signer clock show", "deposits list", "withdrawals list", "customers list", "events list", "events tail",
+	"local risk list", "signer clock show", "deposits list", "withdrawals list", "customers list", "events list", "events tail", "version",
 }
 
 // Every command stands in one of the lists, so that a new one that moves money is played.
