@@ -47,7 +47,7 @@ func TestAWrongArgumentIsAnsweredWithWhatThereIs(t *testing.T) {
 	}{
 		{[]string{"status"}, []string{"The commands of coffer are serve,", "withdrawals"}},
 		{[]string{"freezes", "status"}, []string{"The commands of coffer freezes are list, put, lift.", "Usage: coffer freezes list"}},
-		{[]string{"withdrawals", "status"}, []string{"The commands of coffer withdrawals are approve, remove"}},
+		{[]string{"withdrawals", "status"}, []string{"The commands of coffer withdrawals are list, approve, remove"}},
 		{[]string{"withdrawals", "approve", "wd_1", "wd_2"}, []string{"Usage: coffer withdrawals approve <id>"}},
 	} {
 		code, _, err := run(t, c.args...)

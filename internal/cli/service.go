@@ -313,7 +313,7 @@ func personOf(ctx context.Context, db *pg.DB, email string) (p people.Person, er
 // withdrawal.
 func (d decision) named(err error, p people.Person) error {
 	if fault.Is(err, fault.CodeNotFound) {
-		return fault.New(fault.NotFound, fault.CodeNotFound, "The organization of %s has no withdrawal %.64q. Nothing was changed and no money moved.", p.Email, d.ID)
+		return fault.New(fault.NotFound, fault.CodeNotFound, "The organization of %s has no withdrawal %.64q. Nothing was changed and no money moved. coffer withdrawals list shows the ones there are.", p.Email, d.ID)
 	}
 	return err
 }

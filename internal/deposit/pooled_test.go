@@ -61,7 +61,7 @@ func pooled(t *testing.T, tiers ...chain.Tier) (*world, *opinions) {
 		t.Fatal(err)
 	}
 	says := &opinions{says: map[chain.Address]risk.Severity{payer: risk.Low}}
-	w := &world{db: db, org: o.ID, c: sim.New(sim.Config{Name: chain.Bitcoin, Behind: 3}), logs: &bytes.Buffer{}}
+	w := &world{db: db, org: o.ID, c: sim.New(sim.Config{Name: chain.Bitcoin, Behind: 3, Coins: true}), logs: &bytes.Buffer{}}
 	for _, a := range []struct {
 		id, purpose, subject string
 		address              chain.Address
