@@ -175,7 +175,7 @@ func (h *house) load(ctx context.Context, customer string) *load {
 			for n := 0; ctx.Err() == nil; n++ {
 				<-pace.C
 				key := fmt.Sprintf("load-%d-%d", caller, n)
-				p := &payment{key: key, customer: customer, units: big.NewInt(int64(1 + n)), to: h.net.nobody([]byte(h.dir + key))}
+				p := &payment{key: key, customer: customer, units: new(big.Int).Add(h.whole(1), big.NewInt(int64(n))), to: h.net.nobody([]byte(h.dir + key))}
 				for ctx.Err() == nil {
 					var w webhook.Withdrawal
 					status, err := h.try(ctx, http.MethodPost, "/withdraw", p.body(h), &w)
