@@ -39,6 +39,8 @@ var Drills = []Drill{
 	{Name: "bitcoin", What: "the database goes back to an older base backup, with payments on Bitcoin", on: chain.Bitcoin, play: func(ctx context.Context, h *house) error { return oldBackup(ctx, h, baseBackup{}) }},
 	{Name: "journal", What: "the signer's journal is lost", play: lostJournal},
 	{Name: "seed", What: "everything is lost but the seed's backup", play: emptyMachine},
+	{Name: "standby", What: "the primary dies under load, and a synchronous standby is promoted", play: standby},
+	{Name: "lagging", What: "the primary dies, and an asynchronous standby that lacks the last hour is promoted", play: lagging},
 	{Name: "swap", What: "the database goes back to an older base backup under a running service", play: swapped},
 }
 

@@ -51,6 +51,9 @@ type house struct {
 	net        network
 	key        string // of the API
 
+	standby  *local.Cluster // follows the world's database, where a drill has one
+	promoted *local.Cluster // the standby, once it takes the writes
+
 	mining   atomic.Bool
 	stopMine context.CancelFunc
 	mined    sync.WaitGroup
@@ -148,6 +151,9 @@ func (h *house) stop() error {
 	}
 	if h.world != nil {
 		errs = append(errs, h.world.Stop())
+	}
+	if h.standby != nil {
+		errs = append(errs, h.standby.Stop())
 	}
 	if h.dir != "" {
 		errs = append(errs, os.RemoveAll(h.dir))
@@ -278,7 +284,7 @@ func (h *house) call(ctx context.Context, want int, method, path string, body, i
 
 // query reads one row from the database as its superuser.
 func (h *house) query(ctx context.Context, sql string, args []any, into ...any) error {
-	conn, err := pgx.Connect(ctx, h.world.Database().SuperURL(local.Database))
+	conn, err := pgx.Connect(ctx, h.cluster().SuperURL(local.Database))
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ type attempt struct {
 }
 
 func (h *house) attempts(ctx context.Context) (all []attempt, err error) {
-	conn, err := pgx.Connect(ctx, h.world.Database().SuperURL(local.Database))
+	conn, err := pgx.Connect(ctx, h.cluster().SuperURL(local.Database))
 	if err != nil {
 		return nil, err
 	}

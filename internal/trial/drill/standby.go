@@ -1,0 +1,312 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/pg/local"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// loadEvery is between two payments of one caller.
+const loadEvery = 100 * time.Millisecond
+
+// standbyName is how the standby calls itself at the primary.
+const standbyName = "standby"
+
+// cluster is the server that the service writes to.
+func (h *house) cluster() *local.Cluster {
+	if h.promoted != nil {
+		return h.promoted
+	}
+	return h.world.Database()
+}
+
+// follow starts a second server that streams from the first.
+func (h *house) follow(ctx context.Context) (err error) {
+	primary := h.world.Database()
+	from, err := url.Parse(primary.SuperURL(""))
+	if err != nil {
+		return err
+	}
+	q := from.Query()
+	q.Set("application_name", standbyName)
+	from.RawQuery = q.Encode()
+	dir := filepath.Join(h.dir, standbyName)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	err = errors.Join(
+		tool(ctx, nil, "pg_basebackup", "--dbname", from.String(), "--pgdata", filepath.Join(dir, "data"),
+			"--wal-method", "stream", "--checkpoint", "fast", "--write-recovery-conf"),
+		quiet(exec.CommandContext(ctx, "cp", filepath.Join(primary.Dir(), "coffer.json"), dir)), // the passwords are the primary's
+	)
+	if err != nil {
+		return err
+	}
+	as, err := owner(primary.Dir())
+	if err != nil {
+		return err
+	}
+	if as != nil {
+		if err := quiet(exec.CommandContext(ctx, "chown", "-R", fmt.Sprintf("%d:%d", as.Uid, as.Gid), dir)); err != nil {
+			return err
+		}
+	}
+	if h.standby, err = local.Start(ctx, local.Options{Dir: dir, TCP: true, Log: slog.New(slog.DiscardHandler)}); err != nil {
+		return err
+	}
+	return h.replicates(ctx, "state = 'streaming'")
+}
+
+// replicates waits until the primary says so of its standby.
+func (h *house) replicates(ctx context.Context, that string) error {
+	return until(ctx, "the standby's "+that, func(ctx context.Context) error {
+		var n int
+		err := h.query(ctx, `SELECT count(*) FROM pg_stat_replication WHERE application_name = $1 AND `+that, []any{standbyName}, &n)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("the primary has %d such", n)
+		}
+		return err
+	})
+}
+
+// tell sends statements to a server as its superuser, one after another.
+func tell(ctx context.Context, server *local.Cluster, statements ...string) error {
+	conn, err := pgx.Connect(ctx, server.SuperURL(""))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("%s: %w", sql, err)
+		}
+	}
+	return nil
+}
+
+// bothNamed has the configuration name both servers; whichever takes writes is used.
+func (h *house) bothNamed() error {
+	text, err := os.ReadFile(h.world.Info.Config)
+	if err != nil {
+		return err
+	}
+	primary := h.world.Database()
+	said := string(text)
+	for one, other := range map[string]string{
+		primary.URL(local.Database):      h.standby.URL(local.Database),
+		primary.OwnerURL(local.Database): h.standby.OwnerURL(local.Database),
+	} {
+		both, err := eitherOf(one, other)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(said, one) {
+			return fmt.Errorf("%s does not name the database by %s", h.world.Info.Config, one)
+		}
+		said = strings.ReplaceAll(said, one, both)
+	}
+	return os.WriteFile(h.world.Info.Config, []byte(said), 0o600)
+}
+
+// eitherOf is one URL of two servers that differ in host and port.
+func eitherOf(one, other string) (string, error) {
+	first, err := url.Parse(one)
+	if err != nil {
+		return "", err
+	}
+	second, err := url.Parse(other)
+	if err != nil {
+		return "", err
+	}
+	q := first.Query()
+	q.Set("host", first.Hostname()+","+second.Hostname())
+	q.Set("port", first.Port()+","+second.Port())
+	q.Set("target_session_attrs", "read-write")
+	first.Host, first.RawQuery = "", q.Encode()
+	return first.String(), nil
+}
+
+// promote makes the standby the primary.
+func (h *house) promote(ctx context.Context) error {
+	as, err := owner(h.standby.Dir())
+	if err != nil {
+		return err
+	}
+	if err := tool(ctx, as, "pg_ctl", "promote", "--pgdata", filepath.Join(h.standby.Dir(), "data")); err != nil {
+		return err
+	}
+	h.promoted = h.standby
+	return nil
+}
+
+// load asks for small payments, each again and again until it is answered, by several
+// callers at once.
+type load struct {
+	stop    context.CancelFunc
+	callers sync.WaitGroup
+
+	mu       sync.Mutex
+	accepted []*payment
+	failed   error
+}
+
+func (h *house) load(ctx context.Context, customer string) *load {
+	ctx, stop := context.WithCancel(ctx)
+	l := &load{stop: stop}
+	for caller := range 4 {
+		l.callers.Go(func() {
+			pace := time.NewTicker(loadEvery)
+			defer pace.Stop()
+			for n := 0; ctx.Err() == nil; n++ {
+				<-pace.C
+				key := fmt.Sprintf("load-%d-%d", caller, n)
+				p := &payment{key: key, customer: customer, units: new(big.Int).Add(h.whole(1), big.NewInt(int64(n))), to: h.net.nobody([]byte(h.dir + key))}
+				for ctx.Err() == nil {
+					var w webhook.Withdrawal
+					status, err := h.try(ctx, http.MethodPost, "/withdraw", p.body(h), &w)
+					if err == nil && status == http.StatusAccepted {
+						p.id = w.WithdrawalID
+						break
+					}
+					if err == nil && status < 500 && status != http.StatusTooManyRequests {
+						l.mu.Lock()
+						l.failed = fmt.Errorf("%s: got %d", key, status)
+						l.mu.Unlock()
+						return
+					}
+				}
+				l.mu.Lock()
+				if p.id != "" {
+					l.accepted = append(l.accepted, p)
+				}
+				l.mu.Unlock()
+			}
+		})
+	}
+	return l
+}
+
+// more waits until so many payments were accepted beyond those that are.
+func (l *load) more(ctx context.Context, n int) error {
+	l.mu.Lock()
+	want := len(l.accepted) + n
+	l.mu.Unlock()
+	return until(ctx, "payments are accepted", func(context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.failed == nil && len(l.accepted) < want {
+			return fmt.Errorf("%d of %d", len(l.accepted), want)
+		}
+		return l.failed
+	})
+}
+
+// end stops the callers and gives the house what was accepted.
+func (l *load) end(h *house) error {
+	l.stop()
+	l.callers.Wait()
+	h.payments = append(h.payments, l.accepted...)
+	return l.failed
+}
+
+// standby loses the primary under load. A synchronous standby has all that was
+// acknowledged, so the service goes on with it by itself.
+func standby(ctx context.Context, h *house) error {
+	held, err := h.before(ctx)
+	if err != nil {
+		return err
+	}
+	var l *load
+	return h.steps(
+		"a second server follows, and every COMMIT waits for it", func() error {
+			if err := h.follow(ctx); err != nil {
+				return err
+			}
+			err := tell(ctx, h.world.Database(), "ALTER SYSTEM SET synchronous_standby_names = '"+standbyName+"'", "SELECT pg_reload_conf()")
+			return errors.Join(err, h.replicates(ctx, "sync_state = 'sync'"))
+		},
+		"the service starts with both servers in its configuration", func() error {
+			return errors.Join(h.world.End(), h.bothNamed(), h.world.Restart(ctx))
+		},
+		"callers send payments", func() error {
+			l = h.load(ctx, "ann")
+			return l.more(ctx, 20)
+		},
+		"the primary dies and the standby is promoted", func() error {
+			return errors.Join(h.world.Database().Kill(), h.promote(ctx))
+		},
+		"the service goes on by itself, and callers are served", func() error { return l.more(ctx, 20) },
+		"callers are done", func() error { return l.end(h) },
+		"the payment that waited is approved", func() error { return errors.Join(h.approve(ctx, held), h.reaches(ctx, held, "COMPLETED")) },
+		"every payment that was acknowledged is made, once", func() error { return errors.Join(h.replayed(ctx), h.finished(ctx)) },
+		"every deposit is there", func() error { return h.known(ctx) },
+		"books, chain, oracle and integrator agree", func() error { return h.sound(ctx) },
+		"customers pay in and are paid", func() error {
+			return errors.Join(h.payIn(ctx, "dan", h.whole(900)), h.pay(ctx, "after", "dan", h.whole(350)), h.sound(ctx))
+		},
+	)
+}
+
+// lagging loses the primary when its asynchronous standby lacks the last hour. The signer's
+// journal has it, and the restore of an older backup begins with the promoted standby.
+func lagging(ctx context.Context, h *house) error {
+	held, err := h.before(ctx)
+	if err != nil {
+		return err
+	}
+	err = h.steps(
+		"a second server follows, and no COMMIT waits for it", func() error { return h.follow(ctx) },
+		"the service starts with both servers in its configuration", func() error {
+			return errors.Join(h.world.End(), h.bothNamed(), h.world.Restart(ctx))
+		},
+		"the standby hears no more of the primary", func() error {
+			err := tell(ctx, h.standby, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+			return errors.Join(err, until(ctx, "it has gone", func(ctx context.Context) error {
+				var n int
+				err := h.query(ctx, `SELECT count(*) FROM pg_stat_replication`, nil, &n)
+				if err == nil && n != 0 {
+					err = errors.New("it is connected")
+				}
+				return err
+			}))
+		},
+	)
+	if err != nil {
+		return err
+	}
+	if err := h.lostHour(ctx, held); err != nil {
+		return err
+	}
+	return h.steps(
+		"the primary dies, the service is stopped, the standby is promoted", func() error {
+			return errors.Join(h.world.Database().Kill(), h.world.End(), h.promote(ctx))
+		},
+		"the service refuses to start and the API stays closed", func() error { return h.refused(ctx, notImported) },
+		"coffer signer import says what it would do, then does it", func() error { return h.imported(ctx) },
+		"the service starts", func() error { return h.world.Restart(ctx) },
+		"every key of the lost hour leads to its payment", func() error { return h.replayed(ctx) },
+		"every payment and deposit comes to its end", func() error {
+			h.mining.Store(true)
+			return errors.Join(h.finished(ctx), h.known(ctx))
+		},
+		"books, chain, oracle and integrator agree", func() error { return h.sound(ctx) },
+		"customers pay in and are paid", func() error {
+			return errors.Join(h.payIn(ctx, "dan", h.whole(900)), h.pay(ctx, "after", "dan", h.whole(350)), h.sound(ctx))
+		},
+	)
+}
