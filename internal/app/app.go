@@ -520,7 +520,7 @@ func (a *App) wireAPI() error {
 	}
 	a.public = api.New(api.Config{
 		KeyRolled: keyRolled,
-		Limits: a.conf.API.Limits.rates(a.conf.Network), Proxies: trusted,
+		Limits:    a.conf.API.Limits.rates(a.conf.Network), Proxies: trusted,
 		DB: a.db, Chains: a.chains, Withdrawals: a.withdraw, Transfers: transfer.New(a.db), Wallets: a.book, Prices: a.prices, WebhookKeys: keys,
 		Flagged:   a.flags,
 		Endpoints: &delivery.Endpoints{Seal: sealed, Development: a.conf.Webhooks.Development, Posts: posts},

@@ -1,10 +1,10 @@
 package verify
 
 import (
-	"net/netip"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
