@@ -31,7 +31,7 @@ var apart = regexp.MustCompile(`^(river_|goose_)`)
 // A form is a state of a row that stands in another column than status, or that needs more
 // than its status to be one.
 var forms = map[string]map[string]string{
-	"api_keys": {"live": "rolled_at = NULL", "rolled": "rolled_at = now()"},
+	"api_keys": {"live": "rolled_at = NULL, ends_at = NULL", "rolled": "rolled_at = now(), ends_at = now() + interval '1 hour'"},
 	"additional_api_keys": {
 		"live":    "deleted_at = NULL, rolls = 0, rolled_at = NULL, former_hash = NULL, former_ends_at = NULL",
 		"deleted": "deleted_at = now()",
