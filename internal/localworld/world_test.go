@@ -395,7 +395,7 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 	var id string
 	life(func(n *town) {
 		// Without the clock of its blocks, Ethereum has the payments in none when the world stops.
-		if err := n.eth.Client().CallContext(ctx, nil, "evm_setIntervalMining", 0); err != nil {
+		if err := n.Chain().SetIntervalMining(ctx, 0); err != nil {
 			t.Fatal(err)
 		}
 		paid = []common.Hash{pay(n, "user_token", "USDC", 5_000_000), pay(n, "user_coin", "ETH", 1_000_000_000_000_000)}
