@@ -26,7 +26,7 @@ const (
 	memoWithin        = time.Minute      // of one attempt at a transaction
 	memoAgainAfter    = 15 * time.Second // after the first attempt; every later pause is twice as long
 	memoAgainMax      = 6 * time.Hour
-	memoAttemptsMax   = 20 // in about two and a half days
+	memoAttemptsMax   = 20 // over two days
 	memoBytesMax      = 4096
 	memoErrorBytesMax = 500
 )
