@@ -207,13 +207,13 @@ func TestAMemoIsCleanedOfWhatIsNoText(t *testing.T) {
 	w := openMemos(t)
 	want := map[chain.TxHash]string{}
 	for memo, clean := range map[string]string{
-		"order 7\n\tfor Ann: ☕":  "order 7\n\tfor Ann: ☕",
+		"order 7\n\tfor Ann: ☕":    "order 7\n\tfor Ann: ☕",
 		"a\x00b\x1b[31m\x7f\u0085": "a\uFFFDb\uFFFD[31m\uFFFD\uFFFD",
-		"a\xff\xc3b":             "a\uFFFD\uFFFDb",
-		"pay \u202e7 redro\u202c": "pay \uFFFD7 redro\uFFFD",
-		"=1+1":                   "=1+1",
-		strings.Repeat("☕", 2000): strings.Repeat("☕", 1365),
-		"\x00":                   "\uFFFD",
+		"a\xff\xc3b":               "a\uFFFD\uFFFDb",
+		"pay \u202e7 redro\u202c":  "pay \uFFFD7 redro\uFFFD",
+		"=1+1":                     "=1+1",
+		strings.Repeat("☕", 2000):  strings.Repeat("☕", 1365),
+		"\x00":                     "\uFFFD",
 	} {
 		tx := w.c.Pay(payer, alice, usdcAt, 100)
 		w.provider.memos[tx], want[tx] = memo, clean

@@ -8,7 +8,6 @@ import (
 	"math/bits"
 	"strings"
 
-
 	"github.com/cofferpay/coffer/internal/chain"
 )
 

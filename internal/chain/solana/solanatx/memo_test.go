@@ -48,7 +48,9 @@ func TestAMemoIsReadFromEveryFormOfTransaction(t *testing.T) {
 	t.Parallel()
 	key, _ := keyOf("alice")
 	payer := must(alice)
-	note := func(text string) instruction { return instruction{memoProgram2, []byte(text), []meta{reads(payer).signing()}} }
+	note := func(text string) instruction {
+		return instruction{memoProgram2, []byte(text), []meta{reads(payer).signing()}}
+	}
 	older := instruction{memoProgram1, []byte("order 7"), nil}
 	coin := instruction{system, slices.Concat(transfer, make([]byte, 8)), []meta{writes(payer).signing(), writes(must(bob))}}
 	long := strings.Repeat("m", 900)
@@ -56,15 +58,15 @@ func TestAMemoIsReadFromEveryFormOfTransaction(t *testing.T) {
 		ins  []instruction
 		want string
 	}{
-		"none":                     {[]instruction{coin}, ""},
-		"behind the payment":       {[]instruction{coin, note("order 7")}, "order 7"},
-		"before it":                {[]instruction{note("order 7"), coin}, "order 7"},
-		"of the first program":     {[]instruction{coin, older}, "order 7"},
-		"several":                  {[]instruction{note("one"), coin, older, note("two")}, "one\norder 7\ntwo"},
-		"an empty one":             {[]instruction{note(""), coin}, ""},
-		"bytes that are no text":   {[]instruction{coin, note("a\xff\x00b")}, "a\xff\x00b"},
-		"long":                     {[]instruction{coin, note(long)}, long},
-		"another program's data":   {[]instruction{{token, []byte("order 7"), nil}, coin}, ""},
+		"none":                   {[]instruction{coin}, ""},
+		"behind the payment":     {[]instruction{coin, note("order 7")}, "order 7"},
+		"before it":              {[]instruction{note("order 7"), coin}, "order 7"},
+		"of the first program":   {[]instruction{coin, older}, "order 7"},
+		"several":                {[]instruction{note("one"), coin, older, note("two")}, "one\norder 7\ntwo"},
+		"an empty one":           {[]instruction{note(""), coin}, ""},
+		"bytes that are no text": {[]instruction{coin, note("a\xff\x00b")}, "a\xff\x00b"},
+		"long":                   {[]instruction{coin, note(long)}, long},
+		"another program's data": {[]instruction{{token, []byte("order 7"), nil}, coin}, ""},
 		"called by another program": {
 			[]instruction{{token, []byte("order 7"), []meta{reads(memoProgram2), reads(memoProgram1)}}, coin}, "",
 		},
