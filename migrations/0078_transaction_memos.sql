@@ -2,6 +2,8 @@
 -- deposits did not show it. A memo is read after its deposit was recorded and decides nothing,
 -- so it is no column of deposits: a row here for each transaction that made a deposit, asked
 -- about until a provider's answer is proven by the transaction's id. docs/decisions/0084.
+--
+-- Deposits that are final before this version show no memo.
 -- +goose Up
 
 CREATE TABLE transaction_memos (
@@ -46,10 +48,3 @@ END $$;
 -- +goose StatementEnd
 CREATE TRIGGER transaction_memos_keep BEFORE INSERT OR UPDATE ON transaction_memos FOR EACH ROW EXECUTE FUNCTION transaction_memos_keep();
 CREATE TRIGGER transaction_memos_stay BEFORE DELETE OR TRUNCATE ON transaction_memos FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-
--- Deposits of the last 30 days are read as well. Older ones keep a memo of null.
-INSERT INTO transaction_memos (chain, tx_hash, next_attempt_at, created_at)
-SELECT chain, tx_hash, now(), now() FROM deposits
-WHERE chain = 'SOLANA' AND created_at > now() - interval '30 days' AND status NOT IN ('UNSUPPORTED', 'BELOW_MINIMUM', 'ORPHANED')
-  AND purpose NOT IN ('TREASURY', 'CHANGE')
-GROUP BY chain, tx_hash;

@@ -31,14 +31,14 @@ const (
 	memoErrorBytesMax = 500
 )
 
-// queueMemos has the memos of new deposits read later. It leaves out deposits of unknown tokens
-// and below the minimum: they are never credited, each costs its sender next to nothing, and
-// their memos are mostly advertisements. It leaves out the operator's wallets, whose deposits
-// no organization sees.
+// queueMemos has the memos of a block's deposits read later, unless they are queued already. It
+// leaves out deposits that are unsupported or below the minimum: they are never credited, each
+// costs its sender next to nothing, and their memos are mostly advertisements. It leaves out the
+// operator's wallets, whose deposits no organization sees.
 func queueMemos(ctx context.Context, tx pg.Tx, ch chain.Name, changes []change) error {
 	var hashes []string
 	for _, c := range changes {
-		if c.was.status == "" && c.is.status != Unsupported && c.is.status != BelowMinimum && !wallet.Operators(c.is.purpose) {
+		if c.is.status != Unsupported && c.is.status != BelowMinimum && !wallet.Operators(c.is.purpose) {
 			hashes = append(hashes, string(c.is.tx))
 		}
 	}

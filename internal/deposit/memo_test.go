@@ -200,6 +200,24 @@ func TestADepositShowsThePayersMemo(t *testing.T) {
 	if n := w.step(t); n != 0 {
 		t.Errorf("got %d transactions asked about, want none of dust, of an unknown token and of the treasury", n)
 	}
+
+	// A deposit that a version without memos has recorded is queued when it is final.
+	earlier := w.c.Pay(payer, alice, usdcAt, 500)
+	w.provider.memos[earlier] = "order 9"
+	w.c.Mine(1)
+	now := w.w
+	w.w = w.walker(deposit.New(w.db, w.book, price.Fixed{}, risk.Policy{}, slog.New(slog.DiscardHandler), deposit.Bound(grantKey())))
+	w.head(t)
+	w.w = now
+	if n := w.step(t); n != 0 {
+		t.Errorf("got %d transactions asked about, want none: no row is there yet", n)
+	}
+	w.c.Mine(3)
+	w.final(t)
+	w.step(t)
+	if got := w.memo(t, earlier); got != "order 9" {
+		t.Errorf("recorded by an earlier version: got %q, want the memo", got)
+	}
 }
 
 func TestAMemoIsCleanedOfWhatIsNoText(t *testing.T) {
@@ -335,7 +353,7 @@ func TestTwoProcessesReadOneMemo(t *testing.T) {
 	}
 }
 
-// Rule DEP-54: the table keeps a memo as it was read, whoever writes.
+// Rule DEP-54: the table keeps a memo as it was read, also from its owner.
 func TestNoWriterChangesAMemoThatWasRead(t *testing.T) {
 	t.Parallel()
 	w := openMemos(t)
