@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -33,10 +34,10 @@ func Memo(raw []byte, tx chain.TxHash) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if id := hashOf(s.first); id != tx {
+	if id := s.id(); id != tx {
 		return "", fmt.Errorf("these are the bytes of transaction %s", id)
 	}
-	if !ed25519.Verify(s.keys[0][:], s.message, s.first[:]) {
+	if !ed25519.Verify(s.keys[0][:], s.message, s.signatures[0][:]) {
 		return "", errors.New("the transaction's id is not the fee payer's signature over these bytes")
 	}
 	var memos []string
@@ -50,11 +51,14 @@ func Memo(raw []byte, tx chain.TxHash) (string, error) {
 
 // signed is a transaction with its signatures, of any sender and form.
 type signed struct {
-	first   [signatureBytes]byte // its id
-	message []byte               // what is signed
-	keys    [][keyBytes]byte     // that stand in the message; the first pays the fee
-	ins     []called
+	signatures [][signatureBytes]byte // of the first keys, in their order
+	message    []byte                 // what is signed
+	keys       [][keyBytes]byte       // that stand in the message; the first pays the fee
+	ins        []called
 }
+
+// id is the transaction's, which is the fee payer's signature.
+func (s signed) id() chain.TxHash { return hashOf(s.signatures[0]) }
 
 // called is an instruction of a message. The chain wants its program among the message's keys.
 type called struct {
@@ -87,7 +91,9 @@ func readSigned(raw []byte) (s signed, err error) {
 	case len(signatures) == 0 || len(s.keys) == 0:
 		return s, errors.New("transaction is not signed")
 	}
-	s.first = [signatureBytes]byte(signatures[:signatureBytes])
+	for signature := range slices.Chunk(signatures, signatureBytes) {
+		s.signatures = append(s.signatures, [signatureBytes]byte(signature))
+	}
 	return s, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/cofferpay/coffer/internal/chain"
 )
 
 // memoV0 makes a message of version 0 out of a legacy one, with a lookup table.
@@ -151,4 +153,25 @@ func TestNoBytesOfAProviderStopTheReadingOfMemos(t *testing.T) {
 			t.Fatalf("got %q, want the payer's memo or an error", got)
 		}
 	})
+}
+
+// A transaction of another's in any form that names an account of ours is read.
+func TestTheSignerIsFoundInEveryFormOfTransaction(t *testing.T) {
+	t.Parallel()
+	key, _ := keyOf("alice")
+	payer := must(alice)
+	ins := []instruction{{system, slices.Concat(transfer, make([]byte, 8)), []meta{writes(payer).signing(), writes(must(bob))}}}
+	legacy, err := compile(payer, must(value), ins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, message := range map[string][]byte{"legacy": legacy, "version 0": memoV0(legacy), "version 1": memoV1(payer, ins...)} {
+		signature := ed25519.Sign(key, message)
+		raw, id := sign(message, signature), hashOf([signatureBytes]byte(signature))
+		for who, want := range map[chain.Address]bool{alice: true, bob: false} {
+			if tx, got, err := SignedBy(raw, who); got != want || tx != id || err != nil {
+				t.Errorf("%s: got %v and signed by %s %v (%v), want %v and %v", form, tx, who, got, err, id, want)
+			}
+		}
+	}
 }
