@@ -355,7 +355,7 @@ func (h *house) changeable(table string, columns []columnOf, found map[string]ma
 						continue
 					}
 					for _, to := range moves {
-						if try(c.Name+moving+" "+to, c, values[c.Name], ", status = '"+to+"'", true) {
+						if try(c.Name+moving, c, values[c.Name], ", status = '"+to+"'", true) {
 							found[key][c.Name+moving] = true
 							break
 						}
