@@ -2,6 +2,7 @@ package withdrawal
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -62,12 +63,12 @@ func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	restored := map[string]string{} // by customer
-	keyed := func(customerID string) *string {
-		if strings.ContainsFunc(customerID, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			customerID = "key of " + id.New("wd", h.DB.Clock()())
-			customerID = strings.ReplaceAll(customerID, " ", "-")
+	keyed := func(i int) *string {  // the id itself where it can be a key
+		key := idtest.Alike[i]
+		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			key = fmt.Sprint("key-", i)
 		}
-		return &customerID
+		return &key
 	}
 	keys := map[string]*string{}
 	var orders []dispatch.Restored
@@ -78,7 +79,7 @@ func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 		}
 		h.deposit(customerID, usdc, 500)
 		w := id.New("wd", h.DB.Clock()())
-		restored[customerID], keys[customerID] = w, keyed(customerID)
+		restored[customerID], keys[customerID] = w, keyed(i)
 		orders = append(orders, dispatch.Restored{New: true, Order: dispatch.Order{
 			ID: w, OrgID: h.org, Purpose: signer.Payment, Chain: chain.Ethereum, To: stranger, MintID: usdc, Contract: usdcAddress,
 			Amount: money.Units(700), CustomerID: customerID, KeyHash: keyHash(keys[customerID]), CreatedAt: h.DB.Clock()(),
