@@ -162,6 +162,18 @@ var tamperings = []struct {
 		 SELECT org_id, mint_id, debit_account, credit_account, 1, cause_kind, cause_id, 1, created_at FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_paid'`,
 	}},
 	{"I-18-held", "a rent that nothing holds", []string{`UPDATE withdrawals SET charge_costs = 'RENT', charge_rent = 1, charge_held = 1 WHERE withdrawal_id = 'wd_held'`}},
+	{"I-04-totals", "a total raised by one", []string{`UPDATE organization_totals SET available = available + 1 WHERE mint_id = 1`}},
+	{"I-04-totals", "a difference removed", []string{`DELETE FROM organization_total_changes WHERE change_id = (SELECT min(change_id) FROM organization_total_changes WHERE available <> 0)`}},
+	{"I-04-totals", "a difference that was folded and stayed", []string{
+		`CREATE TEMP TABLE kept AS SELECT * FROM organization_total_changes`,
+		`SELECT fold_organization_totals(1000000)`,
+		`INSERT INTO organization_total_changes OVERRIDING SYSTEM VALUE SELECT * FROM kept`,
+	}},
+	{"I-04-totals", "what is held counted as available", []string{
+		`UPDATE organization_total_changes SET available = available + withdrawing, withdrawing = 0`,
+	}},
+	{"I-04-totals", "an address that counts as the treasury's", []string{`UPDATE organization_totals SET treasuries = treasuries + 1, addresses = addresses - 1 WHERE mint_id = 1`}},
+	{"I-04-totals", "dust that is forgotten", []string{`UPDATE organization_totals SET dust = dust + 1 WHERE mint_id = 1`}},
 	{"I-18-charge", "a charge that no account has", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_CHARGE'`}},
 	{"I-18-charge", "a charge of more than is said", []string{`UPDATE ledger_transfers SET amount = amount + 1 WHERE cause_kind = 'WITHDRAWAL_CHARGE'`}},
 	{"I-18-charge", "a charge of less than it cost", []string{
