@@ -83,7 +83,7 @@ BEGIN
 END $$;
 
 -- A new key is not over yet, and an organization has at most 20 that are neither deleted nor
--- over. Who adds one waits for whoever adds another one at this moment, and then counts.
+-- over. An insert waits for another one of the organization at this moment, and then counts.
 CREATE FUNCTION additional_api_keys_begin() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF NEW.expires_at <= now() THEN

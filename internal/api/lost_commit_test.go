@@ -162,7 +162,7 @@ var unmoving = []string{
 	"organizations estimateWithdrawal", "organizations previewWithdrawal", "organizations updateCustomer",
 	"organizations createWebhookEndpoint", "organizations updateWebhookEndpoint", "organizations rotateWebhookSecret",
 	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent", "organizations deleteWebhookEndpoint",
-	"organizations createApiKey", "organizations deleteApiKey", "operators revokeOrganizationApiKey",
+	"organizations createApiKey", "organizations rollApiKey", "organizations deleteApiKey", "operators revokeOrganizationApiKey",
 	"operators createOrganization", "operators rollApiKey", "operators changeSettings", "operators approveChangeRequest",
 	"operators withdrawChangeRequest", "operators rescreenDeposit", "operators addWhitelistedAddress", "operators removeWhitelistedAddress",
 	"operators setLocalRisk", "operators clearLocalRisk",

@@ -111,7 +111,10 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 				t.Fatal("a COMMIT was lost that was to pass")
 			}
 			for _, l := range []pgtest.Loss{
-				{At: pgtest.AnswerLost}, {At: pgtest.AnswerLost, Down: true}, {At: pgtest.CommitLost, Down: true}, {At: pgtest.CommitHeld},
+				{At: pgtest.AnswerLost},
+				{At: pgtest.AnswerLost, Down: true},
+				{At: pgtest.CommitLost, Down: true},
+				{At: pgtest.CommitHeld},
 				{At: pgtest.AnswerHeard, Down: true},
 			} {
 				const commitsMax = 30

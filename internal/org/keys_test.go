@@ -621,7 +621,7 @@ func TestTheDatabaseKeepsKeysAsTheyWereMade(t *testing.T) {
 		"two former main keys":        {`UPDATE api_keys SET rolled_at = now(), ends_at = now() + interval '1 hour' WHERE rolled_at IS NULL`, "api_keys_one_former"},
 		"a longer overlap, main":      {`UPDATE api_keys SET ends_at = ends_at + interval '1 second' WHERE ends_at IS NOT NULL`, "api_keys_fixed"},
 		"an overlap of two days,main": {`UPDATE api_keys SET ends_at = NULL; UPDATE api_keys SET rolled_at = now(), ends_at = now() + interval '2 days' WHERE rolled_at IS NULL`, "api_keys_fixed"},
-		"an end without a roll":       {`UPDATE api_keys SET ends_at = now() WHERE rolled_at IS NULL`, "api_keys_ends_when_rolled"},
+		"an end without a roll":       {`UPDATE api_keys SET ends_at = NULL; UPDATE api_keys SET ends_at = now() WHERE rolled_at IS NULL`, "api_keys_ends_when_rolled"},
 	} {
 		if _, err := pgtest.Owner(t, k.db).Exec(t.Context(), c.sql); !pg.Violates(err, c.constraint) {
 			t.Errorf("%s: got %v, want %v", name, err, c.constraint)
