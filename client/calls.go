@@ -1613,12 +1613,12 @@ func (c *Client) CancelWithdrawal(ctx context.Context, withdrawalID string, opts
 // CreateWithdrawal: Withdraw from a customer's balance. Holds the amount and pays it
 // to an address, or waits for a person to approve. Give an idempotencyKey for each
 // payment you mean: the same key and parameters again show the same withdrawal and pay
-// nothing more, for ever. Every field but metadata is such a parameter, also
-// reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means
-// that this request held nothing and sent nothing. A 451 says that risk screening
-// refuses the destination: nothing is held, a record that is BLOCKED is kept, and the
-// same key gets the same answer for ever. After a 5xx or no answer, repeat with the
-// same key.
+// nothing more. A key never expires. Every field but metadata is such a parameter,
+// also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx
+// means that this request held nothing and sent nothing. A 451 says that risk
+// screening refuses the destination: nothing is held, a record that is BLOCKED is
+// kept, and the same key always gets that answer. After a 5xx or no answer, repeat
+// with the same key.
 //
 // POST /withdraw. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
 func (c *Client) CreateWithdrawal(ctx context.Context, body WithdrawRequest, opts ...CallOption) (out Withdrawal, err error) {
@@ -1784,10 +1784,10 @@ func (c *Client) PreviewWithdrawal(ctx context.Context, body WithdrawRequest, op
 // CreateTransfer: Move money between balances. Moves an amount between a customer and
 // a product of yours, two customers or two products: at once, without a chain. An
 // unknown customer who receives is made. The idempotencyKey is required: the same key
-// and parameters again show the same transfer and move nothing more, for ever. Every
-// field but metadata is such a parameter, also reference: another value under a known
-// key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After
-// a 5xx or no answer, repeat with the same key.
+// and parameters again show the same transfer and move nothing more. A key never
+// expires. Every field but metadata is such a parameter, also reference: another value
+// under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved
+// nothing. After a 5xx or no answer, repeat with the same key.
 //
 // POST /transfers. It is repeated when no answer comes and it has an IdempotencyKey; without one it is sent once.
 func (c *Client) CreateTransfer(ctx context.Context, body TransferRequest, opts ...CallOption) (out Transfer, err error) {

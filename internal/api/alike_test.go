@@ -83,7 +83,7 @@ func (x *alikes) pay(id, key string, more ...any) {
 	x.owns[id]--
 }
 
-// only calls a list with each id as a filter: it has what is of that id, and something is.
+// only calls a list with each id as a filter: the answer has items, and all are of that id.
 func (x *alikes) only(at *house, who tenant, list, filter string, of func(item map[string]any) []any) {
 	x.t.Helper()
 	for i, id := range x.ids {

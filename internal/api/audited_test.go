@@ -28,7 +28,7 @@ type desks struct {
 	next       int // of the deposits that are held
 }
 
-// flagged is a deposit that nobody has decided about.
+// flagged is a deposit that is not decided.
 func (d *desks) flagged() string {
 	d.next++
 	return d.held[d.next-1]

@@ -244,7 +244,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 				case verb.finds && !l.Down && seen == done:
 					t.Errorf("%+v: got %s, and what it wrote could be seen", l, got.raw)
 				}
-				// Whoever repeats it, in a process that loses nothing, has it once.
+				// A caller that repeats it, in a process that loses nothing, has it once.
 				again := verb.call(direct, s)
 				if again.status >= 300 && (again.status != 409 || again.text("code") != "INVALID_STATE") {
 					t.Errorf("%+v, repeated: got %v %s, want it done or the state that it has", l, again.status, again.raw)

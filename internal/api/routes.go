@@ -25,7 +25,7 @@ type route struct {
 	scope       org.Scope
 	fieldScopes map[string]org.Scope
 	limits      bool // counts itself against the rate, where a replay is free
-	quote       bool // counts as a quote: it asks somebody and keeps nothing
+	quote       bool // counts as a quote: it asks chains or providers and keeps nothing
 	csv         bool // also answers with a table
 	again       bool // a POST that may be sent again without a key: twice does no more than once
 	query       []parameter
@@ -133,7 +133,7 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/withdraw", name: "createWithdrawal", scope: org.ScopeFull, group: "Withdrawals",
 		summary: "Withdraw from a customer's balance",
-		text:    "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more, for ever. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request held nothing and sent nothing. A 451 says that risk screening refuses the destination: nothing is held, a record that is BLOCKED is kept, and the same key gets the same answer for ever. After a 5xx or no answer, repeat with the same key.",
+		text:    "Holds the amount and pays it to an address, or waits for a person to approve. Give an idempotencyKey for each payment you mean: the same key and parameters again show the same withdrawal and pay nothing more. A key never expires. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request held nothing and sent nothing. A 451 says that risk screening refuses the destination: nothing is held, a record that is BLOCKED is kept, and the same key always gets that answer. After a 5xx or no answer, repeat with the same key.",
 		body:    WithdrawRequest{},
 		limits:  true,
 		headers: []header{keyAlias},
@@ -212,7 +212,7 @@ var routes = []route{
 	{
 		method: http.MethodPost, path: "/transfers", name: "createTransfer", scope: org.ScopeFull, group: "Transfers",
 		summary: "Move money between balances",
-		text:    "Moves an amount between a customer and a product of yours, two customers or two products: at once, without a chain. An unknown customer who receives is made. The idempotencyKey is required: the same key and parameters again show the same transfer and move nothing more, for ever. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After a 5xx or no answer, repeat with the same key.",
+		text:    "Moves an amount between a customer and a product of yours, two customers or two products: at once, without a chain. An unknown customer who receives is made. The idempotencyKey is required: the same key and parameters again show the same transfer and move nothing more. A key never expires. Every field but metadata is such a parameter, also reference: another value under a known key is 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After a 5xx or no answer, repeat with the same key.",
 		body:    TransferRequest{},
 		limits:  true,
 		headers: []header{keyAlias},

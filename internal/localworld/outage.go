@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
 	"net"
-	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/app"
@@ -20,16 +18,18 @@ import (
 	"github.com/cofferpay/coffer/internal/loopback"
 )
 
-// gateHeaderMax is how long a gate waits for the headers of a request.
-const gateHeaderMax = 10 * time.Second
-
-// gate passes the service's calls on to the node of a chain, and answers 503 while a file
-// says that the provider is out.
+// gate passes the service's connections on to the node of a chain, byte for byte, and
+// answers 503 while a file says that the provider is out.
 type gate struct {
-	file   string // has the end of an outage
-	server *http.Server
-	url    string
-	ended  chan struct{}
+	file     string // has the end of an outage
+	node     string // host and port
+	url      string
+	listener net.Listener
+	serving  sync.WaitGroup
+
+	mu     sync.Mutex
+	open   map[net.Conn]bool
+	closed bool
 }
 
 // outageFile has the end of a chain's outage. It is in the world's folder, as the
@@ -44,8 +44,6 @@ func openGate(node, file string) (*gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the node's URL: %w", err)
 	}
-	user := target.User // the service sends it; the proxy passes it on
-	target.User = nil
 	address, err := loopback.Address()
 	if err != nil {
 		return nil, err
@@ -54,22 +52,70 @@ func openGate(node, file string) (*gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen before a chain's node: %w", err)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.ErrorLog = log.New(io.Discard, "", 0)
-	at := url.URL{Scheme: "http", Host: l.Addr().String(), User: user}
-	g := &gate{file: file, url: at.String(), ended: make(chan struct{})}
-	g.server = &http.Server{ReadHeaderTimeout: gateHeaderMax, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if outUntil(file).After(time.Now()) {
-			http.Error(w, "the provider is out, as coffer local trigger outage asked for", http.StatusServiceUnavailable)
+	at := url.URL{Scheme: "http", Host: l.Addr().String(), User: target.User}
+	g := &gate{file: file, node: target.Host, url: at.String(), listener: l, open: map[net.Conn]bool{}}
+	g.serving.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			g.serving.Go(func() { g.pass(client) })
+		}
+	})
+	return g, nil
+}
+
+const outAnswer = "the provider is out, as coffer local trigger outage asked for\n"
+
+// pass serves one connection until either side ends it, or an outage does.
+func (g *gate) pass(client net.Conn) {
+	defer client.Close()
+	node, err := net.Dial("tcp", g.node)
+	if err != nil {
+		return
+	}
+	defer node.Close()
+	if !g.keep(client, node) {
+		return
+	}
+	defer g.forget(client, node)
+	g.serving.Go(func() {
+		defer client.Close()
+		_, _ = io.Copy(client, node)
+	})
+	request := make([]byte, 32<<10)
+	for {
+		n, err := client.Read(request)
+		if err != nil {
 			return
 		}
-		proxy.ServeHTTP(w, r)
-	})}
-	go func() {
-		defer close(g.ended)
-		_ = g.server.Serve(l) // until close
-	}()
-	return g, nil
+		if outUntil(g.file).After(time.Now()) {
+			fmt.Fprintf(client, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(outAnswer), outAnswer)
+			return
+		}
+		if _, err := node.Write(request[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// keep notes connections for close; false when the gate is closed.
+func (g *gate) keep(conns ...net.Conn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, c := range conns {
+		g.open[c] = true
+	}
+	return !g.closed
+}
+
+func (g *gate) forget(conns ...net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, c := range conns {
+		delete(g.open, c)
+	}
 }
 
 // endOutage has the service reach the node again.
@@ -83,8 +129,14 @@ func endOutage(file string) error {
 }
 
 func (g *gate) close() error {
-	err := g.server.Close()
-	<-g.ended
+	err := g.listener.Close()
+	g.mu.Lock()
+	g.closed = true
+	for c := range g.open {
+		c.Close()
+	}
+	g.mu.Unlock()
+	g.serving.Wait()
 	return err
 }
 

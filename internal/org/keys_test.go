@@ -429,8 +429,9 @@ func TestOfTwoRollsThatSawTheSameValueOneIsDone(t *testing.T) {
 				}
 			})
 		}
+		// On another connection: a transaction keeps the sessions as it first saw them.
 		for waiting := 0; waiting < 2; {
-			err := held.QueryRow(t.Context(), `SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waiting)
+			err := owner.QueryRow(t.Context(), `SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`).Scan(&waiting)
 			if err != nil {
 				t.Fatal(err)
 			}

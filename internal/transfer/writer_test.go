@@ -357,18 +357,18 @@ func TestAWriterThatStandsHoldsUpItsOrganizationAlone(t *testing.T) {
 }
 
 // Rules TR-6, TR-9: a group whose COMMIT gets no answer. What was written of it is answered as
-// made only where it can be seen; otherwise nobody is told that it was made or that it was
+// made only where it can be seen; otherwise no caller is told that it was made or that it was
 // not, and the same key tells later. What was refused is refused all the same.
 func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 	t.Parallel()
 	for name, loss := range map[string]pgtest.Loss{
-		"it is there":                           {At: pgtest.AnswerLost},
-		"it is there, and nobody can look":      {At: pgtest.AnswerLost, Down: true},
-		"it is not there":                       {At: pgtest.CommitLost},
-		"it is not there, and nobody can look":  {At: pgtest.CommitLost, Down: true},
-		"it is not there yet":                   {At: pgtest.CommitHeld},
-		"it is not there yet, nobody can look":  {At: pgtest.CommitHeld, Down: true},
-		"it is heard of, and nobody could look": {At: pgtest.AnswerHeard, Down: true},
+		"it is there":                                  {At: pgtest.AnswerLost},
+		"it is there, and cannot be looked up":         {At: pgtest.AnswerLost, Down: true},
+		"it is not there":                              {At: pgtest.CommitLost},
+		"it is not there, and cannot be looked up":     {At: pgtest.CommitLost, Down: true},
+		"it is not there yet":                          {At: pgtest.CommitHeld},
+		"it is not there yet, and cannot be looked up": {At: pgtest.CommitHeld, Down: true},
+		"it is heard of, and could not be looked up":   {At: pgtest.AnswerHeard, Down: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -402,10 +402,10 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 						t.Errorf("request %d: got %+v, want it made", i, a)
 					}
 				case !errors.Is(a.err, pg.ErrCommitUnknown) || fault.Of(a.err) != nil || a.Transfer.TransferID != "":
-					t.Errorf("request %d: got %+v, want that nobody knows", i, a)
+					t.Errorf("request %d: got %+v, want an unknown outcome", i, a)
 				}
 			}
-			// Somebody repeats it while it may still come, and waits for what becomes of it.
+			// A caller repeats it while it may still come, and waits for what becomes of it.
 			again := make(chan answer, 1)
 			go func() {
 				out, err := direct.Request(t.Context(), h.one, requests[0])

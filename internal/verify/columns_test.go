@@ -31,10 +31,11 @@ var apart = regexp.MustCompile(`^(river_|goose_)`)
 // A form is a state of a row that stands in another column than status, or that needs more
 // than its status to be one.
 var forms = map[string]map[string]string{
-	"api_keys": {"live": "rolled_at = NULL", "rolled": "rolled_at = now()"},
+	"api_keys": {"live": "rolled_at = NULL, ends_at = NULL", "rolled": "rolled_at = now(), ends_at = now() + interval '1 hour'"},
 	"additional_api_keys": {
-		"live": "deleted_at = NULL", "deleted": "deleted_at = now()",
-		"rolled": "deleted_at = NULL, rolls = 1, rolled_at = now(), former_hash = '\\x02', former_ends_at = now() + interval '1 hour'",
+		"live":    "deleted_at = NULL, rolls = 0, rolled_at = NULL, former_hash = NULL, former_ends_at = NULL",
+		"deleted": "deleted_at = now()",
+		"rolled":  "deleted_at = NULL, rolls = 1, rolled_at = now(), former_hash = '\\x02', former_ends_at = now() + interval '1 hour'",
 	},
 	"operator_keys": {"live": "revoked_at = NULL", "revoked": "revoked_at = now()"},
 	"freezes":       {"set": "lifted_at = NULL, lifted_by = NULL", "lifted": "lifted_at = now(), lifted_by = 'ann'"},

@@ -284,7 +284,7 @@ func plain(s string) bool {
 // digest covers everything that makes a request another payment. An amount said
 // as a decimal or as units, an address in another letter case and an omitted
 // default are the same payment. What was added to requests later stands in it only
-// where it is given: a key is known for ever. The replay compares the reference beside
+// where it is given: a key never expires. The replay compares the reference beside
 // it, and nothing compares metadata.
 func digest(r Request, p parsed) []byte {
 	parts := []string{

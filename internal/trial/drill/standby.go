@@ -166,6 +166,8 @@ type load struct {
 }
 
 func (h *house) load(ctx context.Context, customer string) *load {
+	// What a caller has begun it repeats until it is answered, also after stop.
+	asking := ctx
 	ctx, stop := context.WithCancel(ctx)
 	l := &load{stop: stop}
 	for caller := range 4 {
@@ -176,9 +178,9 @@ func (h *house) load(ctx context.Context, customer string) *load {
 				<-pace.C
 				key := fmt.Sprintf("load-%d-%d", caller, n)
 				p := &payment{key: key, customer: customer, units: new(big.Int).Add(h.whole(1), big.NewInt(int64(n))), to: h.net.nobody([]byte(h.dir + key))}
-				for ctx.Err() == nil {
+				for asking.Err() == nil {
 					var w webhook.Withdrawal
-					status, err := h.try(ctx, http.MethodPost, "/withdraw", p.body(h), &w)
+					status, err := h.try(asking, http.MethodPost, "/withdraw", p.body(h), &w)
 					if err == nil && status == http.StatusAccepted {
 						p.id = w.WithdrawalID
 						break
@@ -216,7 +218,8 @@ func (l *load) more(ctx context.Context, n int) error {
 	})
 }
 
-// end stops the callers and gives the house what was accepted.
+// end stops the callers, each after the answer to its last payment, and gives the house what
+// was accepted.
 func (l *load) end(h *house) error {
 	l.stop()
 	l.callers.Wait()
