@@ -25,7 +25,7 @@ BEGIN
         withdrawing numeric NOT NULL, -- what is held for customers' withdrawals
         addresses   numeric NOT NULL, -- what lies on addresses other than the treasury's
         treasuries  numeric NOT NULL, -- what lies on the treasury's addresses
-        dust        numeric NOT NULL, -- of both, what is below the minimum and credited to nobody
+        dust        numeric NOT NULL, -- of both, what is below the minimum of its mint and not credited
         CONSTRAINT organization_totals_pkey PRIMARY KEY (org_id, mint_id),
         CONSTRAINT organization_totals_org FOREIGN KEY (org_id) REFERENCES organizations,
         CONSTRAINT organization_totals_mint FOREIGN KEY (mint_id) REFERENCES mints
@@ -42,6 +42,10 @@ BEGIN
         dust        numeric NOT NULL DEFAULT 0,
         CONSTRAINT organization_total_changes_pkey PRIMARY KEY (org_id, change_id)
     ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_scale_factor = 0);
+    CREATE TRIGGER organization_totals_stay BEFORE UPDATE OF org_id, mint_id OR DELETE OR TRUNCATE ON organization_totals
+        FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+    CREATE TRIGGER organization_total_changes_keep BEFORE UPDATE OR TRUNCATE ON organization_total_changes
+        FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
     PERFORM coffer_tenant('organization_totals', 'SELECT', 'SELECT');
     PERFORM coffer_tenant('organization_total_changes', 'SELECT', 'SELECT');
     -- The owner writes both in the functions below and in no other way. They ask of an account
@@ -98,8 +102,8 @@ BEGIN
 END $$;
 
 -- Takes at most that many differences away and adds them to their totals, in one statement:
--- whoever reads meanwhile sees them either here or there. Two that run at once take
--- different rows, and lock the totals in one order.
+-- a reader sees them either here or there. Two folds that run at once take different rows,
+-- and lock the totals in one order.
 CREATE OR REPLACE FUNCTION fold_organization_totals(most integer) RETURNS bigint LANGUAGE sql
     SECURITY DEFINER SET search_path = public, pg_temp AS $$
     WITH due AS MATERIALIZED (
@@ -146,7 +150,8 @@ ON CONFLICT ON CONSTRAINT organization_totals_pkey DO UPDATE SET available = exc
     addresses = excluded.addresses, treasuries = excluded.treasuries, dust = excluded.dust;
 
 -- Customers are listed by when they were made. A freeze says when that was, so that the
--- frozen ones are found in the same order.
+-- frozen ones are found in the same order. A freeze that was lifted before this step says
+-- nothing, and is in no list of customers. The program freezes no customer that is not there.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION freezes_date_customer() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 BEGIN
@@ -170,17 +175,32 @@ BEGIN
     ALTER TABLE freezes FORCE ROW LEVEL SECURITY;
     ALTER TABLE customers FORCE ROW LEVEL SECURITY;
 END $$;
+
+-- A customer's time of creation does not change, and its copy does not either.
+CREATE OR REPLACE FUNCTION freezes_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF (NEW.freeze_id, NEW.scope, NEW.org_id, NEW.customer_id, NEW.customer_created_at, NEW.chain, NEW.wallet_id, NEW.source, NEW.reason, NEW.created_at) IS DISTINCT FROM
+       (OLD.freeze_id, OLD.scope, OLD.org_id, OLD.customer_id, OLD.customer_created_at, OLD.chain, OLD.wallet_id, OLD.source, OLD.reason, OLD.created_at)
+       OR OLD.lifted_at IS NOT NULL THEN
+        RAISE EXCEPTION 'freeze % is lifted once and cannot become another', OLD.freeze_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'freezes_fixed';
+    END IF;
+    RETURN NEW;
+END $$;
 -- +goose StatementEnd
 
 -- A build waits for every transaction that began before it, a report's among them.
--- Nobody waits behind it meanwhile, so it may take its time.
+-- No session waits for a build, so it may take its time.
 SET lock_timeout = '20min';
 
--- A customer's or a product's accounts, and the entries of a mint.
+-- A customer's or a product's accounts.
 DROP INDEX CONCURRENTLY IF EXISTS ledger_accounts_of_subject;
 CREATE INDEX CONCURRENTLY ledger_accounts_of_subject ON ledger_accounts (org_id, subject, kind);
+-- The entries of a mint, without network fees: those move no balance of a customer or a
+-- product, and of the coin that pays for every sweep they are nearly all there is.
 DROP INDEX CONCURRENTLY IF EXISTS ledger_transfers_of_mint;
-CREATE INDEX CONCURRENTLY ledger_transfers_of_mint ON ledger_transfers (org_id, mint_id, created_at, transfer_id);
+CREATE INDEX CONCURRENTLY ledger_transfers_of_mint ON ledger_transfers (org_id, mint_id, created_at, transfer_id)
+    WHERE cause_kind NOT IN ('NETWORK_FEE', 'FEE_CHANGE', 'FEE_PREPAID');
 
 DROP INDEX CONCURRENTLY IF EXISTS transfers_of_mint;
 CREATE INDEX CONCURRENTLY transfers_of_mint ON transfers (org_id, mint_id, created_at, transfer_id);

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/operator"
+	"github.com/cofferpay/coffer/internal/page"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/pg/local"
 	"github.com/cofferpay/coffer/internal/pg/pgtest"
@@ -90,6 +91,7 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := map[string]statements{}
+		followed := map[string]bool{}
 		for _, side := range []struct {
 			house *house
 			who   tenant
@@ -102,16 +104,41 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 				// PostgreSQL plans a statement for its values at first, and later for any. Both
 				// plans count: the second round is after the change, if there is one.
 				for _, path := range slices.Concat(paths, paths) {
-					name := side.house.face.header + " " + path
-					read := readBy(t, filepath.Join(cluster.Dir(), "log"), name, func() {
-						if got := side.house.call(side.who, "GET", path, nil); got.status != 200 {
-							t.Errorf("GET %s: got %d %.300s", name, got.status, got.raw)
+					get := func(from, which string) (got reply) {
+						name := side.house.face.header + " " + path + which
+						read := readBy(t, filepath.Join(cluster.Dir(), "log"), name, func() {
+							if got = side.house.call(side.who, "GET", from, nil); got.status != 200 {
+								t.Errorf("GET %s: got %d %.300s", name, got.status, got.raw)
+							}
+						})
+						if was := found[name]; read.rows+read.blocks > was.rows+was.blocks {
+							found[name] = read
 						}
-					})
-					if was := found[name]; read.rows+read.blocks > was.rows+was.blocks {
-						found[name] = read
+						return got
+					}
+					next := get(path, "").text("nextCursor")
+					if next == "" {
+						continue
+					}
+					followed[side.house.face.header+" "+r.path] = true
+					start, _, _ := strings.Cut(path, "?")
+					query, err := url.ParseQuery(path[len(start)+1:])
+					if err != nil {
+						t.Fatal(err)
+					}
+					query.Set("cursor", next)
+					get(start+"?"+query.Encode(), " (second page)")
+					// The events have the parameter after for that, and a cursor lies before createdBefore.
+					if r.path != "/events" && !query.Has("createdBefore") {
+						query.Set("cursor", middle(t, h.conf.CursorKey, h.one.id, path, next, to/2))
+						get(start+"?"+query.Encode(), " (page in the middle)")
 					}
 				}
+			}
+		}
+		for _, list := range []string{"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "events"} {
+			if !followed[h.face.header+" /"+list] {
+				t.Errorf("GET /%s: got one page, want a list that goes on", list)
 			}
 		}
 		return found
@@ -142,8 +169,38 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 	}
 }
 
+// middle is the cursor of a list for a place in the middle of what was seeded: the cursor of
+// a second page with another time. A list is known to its cursors by its name.
+func middle(t *testing.T, key []byte, org, path, next string, n int) string {
+	t.Helper()
+	query, err := url.ParseQuery(path[strings.Index(path, "?")+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var filters []string
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if name != "limit" {
+			filters = append(filters, name, query.Get(name))
+		}
+	}
+	for _, list := range []string{
+		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "mints", "webhook-endpoints", "deliveries of " + population.Endpoint,
+		"deposits of all", "withdrawals of all", "freezes", "organizations", "API keys", "API keys of " + org,
+	} {
+		for _, of := range []string{org, ""} {
+			scope := append([]string{of, list}, filters...)
+			if at, err := page.Decode(next, key, scope...); err == nil {
+				at.At = time.Date(2026, 1, 1, 0, 0, n, 0, time.UTC)
+				return page.Encode(at, key, scope...)
+			}
+		}
+	}
+	t.Fatalf("GET %s: name this list, so that its pages are looked at", path)
+	return ""
+}
+
 // requests are the paths of a read: bare, with each of its parameters and each of the words
-// that one may have, with a customer beside each of the others, and the page that follows.
+// that one may have, and with a customer beside each of the others.
 func requests(t *testing.T, org string, r route) []string {
 	t.Helper()
 	const n = 1503
@@ -200,6 +257,9 @@ func requests(t *testing.T, org string, r route) []string {
 		for _, word := range words {
 			q := p.name + "=" + url.QueryEscape(word)
 			paths = append(paths, start+q)
+			if p.name == "createdAfter" {
+				pairs = append(pairs, start+"order=asc&"+q)
+			}
 			if p.name != "customerId" && p.name != "product" && p.name != "type" && slices.ContainsFunc(r.query, func(p parameter) bool { return p.name == "customerId" }) {
 				pairs = append(pairs, start+"customerId="+values["customerId"]+"&"+q)
 			}

@@ -564,7 +564,7 @@ func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
 		if _, err := r.WriteTo(&b); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"BREACH  I-04", "CUSTOMER ann in mint 1", "1 of "} {
+		for _, want := range []string{"BREACH  I-04 ", "CUSTOMER ann in mint 1", "BREACH  I-04-totals", "2 of "} {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("got\n%s\nwant %q in it", b.String(), want)
 			}
@@ -743,6 +743,7 @@ func TestAnOrderInQuestionIsListedAndIsNoBreach(t *testing.T) {
 		`UPDATE dispatch_orders SET proof_id = (SELECT proof_id FROM finality_proofs WHERE hash = 'h10gone'), waiting_for = 'FREEZE' WHERE order_id = 'wd_paid'`,
 		`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'wd_paid'`,
 		`UPDATE address_funds SET gas = gas - 1 WHERE wallet_id = 'we_tre' AND mint_id = 2`,
+		`UPDATE organization_totals SET treasuries = treasuries - 1 WHERE mint_id = 2`,
 		`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 			SELECT org_id, mint_id, debit_account, credit_account, 1, 'FEE_CHANGE', cause_id || '/1', leg, created_at
 			FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid'`,

@@ -96,6 +96,8 @@ var statements = []string{
 	SELECT $ORG, 1, 2000000 + n * 2, 2000001 + n * 2, 100, 'WITHDRAWAL_HOLD', 'wd_' || lpad(n::text, 26, '0'), 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
 	`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 	SELECT $ORG, 2, 1000021, 1000022, 10, 'DEPOSIT', 'own_' || n, 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N WHERE n % 500 = 7`,
+	`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+	SELECT $ORG, 2, 1000024, 1000021, 1, 'NETWORK_FEE', 'wd_' || lpad(n::text, 26, '0'), 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
 
 	`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, product, whitelisted_address_id, mint_id, chain, amount, to_address, idempotency_key, request_digest, reference, status,
 		requires_approval, approval_reasons, tx_hash, created_at)
