@@ -163,6 +163,7 @@ var tamperings = []struct {
 	}},
 	{"I-18-held", "a rent that nothing holds", []string{`UPDATE withdrawals SET charge_costs = 'RENT', charge_rent = 1, charge_held = 1 WHERE withdrawal_id = 'wd_held'`}},
 	{"I-04-totals", "a total raised by one", []string{`UPDATE organization_totals SET available = available + 1 WHERE mint_id = 1`}},
+	{"I-04-totals", "a total of what is held raised by one", []string{`UPDATE organization_totals SET withdrawing = withdrawing + 1 WHERE mint_id = 1`}},
 	{"I-04-totals", "a difference removed", []string{`DELETE FROM organization_total_changes WHERE change_id = (SELECT min(change_id) FROM organization_total_changes WHERE available <> 0)`}},
 	{"I-04-totals", "a difference that was folded and stayed", []string{
 		`CREATE TEMP TABLE kept AS SELECT * FROM organization_total_changes`,
