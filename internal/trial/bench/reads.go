@@ -190,6 +190,7 @@ func (w *world) readAll(ctx context.Context, customers int) (names []string, too
 	if err != nil {
 		return nil, nil, err
 	}
+	attest := make([]byte, 32) // endorses no address here
 	values := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n), "transferId": population.ID("tr", n),
 		"customerId": population.Customer(n), "endpointId": population.Endpoint, "organizationId": made.ID,
@@ -202,7 +203,7 @@ func (w *world) readAll(ctx context.Context, customers int) (names []string, too
 			DB: db, Chains: chains, Withdrawals: withdrawals, Transfers: transfer.New(db), CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", Log: log,
 		})},
 		{"operator: ", "x-operator-key", operatorKey.Reveal(), api.NewOperator(api.OperatorConfig{
-			DB: db, Chains: chains, Withdrawals: withdrawals, Whitelist: whitelist.New(db, nil, whitelist.Config{Chains: chains}, log), From: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			DB: db, Chains: chains, Withdrawals: withdrawals, Whitelist: whitelist.New(db, nil, whitelist.Config{AttestKey: attest, Chains: chains}, log), From: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", LocalRisk: true, Log: log,
 		})},
 	} {
