@@ -98,7 +98,12 @@ func open(t *testing.T) *world {
 // openWith is open with somebody who is asked about senders.
 func openWith(t *testing.T, screens risk.Policy) *world {
 	t.Helper()
-	db := pgtest.New(t)
+	return openOn(t, pgtest.New(t), screens)
+}
+
+// openOn is openWith on a database of the test's.
+func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *world {
+	t.Helper()
 	o, _, err := org.Create(t.Context(), db, "Acme")
 	if err != nil {
 		t.Fatalf("create an organization: %v", err)
