@@ -41,7 +41,7 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
-	provider, err := steps(db, pool, goose.WithSessionLocker(locker))
+	provider, err := steps(db, pool, files, goose.WithSessionLocker(locker))
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 	return nil
 }
 
-func steps(db *sql.DB, pool *pgxpool.Pool, options ...goose.ProviderOption) (*goose.Provider, error) {
+func steps(db *sql.DB, pool *pgxpool.Pool, files fs.FS, options ...goose.ProviderOption) (*goose.Provider, error) {
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, append(options,
 		goose.WithGoMigrations(river(pool)),
 		goose.WithAllowOutofOrder(true), // numbers of two branches may cross
