@@ -101,6 +101,15 @@ BEGIN
         USING ERRCODE = 'restrict_violation', CONSTRAINT = TG_TABLE_NAME || '_append_only';
 END $$;
 
+-- The trigger function that refuses a change of one row. The name of the trigger is the name
+-- of the constraint in the error.
+CREATE FUNCTION refuse_row_change() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'a row of % keeps what was written in it once', TG_TABLE_NAME
+        USING ERRCODE = 'check_violation', CONSTRAINT = TG_NAME;
+END $$;
+
 -- Refuses rows of an organization that does not exist, for all rows of a statement at once.
 -- It replaces a foreign key on the tables with the most inserts: a foreign key checks row by
 -- row, and the referenced rows are never deleted and keep their keys, so a check at the
@@ -135,6 +144,8 @@ SELECT coffer_tenant('organizations', 'SELECT', 'SELECT, INSERT');
 
 -- Rows of other tables refer to an organization without a foreign key.
 CREATE TRIGGER organizations_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF org_id ON organizations
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER organizations_as_inserted BEFORE UPDATE OF created_at ON organizations
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The settings that deposits, withdrawals and swaps are decided by. The checks hold for
@@ -188,6 +199,8 @@ CREATE TABLE organization_settings (
         CHECK (charge_customer_costs IN ('NONE', 'RENT', 'RENT_AND_FAILURES'))
 );
 SELECT coffer_tenant('organization_settings', 'SELECT', 'SELECT, INSERT, UPDATE');
+CREATE TRIGGER organization_settings_as_inserted BEFORE UPDATE OF org_id ON organization_settings
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The main API key of an organization: one row for each value that it had. The table keeps
 -- the SHA-256 of a value and never the value. One value is live.
@@ -308,6 +321,8 @@ CREATE TABLE api_key_uses (
     CONSTRAINT api_key_uses_hash_sha256 CHECK (length(hash) = 32)
 );
 SELECT coffer_tenant('api_key_uses', 'SELECT', 'SELECT, INSERT, UPDATE (last_used_at)');
+CREATE TRIGGER api_key_uses_as_inserted BEFORE UPDATE OF hash, org_id ON api_key_uses
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 ---- 03_people.sql
 
@@ -325,7 +340,9 @@ CREATE TABLE people (
     CONSTRAINT people_roles_known CHECK (
         roles <@ ARRAY['OWNER','ADMIN','APPROVER','FINANCE','DEVELOPER','VIEWER'] AND cardinality(roles) > 0)
 );
-SELECT coffer_tenant('people', 'SELECT', 'SELECT, INSERT, UPDATE');
+SELECT coffer_tenant('people', 'SELECT', 'SELECT, INSERT');
+CREATE TRIGGER people_as_inserted BEFORE UPDATE OF user_id, org_id, created_at ON people
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- Keys of the operator's API. The table keeps the SHA-256 of a key. A roll gives the name to
 -- the next key, so the name identifies the holder: a person or a program.
@@ -709,6 +726,8 @@ CREATE TABLE ledger_balances (
         balance < 115792089237316195423570985008687907853269984665640564039457584007913129639936)
 );
 SELECT coffer_tenant('ledger_balances', 'SELECT', 'SELECT');
+CREATE TRIGGER ledger_balances_as_inserted BEFORE UPDATE OF account_id, org_id, mint_id ON ledger_balances
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 -- The owner writes here through ledger_open_balances and ledger_move_balances and in no
 -- other way.
 CREATE POLICY keeper ON ledger_balances TO CURRENT_USER USING (true) WITH CHECK (true);
@@ -1064,6 +1083,8 @@ SELECT coffer_tenant('wallets', 'SELECT, INSERT', 'SELECT, INSERT');
 -- Deposits refer to a wallet without a foreign key.
 CREATE TRIGGER wallets_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF org_id, wallet_id ON wallets
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER wallets_as_inserted BEFORE UPDATE OF created_at ON wallets
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What a wallet holds of a mint, by the blocks that we saw become final.
 --
@@ -1136,6 +1157,8 @@ BEGIN
 END $$;
 CREATE TRIGGER address_funds_short BEFORE INSERT OR UPDATE ON address_funds
     FOR EACH ROW EXECUTE FUNCTION address_funds_short();
+CREATE TRIGGER address_funds_as_inserted BEFORE UPDATE OF wallet_id, mint_id, org_id ON address_funds
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What is missing where, for people.
 CREATE VIEW reorg_shortfalls WITH (security_invoker = true) AS
@@ -1211,6 +1234,10 @@ CREATE TRIGGER whitelisted_addresses_keep BEFORE UPDATE ON whitelisted_addresses
     FOR EACH ROW EXECUTE FUNCTION whitelisted_addresses_keep();
 CREATE TRIGGER whitelisted_addresses_stay BEFORE DELETE OR TRUNCATE ON whitelisted_addresses
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER whitelisted_addresses_written_once BEFORE UPDATE ON whitelisted_addresses FOR EACH ROW
+    WHEN (OLD.removed_at IS NOT NULL AND (NEW.usable_from, NEW.proof, NEW.journal_id, NEW.journal_seq, NEW.refusal)
+        IS DISTINCT FROM (OLD.usable_from, OLD.proof, OLD.journal_id, OLD.journal_seq, OLD.refusal))
+    EXECUTE FUNCTION refuse_row_change();
 
 ---- 09_signer.sql
 
@@ -1286,7 +1313,9 @@ CREATE TABLE scan_cursors (
     -- have. Nothing above it counts until an operator decides.
     parted_above bigint
 );
-SELECT coffer_shared('scan_cursors', 'SELECT', 'SELECT, INSERT, UPDATE');
+SELECT coffer_shared('scan_cursors', 'SELECT', 'SELECT, INSERT, UPDATE (height, hash, parted_above, updated_at)');
+CREATE TRIGGER scan_cursors_as_inserted BEFORE UPDATE OF chain ON scan_cursors
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The scan of recent blocks, as one provider shows them. Its rows may be lost.
 CREATE TABLE scan_heads (
@@ -1296,7 +1325,8 @@ CREATE TABLE scan_heads (
     parent text NOT NULL,
     CONSTRAINT scan_heads_pkey PRIMARY KEY (chain, height)
 );
-SELECT coffer_shared('scan_heads', 'SELECT', 'SELECT, INSERT, UPDATE, DELETE');
+SELECT coffer_shared('scan_heads', 'SELECT', 'SELECT, INSERT, DELETE');
+CREATE TRIGGER scan_heads_as_inserted BEFORE UPDATE ON scan_heads FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What a person has to look at: a native balance that no transaction explains, a token whose
 -- events and balances differ.
@@ -1314,6 +1344,8 @@ CREATE TABLE scan_findings (
     CONSTRAINT scan_findings_kind_known CHECK (kind IN ('UNATTRIBUTED', 'BALANCE_DELTA', 'FINALITY_BROKEN'))
 );
 SELECT coffer_shared('scan_findings', 'SELECT', 'SELECT, INSERT');
+CREATE TRIGGER scan_findings_as_inserted BEFORE UPDATE ON scan_findings
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE finality_proofs (
     proof_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -1786,6 +1818,24 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER deposits_posted AFTER INSERT OR UPDATE OF status ON deposits DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.status = 'CREDITED') EXECUTE FUNCTION deposits_follow();
+CREATE TRIGGER deposits_as_inserted BEFORE UPDATE OF created_at ON deposits
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- What a deposit's proof says of it changes with the proof. What was found out about its sender
+-- and its value is written when the deposit is decided, and not after that.
+CREATE TRIGGER deposits_written_once BEFORE UPDATE ON deposits FOR EACH ROW
+    WHEN (NEW.purpose <> OLD.purpose
+        OR OLD.proof_id IS NOT NULL AND NEW.proof_id = OLD.proof_id
+            AND (NEW.from_address, NEW.senders, NEW.log_index, NEW.confirmed_at)
+                IS DISTINCT FROM (OLD.from_address, OLD.senders, OLD.log_index, OLD.confirmed_at)
+        OR NEW.status = OLD.status AND (NEW.credited_at, NEW.reversed_at) IS DISTINCT FROM (OLD.credited_at, OLD.reversed_at)
+        OR OLD.status <> 'REVERSED' AND NEW.claims <> OLD.claims
+        OR OLD.status NOT IN ('DETECTED', 'CONFIRMING', 'ORPHANED', 'SCREENING')
+            AND (NEW.usd_value, NEW.screening, NEW.screen_after, NEW.screen_tries, NEW.reason, NEW.depth_required,
+                NEW.risk_of_funds, NEW.flag_reason, NEW.flagged_at, NEW.return_to, NEW.return_risk, NEW.return_mac)
+                IS DISTINCT FROM (OLD.usd_value, OLD.screening, OLD.screen_after, OLD.screen_tries, OLD.reason, OLD.depth_required,
+                    OLD.risk_of_funds, OLD.flag_reason, OLD.flagged_at, OLD.return_to, OLD.return_risk, OLD.return_mac))
+    EXECUTE FUNCTION refuse_row_change();
 
 -- Counts of tokens that are not in the catalogue (docs/decisions/0078). A contract can claim
 -- any number of transfers to our addresses, so only a thousand are recorded for a wallet and
@@ -1823,6 +1873,57 @@ END $$;
 CREATE TRIGGER unknown_token_counts_grow BEFORE UPDATE ON unknown_token_counts
     FOR EACH ROW EXECUTE FUNCTION unknown_token_counts_grow();
 CREATE TRIGGER unknown_token_counts_stay BEFORE DELETE OR TRUNCATE ON unknown_token_counts
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER unknown_token_counts_as_inserted BEFORE UPDATE OF wallet_id, chain ON unknown_token_counts
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Memos that payers on Solana wrote into their transactions, such as an order number
+-- (docs/decisions/0084). A memo is read after its deposit was recorded and decides nothing, so
+-- it is no column of deposits: a transaction that made a deposit has a row here, and the
+-- service asks providers until an answer is proven by the transaction's id.
+CREATE TABLE transaction_memos (
+    chain           text NOT NULL,
+    tx_hash         text NOT NULL,
+    status          text NOT NULL DEFAULT 'DUE',
+    memo            text, -- what the payer wrote, cleaned; NULL: nothing, or not read yet
+    attempts        integer NOT NULL DEFAULT 0,
+    last_error      text NOT NULL DEFAULT '',
+    next_attempt_at timestamptz NOT NULL,
+    created_at      timestamptz NOT NULL,
+    ended_at        timestamptz,
+    PRIMARY KEY (chain, tx_hash),
+    CONSTRAINT transaction_memos_status_known CHECK (status IN ('DUE', 'READ', 'ABANDONED')),
+    CONSTRAINT transaction_memos_read CHECK (
+        memo IS NULL OR status = 'READ' AND octet_length(memo) BETWEEN 1 AND 4096),
+    CONSTRAINT transaction_memos_ended_at CHECK ((status = 'DUE') = (ended_at IS NULL)),
+    CONSTRAINT transaction_memos_attempts CHECK (attempts >= 0 AND (status = 'DUE' OR attempts > 0))
+);
+CREATE INDEX transaction_memos_due ON transaction_memos (chain, next_attempt_at) WHERE status = 'DUE';
+CREATE INDEX transaction_memos_abandoned ON transaction_memos (ended_at) WHERE status = 'ABANDONED';
+SELECT coffer_shared('transaction_memos', 'SELECT',
+    'SELECT, INSERT, UPDATE (status, memo, attempts, last_error, next_attempt_at, ended_at)');
+
+-- A memo is read once and never changes. A row stays.
+CREATE FUNCTION transaction_memos_keep() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.status <> 'DUE' OR NEW.attempts <> 0 THEN
+            RAISE EXCEPTION 'the memo of transaction % is not read yet', NEW.tx_hash
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'transaction_memos_due_first';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF OLD.status <> 'DUE' OR NEW.attempts <= OLD.attempts
+       OR (NEW.chain, NEW.tx_hash, NEW.created_at) IS DISTINCT FROM (OLD.chain, OLD.tx_hash, OLD.created_at) THEN
+        RAISE EXCEPTION 'the memo of transaction % was read or given up, or the row is another one', OLD.tx_hash
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'transaction_memos_fixed';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER transaction_memos_keep BEFORE INSERT OR UPDATE ON transaction_memos
+    FOR EACH ROW EXECUTE FUNCTION transaction_memos_keep();
+CREATE TRIGGER transaction_memos_stay BEFORE DELETE OR TRUNCATE ON transaction_memos
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 ---- 12_flagged_deposits.sql
@@ -1959,6 +2060,9 @@ BEGIN
 END $$;
 CREATE TRIGGER deposit_resolutions_void_first BEFORE INSERT ON deposit_resolutions
     FOR EACH ROW EXECUTE FUNCTION deposit_resolutions_void_first();
+CREATE TRIGGER deposit_resolutions_written_once BEFORE UPDATE ON deposit_resolutions FOR EACH ROW
+    WHEN (NEW.decided_by_name IS DISTINCT FROM OLD.decided_by_name)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- The flag of a deposit, its senders and the MAC stay in the row. The deposit leaves its
 -- state by a resolution, or because a break of finality took it: then it is ORPHANED, without
@@ -2162,6 +2266,8 @@ CREATE TABLE local_risk (
 );
 CREATE INDEX local_risk_listed ON local_risk (created_at, address_key);
 SELECT coffer_shared('local_risk', '', 'SELECT, INSERT, UPDATE, DELETE');
+CREATE TRIGGER local_risk_as_inserted BEFORE UPDATE OF address_key, created_at ON local_risk
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What a provider says of a sender after the deposits were credited or flagged. A verdict
 -- decides nothing: no row refers to it, and it never changes.
@@ -2219,6 +2325,8 @@ CREATE TABLE sender_watch (
 );
 CREATE INDEX sender_watch_due ON sender_watch (next_at);
 SELECT coffer_tenant('sender_watch', '', 'SELECT, INSERT, UPDATE, DELETE');
+CREATE TRIGGER sender_watch_as_inserted BEFORE UPDATE OF org_id, chain, address ON sender_watch
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- One process asks at a time, so that the installation keeps its rate.
 CREATE TABLE sender_watch_turn (
@@ -2860,6 +2968,30 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER withdrawals_quorum AFTER INSERT OR UPDATE ON withdrawals DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.status = 'PROCESSING' AND NEW.requires_approval) EXECUTE FUNCTION withdrawals_quorum();
+CREATE TRIGGER withdrawals_as_inserted BEFORE UPDATE OF metadata, reference, usd_value, created_at ON withdrawals
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- A withdrawal that ended keeps everything except what is owed after a restore and the network
+-- fee of a payment on the chain, which another block may prove to be another. Before its end
+-- each column changes in the states that its work belongs to, or together with the status.
+CREATE TRIGGER withdrawals_written_once BEFORE UPDATE ON withdrawals FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND (
+        (NEW.requires_approval, NEW.approval_round, NEW.approved_at, NEW.rejected_reason, NEW.cost_price,
+            NEW.broadcast_at, NEW.completed_at, NEW.failure_reason, NEW.charged, NEW.charge_cost)
+            IS DISTINCT FROM (OLD.requires_approval, OLD.approval_round, OLD.approved_at, OLD.rejected_reason, OLD.cost_price,
+                OLD.broadcast_at, OLD.completed_at, OLD.failure_reason, OLD.charged, OLD.charge_cost)
+        OR OLD.status <> 'AWAITING_APPROVAL' AND (NEW.approval_reasons, NEW.approvals_required, NEW.screening, NEW.fee_deducted)
+            IS DISTINCT FROM (OLD.approval_reasons, OLD.approvals_required, OLD.screening, OLD.fee_deducted)
+        OR OLD.status NOT IN ('AWAITING_APPROVAL', 'PROCESSING') AND (NEW.ends_as, NEW.ends_note, NEW.ends_by_kind, NEW.ends_by)
+            IS DISTINCT FROM (OLD.ends_as, OLD.ends_note, OLD.ends_by_kind, OLD.ends_by)
+        OR OLD.status <> 'BROADCAST' AND (NEW.tx_hash, NEW.chain_status, NEW.replaced_tx_hashes)
+            IS DISTINCT FROM (OLD.tx_hash, OLD.chain_status, OLD.replaced_tx_hashes)
+        OR OLD.status NOT IN ('COMPLETED', 'FAILED') AND NEW.network_fee IS DISTINCT FROM OLD.network_fee)
+        OR (NEW.charge_rent, NEW.charge_held, NEW.charge_failure_max, NEW.charge_coin_price, NEW.charge_mint_price, NEW.request_mac)
+            IS DISTINCT FROM (OLD.charge_rent, OLD.charge_held, OLD.charge_failure_max, OLD.charge_coin_price, OLD.charge_mint_price, OLD.request_mac)
+        OR OLD.restored_at IS NULL AND (NEW.owed, NEW.takings) IS DISTINCT FROM (OLD.owed, OLD.takings)
+        OR NEW.takings < OLD.takings)
+    EXECUTE FUNCTION refuse_row_change();
 
 ---- 16_dispatch.sql
 
@@ -3186,6 +3318,19 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_together AFTER UPDATE ON dispatch_orde
     EXECUTE FUNCTION dispatch_orders_together();
 CREATE CONSTRAINT TRIGGER dispatch_orders_together_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.rides_id IS NOT NULL) EXECUTE FUNCTION dispatch_orders_together();
+CREATE TRIGGER dispatch_orders_as_inserted BEFORE UPDATE OF created_at ON dispatch_orders
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- What an order cost and when, and by what authority it is paid, is written when its status
+-- changes. Only its fee and proof change after its end, when another block proves it.
+CREATE TRIGGER dispatch_orders_written_once BEFORE UPDATE ON dispatch_orders FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND (
+        (NEW.tx_hash, NEW.rent, NEW.payee_failed, NEW.broadcast_at, NEW.ended_at, NEW.authority)
+            IS DISTINCT FROM (OLD.tx_hash, OLD.rent, OLD.payee_failed, OLD.broadcast_at, OLD.ended_at, OLD.authority)
+        OR OLD.status NOT IN ('PAID', 'FAILED') AND (NEW.fee, NEW.proof_id) IS DISTINCT FROM (OLD.fee, OLD.proof_id)
+        OR OLD.status IN ('PAID', 'FAILED') AND (NEW.short_by, NEW.funds_pending) IS DISTINCT FROM (OLD.short_by, OLD.funds_pending)
+        OR OLD.status = 'WITHDRAWN' AND NEW IS DISTINCT FROM OLD))
+    EXECUTE FUNCTION refuse_row_change();
 
 -- The ended orders whose proof is dead. They stay ended, and are in question until the same
 -- transaction is proven again. A break kills no proof above the tip that was scanned by
@@ -3359,6 +3504,8 @@ BEGIN
 END $$;
 CREATE TRIGGER dispatch_slots_rest BEFORE INSERT ON dispatch_slots
     FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION dispatch_slots_rest();
+CREATE TRIGGER dispatch_slots_as_inserted BEFORE UPDATE OF created_at ON dispatch_slots
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The transactions of a slot: the first one and its replacements.
 CREATE TABLE dispatch_attempts (
@@ -3405,6 +3552,14 @@ BEGIN
 END $$;
 CREATE TRIGGER dispatch_attempts_keep BEFORE UPDATE ON dispatch_attempts
     FOR EACH ROW EXECUTE FUNCTION dispatch_attempts_keep();
+CREATE TRIGGER dispatch_attempts_as_inserted
+    BEFORE UPDATE OF order_id, version, org_id, gas_limit, fee_cap, tip_cap, made_for, beside, created_at ON dispatch_attempts
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER dispatch_attempts_written_once BEFORE UPDATE ON dispatch_attempts FOR EACH ROW
+    WHEN (OLD.signed_at IS NOT NULL AND NEW.signed_at IS DISTINCT FROM OLD.signed_at
+        OR OLD.sent_at IS NOT NULL AND NEW.sent_at IS DISTINCT FROM OLD.sent_at
+        OR OLD.good_until IS NOT NULL AND NEW.good_until IS DISTINCT FROM OLD.good_until)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- A recalled order without a slot, and the entry of the signer's journal that voids it
 -- (docs/decisions/0075). The row is written with WITHDRAWN, and the entry once the signer has
@@ -3647,6 +3802,11 @@ CREATE CONSTRAINT TRIGGER coins_leased_begin AFTER INSERT ON coins DEFERRABLE IN
 CREATE CONSTRAINT TRIGGER coins_leased AFTER UPDATE ON coins DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN ((OLD.order_id IS NOT NULL OR NEW.order_id IS NOT NULL)
         AND (OLD.status, OLD.order_id) IS DISTINCT FROM (NEW.status, NEW.order_id)) EXECUTE FUNCTION coins_leased();
+CREATE TRIGGER coins_as_inserted BEFORE UPDATE OF created_at ON coins
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER coins_written_once BEFORE UPDATE ON coins FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.spent_by IS DISTINCT FROM OLD.spent_by)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- Consolidation: while fees are low, an order makes one UTXO of many small ones
 -- (docs/decisions/0063). merge_id is the id of the order.
@@ -3700,6 +3860,11 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER merges_as_ordered AFTER INSERT OR UPDATE OF status ON merges DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION merges_follow();
+CREATE TRIGGER merges_as_inserted BEFORE UPDATE OF created_at ON merges
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER merges_written_once BEFORE UPDATE ON merges FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
+    EXECUTE FUNCTION refuse_row_change();
 
 ---- 18_treasury.sql
 
@@ -3801,9 +3966,20 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER sweeps_as_ordered AFTER INSERT OR UPDATE OF status ON sweeps DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION moves_follow();
+CREATE TRIGGER sweeps_as_inserted BEFORE UPDATE OF trigger, created_at ON sweeps
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER sweeps_written_once BEFORE UPDATE ON sweeps FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at
+        OR OLD.status <> 'OPEN' AND NEW.tx_hash IS DISTINCT FROM OLD.tx_hash)
+    EXECUTE FUNCTION refuse_row_change();
 CREATE CONSTRAINT TRIGGER gas_top_ups_as_ordered AFTER INSERT OR UPDATE OF status ON gas_top_ups
     DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION moves_follow();
+CREATE TRIGGER gas_top_ups_as_inserted BEFORE UPDATE OF restored, created_at ON gas_top_ups
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER gas_top_ups_written_once BEFORE UPDATE ON gas_top_ups FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- A place is a durable nonce account of a treasury on Solana. Its transactions are sent with
 -- the value of one, and an order creates it (docs/decisions/0050).
@@ -3859,6 +4035,11 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER places_as_ordered AFTER INSERT OR UPDATE OF status ON places DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION places_follow();
+CREATE TRIGGER places_as_inserted BEFORE UPDATE OF created_at ON places
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER places_written_once BEFORE UPDATE ON places FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- A token account on Solana contains rent that cannot be used until the account is closed. An
 -- order closes one that has had no deposit for long (docs/decisions/0065).
@@ -3929,6 +4110,11 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER closes_as_ordered AFTER INSERT OR UPDATE OF status ON closes DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION closes_follow();
+CREATE TRIGGER closes_as_inserted BEFORE UPDATE OF created_at ON closes
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER closes_written_once BEFORE UPDATE ON closes FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
+    EXECUTE FUNCTION refuse_row_change();
 
 ---- 19_transfers.sql
 
@@ -4055,6 +4241,8 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER events_keep BEFORE UPDATE ON events FOR EACH ROW EXECUTE FUNCTION events_keep();
+CREATE TRIGGER events_as_inserted BEFORE UPDATE OF chain, created_at, customer_id, resource_kind ON events
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE event_sequences (
     org_id  text PRIMARY KEY REFERENCES organizations,
@@ -4064,6 +4252,11 @@ CREATE TABLE event_sequences (
     CONSTRAINT event_sequences_expired_bounded CHECK (expired BETWEEN 0 AND last)
 );
 SELECT coffer_tenant('event_sequences', 'SELECT', 'SELECT, INSERT, UPDATE');
+CREATE TRIGGER event_sequences_as_inserted BEFORE UPDATE OF org_id ON event_sequences
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER event_sequences_forward BEFORE UPDATE ON event_sequences FOR EACH ROW
+    WHEN (NEW.last < OLD.last OR NEW.expired < OLD.expired)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- Numbers that the sequence of an organization skipped: a lost database may have given them to
 -- events that this one does not know.
@@ -4076,6 +4269,7 @@ CREATE TABLE event_gaps (
     CONSTRAINT event_gaps_forward CHECK (after >= 0 AND resumed_at > after)
 );
 SELECT coffer_tenant('event_gaps', 'SELECT', 'SELECT, INSERT');
+CREATE TRIGGER event_gaps_as_inserted BEFORE UPDATE ON event_gaps FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE webhook_endpoints (
     endpoint_id        text PRIMARY KEY,
@@ -4105,7 +4299,12 @@ CREATE TABLE webhook_endpoints (
 );
 CREATE INDEX webhook_endpoints_listed ON webhook_endpoints (org_id, created_at, endpoint_id) WHERE deleted_at IS NULL;
 CREATE INDEX webhook_endpoints_to_restart ON webhook_endpoints (endpoint_id) WHERE restart_at IS NOT NULL;
-SELECT coffer_tenant('webhook_endpoints', 'SELECT, INSERT, UPDATE', 'SELECT, UPDATE');
+SELECT coffer_tenant('webhook_endpoints', 'SELECT, INSERT',
+    'SELECT, UPDATE (status, failing_since, failed_at, restart_at, restart_after, restart_id, updated_at)');
+GRANT UPDATE (url, description, events, filter_customer_id, filter_chain, status, failing_since, failed_at,
+    restart_at, restart_after, restart_id, updated_at, deleted_at) ON webhook_endpoints TO coffer_app;
+CREATE TRIGGER webhook_endpoints_as_inserted BEFORE UPDATE OF endpoint_id, org_id, api_version, created_at ON webhook_endpoints
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The secrets of an endpoint by version, each sealed for its own row. A replaced secret signs
 -- together with its successors until it retires.
@@ -4123,6 +4322,8 @@ CREATE TABLE webhook_secrets (
 );
 CREATE UNIQUE INDEX webhook_secrets_one_present ON webhook_secrets (endpoint_id) WHERE retires_at IS NULL;
 SELECT coffer_tenant('webhook_secrets', 'SELECT, INSERT, UPDATE (retires_at)', 'SELECT, DELETE');
+CREATE TRIGGER webhook_secrets_as_inserted BEFORE UPDATE OF endpoint_id, org_id, version, created_at ON webhook_secrets
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What an organization asked to be sent again, and how far that has come.
 CREATE TABLE webhook_jobs (
@@ -4159,7 +4360,16 @@ CREATE UNIQUE INDEX webhook_jobs_one_recovery ON webhook_jobs (endpoint_id)
     WHERE status = 'RUNNING' AND kind = 'RECOVER';
 CREATE INDEX webhook_jobs_of_endpoint ON webhook_jobs (endpoint_id, created_at) WHERE kind = 'RECOVER';
 CREATE INDEX webhook_jobs_of_event ON webhook_jobs (event_id, created_at) WHERE kind = 'RESEND';
-SELECT coffer_tenant('webhook_jobs', 'SELECT, INSERT', 'SELECT, UPDATE, DELETE');
+SELECT coffer_tenant('webhook_jobs', 'SELECT, INSERT',
+    'SELECT, DELETE, UPDATE (status, place, examined, queued, updated_at, ended_at)');
+CREATE TRIGGER webhook_jobs_as_inserted
+    BEFORE UPDATE OF job_id, org_id, kind, endpoint_id, event_id, only_failed, since, until, through, created_at ON webhook_jobs
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- A completed job does not change.
+CREATE TRIGGER webhook_jobs_written_once BEFORE UPDATE ON webhook_jobs FOR EACH ROW
+    WHEN (OLD.status = 'COMPLETED')
+    EXECUTE FUNCTION refuse_row_change();
 
 -- One row for each endpoint and event. Only the first open one of each (endpoint, resource) is
 -- due. A lease says which process sends it, and attempt_after is the end of the lease
@@ -4192,7 +4402,16 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_due ON deliveries (endpoint_id, attempt_after, delivery_id) WHERE status = 'PENDING';
 CREATE INDEX deliveries_in_order ON deliveries (endpoint_id, resource_id, resource_seq) WHERE status = 'PENDING';
 CREATE INDEX deliveries_of_job ON deliveries (job_id) WHERE job_id IS NOT NULL;
-SELECT coffer_tenant('deliveries', 'SELECT', 'SELECT, INSERT, UPDATE, DELETE');
+SELECT coffer_tenant('deliveries', 'SELECT',
+    'SELECT, INSERT, DELETE, UPDATE (status, attempts, attempt_after, first_attempt_at, schedule_base,'
+        ' job_id, lease, leased_until, ended_at)');
+CREATE TRIGGER deliveries_as_inserted BEFORE UPDATE OF delivery_id, org_id, endpoint_id, event_id, resource_id, resource_seq, created_at ON deliveries
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- A delivery that ended changes only when it is due again.
+CREATE TRIGGER deliveries_written_once BEFORE UPDATE ON deliveries FOR EACH ROW
+    WHEN (OLD.status <> 'PENDING' AND NEW.status <> 'PENDING')
+    EXECUTE FUNCTION refuse_row_change();
 
 -- The log that an organization reads. One statement writes an attempt and the outcome of the
 -- delivery that it has just locked, so no foreign key looks the delivery up again.
@@ -4214,6 +4433,8 @@ CREATE INDEX delivery_attempts_logged ON delivery_attempts (endpoint_id, at, del
 CREATE INDEX delivery_attempts_failed ON delivery_attempts (endpoint_id, at, delivery_id, attempt)
     WHERE endpoint_id IS NOT NULL AND (status_code IS NULL OR status_code < 200 OR status_code > 299);
 SELECT coffer_tenant('delivery_attempts', 'SELECT', 'SELECT, INSERT, DELETE');
+CREATE TRIGGER delivery_attempts_as_inserted BEFORE UPDATE ON delivery_attempts
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- Samples that were sent on request. They are no events: they have no sequence and report
 -- nothing that happened.
@@ -4234,6 +4455,8 @@ CREATE TABLE webhook_tests (
 );
 CREATE INDEX webhook_tests_logged ON webhook_tests (endpoint_id, at, event_id);
 SELECT coffer_tenant('webhook_tests', 'SELECT, INSERT', 'SELECT, DELETE');
+CREATE TRIGGER webhook_tests_as_inserted BEFORE UPDATE ON webhook_tests
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The service compares the version of the schema with its own before it serves.
 GRANT SELECT ON goose_db_version TO coffer_reader;

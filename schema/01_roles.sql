@@ -93,6 +93,15 @@ BEGIN
         USING ERRCODE = 'restrict_violation', CONSTRAINT = TG_TABLE_NAME || '_append_only';
 END $$;
 
+-- The trigger function that refuses a change of one row. The name of the trigger is the name
+-- of the constraint in the error.
+CREATE FUNCTION refuse_row_change() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'a row of % keeps what was written in it once', TG_TABLE_NAME
+        USING ERRCODE = 'check_violation', CONSTRAINT = TG_NAME;
+END $$;
+
 -- Refuses rows of an organization that does not exist, for all rows of a statement at once.
 -- It replaces a foreign key on the tables with the most inserts: a foreign key checks row by
 -- row, and the referenced rows are never deleted and keep their keys, so a check at the

@@ -12,6 +12,8 @@ SELECT coffer_tenant('organizations', 'SELECT', 'SELECT, INSERT');
 -- Rows of other tables refer to an organization without a foreign key.
 CREATE TRIGGER organizations_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF org_id ON organizations
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER organizations_as_inserted BEFORE UPDATE OF created_at ON organizations
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The settings that deposits, withdrawals and swaps are decided by. The checks hold for
 -- every writer.
@@ -64,6 +66,8 @@ CREATE TABLE organization_settings (
         CHECK (charge_customer_costs IN ('NONE', 'RENT', 'RENT_AND_FAILURES'))
 );
 SELECT coffer_tenant('organization_settings', 'SELECT', 'SELECT, INSERT, UPDATE');
+CREATE TRIGGER organization_settings_as_inserted BEFORE UPDATE OF org_id ON organization_settings
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The main API key of an organization: one row for each value that it had. The table keeps
 -- the SHA-256 of a value and never the value. One value is live.
@@ -184,3 +188,5 @@ CREATE TABLE api_key_uses (
     CONSTRAINT api_key_uses_hash_sha256 CHECK (length(hash) = 32)
 );
 SELECT coffer_tenant('api_key_uses', 'SELECT', 'SELECT, INSERT, UPDATE (last_used_at)');
+CREATE TRIGGER api_key_uses_as_inserted BEFORE UPDATE OF hash, org_id ON api_key_uses
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

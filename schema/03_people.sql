@@ -12,7 +12,9 @@ CREATE TABLE people (
     CONSTRAINT people_roles_known CHECK (
         roles <@ ARRAY['OWNER','ADMIN','APPROVER','FINANCE','DEVELOPER','VIEWER'] AND cardinality(roles) > 0)
 );
-SELECT coffer_tenant('people', 'SELECT', 'SELECT, INSERT, UPDATE');
+SELECT coffer_tenant('people', 'SELECT', 'SELECT, INSERT');
+CREATE TRIGGER people_as_inserted BEFORE UPDATE OF user_id, org_id, created_at ON people
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- Keys of the operator's API. The table keeps the SHA-256 of a key. A roll gives the name to
 -- the next key, so the name identifies the holder: a person or a program.

@@ -71,6 +71,8 @@ CREATE TABLE ledger_balances (
         balance < 115792089237316195423570985008687907853269984665640564039457584007913129639936)
 );
 SELECT coffer_tenant('ledger_balances', 'SELECT', 'SELECT');
+CREATE TRIGGER ledger_balances_as_inserted BEFORE UPDATE OF account_id, org_id, mint_id ON ledger_balances
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 -- The owner writes here through ledger_open_balances and ledger_move_balances and in no
 -- other way.
 CREATE POLICY keeper ON ledger_balances TO CURRENT_USER USING (true) WITH CHECK (true);

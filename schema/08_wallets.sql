@@ -50,6 +50,8 @@ SELECT coffer_tenant('wallets', 'SELECT, INSERT', 'SELECT, INSERT');
 -- Deposits refer to a wallet without a foreign key.
 CREATE TRIGGER wallets_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF org_id, wallet_id ON wallets
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER wallets_as_inserted BEFORE UPDATE OF created_at ON wallets
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What a wallet holds of a mint, by the blocks that we saw become final.
 --
@@ -122,6 +124,8 @@ BEGIN
 END $$;
 CREATE TRIGGER address_funds_short BEFORE INSERT OR UPDATE ON address_funds
     FOR EACH ROW EXECUTE FUNCTION address_funds_short();
+CREATE TRIGGER address_funds_as_inserted BEFORE UPDATE OF wallet_id, mint_id, org_id ON address_funds
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What is missing where, for people.
 CREATE VIEW reorg_shortfalls WITH (security_invoker = true) AS
@@ -197,3 +201,7 @@ CREATE TRIGGER whitelisted_addresses_keep BEFORE UPDATE ON whitelisted_addresses
     FOR EACH ROW EXECUTE FUNCTION whitelisted_addresses_keep();
 CREATE TRIGGER whitelisted_addresses_stay BEFORE DELETE OR TRUNCATE ON whitelisted_addresses
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER whitelisted_addresses_written_once BEFORE UPDATE ON whitelisted_addresses FOR EACH ROW
+    WHEN (OLD.removed_at IS NOT NULL AND (NEW.usable_from, NEW.proof, NEW.journal_id, NEW.journal_seq, NEW.refusal)
+        IS DISTINCT FROM (OLD.usable_from, OLD.proof, OLD.journal_id, OLD.journal_seq, OLD.refusal))
+    EXECUTE FUNCTION refuse_row_change();

@@ -15,7 +15,9 @@ CREATE TABLE scan_cursors (
     -- have. Nothing above it counts until an operator decides.
     parted_above bigint
 );
-SELECT coffer_shared('scan_cursors', 'SELECT', 'SELECT, INSERT, UPDATE');
+SELECT coffer_shared('scan_cursors', 'SELECT', 'SELECT, INSERT, UPDATE (height, hash, parted_above, updated_at)');
+CREATE TRIGGER scan_cursors_as_inserted BEFORE UPDATE OF chain ON scan_cursors
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The scan of recent blocks, as one provider shows them. Its rows may be lost.
 CREATE TABLE scan_heads (
@@ -25,7 +27,8 @@ CREATE TABLE scan_heads (
     parent text NOT NULL,
     CONSTRAINT scan_heads_pkey PRIMARY KEY (chain, height)
 );
-SELECT coffer_shared('scan_heads', 'SELECT', 'SELECT, INSERT, UPDATE, DELETE');
+SELECT coffer_shared('scan_heads', 'SELECT', 'SELECT, INSERT, DELETE');
+CREATE TRIGGER scan_heads_as_inserted BEFORE UPDATE ON scan_heads FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What a person has to look at: a native balance that no transaction explains, a token whose
 -- events and balances differ.
@@ -43,6 +46,8 @@ CREATE TABLE scan_findings (
     CONSTRAINT scan_findings_kind_known CHECK (kind IN ('UNATTRIBUTED', 'BALANCE_DELTA', 'FINALITY_BROKEN'))
 );
 SELECT coffer_shared('scan_findings', 'SELECT', 'SELECT, INSERT');
+CREATE TRIGGER scan_findings_as_inserted BEFORE UPDATE ON scan_findings
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE finality_proofs (
     proof_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

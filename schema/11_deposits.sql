@@ -324,6 +324,24 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER deposits_posted AFTER INSERT OR UPDATE OF status ON deposits DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.status = 'CREDITED') EXECUTE FUNCTION deposits_follow();
+CREATE TRIGGER deposits_as_inserted BEFORE UPDATE OF created_at ON deposits
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- What a deposit's proof says of it changes with the proof. What was found out about its sender
+-- and its value is written when the deposit is decided, and not after that.
+CREATE TRIGGER deposits_written_once BEFORE UPDATE ON deposits FOR EACH ROW
+    WHEN (NEW.purpose <> OLD.purpose
+        OR OLD.proof_id IS NOT NULL AND NEW.proof_id = OLD.proof_id
+            AND (NEW.from_address, NEW.senders, NEW.log_index, NEW.confirmed_at)
+                IS DISTINCT FROM (OLD.from_address, OLD.senders, OLD.log_index, OLD.confirmed_at)
+        OR NEW.status = OLD.status AND (NEW.credited_at, NEW.reversed_at) IS DISTINCT FROM (OLD.credited_at, OLD.reversed_at)
+        OR OLD.status <> 'REVERSED' AND NEW.claims <> OLD.claims
+        OR OLD.status NOT IN ('DETECTED', 'CONFIRMING', 'ORPHANED', 'SCREENING')
+            AND (NEW.usd_value, NEW.screening, NEW.screen_after, NEW.screen_tries, NEW.reason, NEW.depth_required,
+                NEW.risk_of_funds, NEW.flag_reason, NEW.flagged_at, NEW.return_to, NEW.return_risk, NEW.return_mac)
+                IS DISTINCT FROM (OLD.usd_value, OLD.screening, OLD.screen_after, OLD.screen_tries, OLD.reason, OLD.depth_required,
+                    OLD.risk_of_funds, OLD.flag_reason, OLD.flagged_at, OLD.return_to, OLD.return_risk, OLD.return_mac))
+    EXECUTE FUNCTION refuse_row_change();
 
 -- Counts of tokens that are not in the catalogue (docs/decisions/0078). A contract can claim
 -- any number of transfers to our addresses, so only a thousand are recorded for a wallet and
@@ -361,4 +379,55 @@ END $$;
 CREATE TRIGGER unknown_token_counts_grow BEFORE UPDATE ON unknown_token_counts
     FOR EACH ROW EXECUTE FUNCTION unknown_token_counts_grow();
 CREATE TRIGGER unknown_token_counts_stay BEFORE DELETE OR TRUNCATE ON unknown_token_counts
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER unknown_token_counts_as_inserted BEFORE UPDATE OF wallet_id, chain ON unknown_token_counts
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Memos that payers on Solana wrote into their transactions, such as an order number
+-- (docs/decisions/0084). A memo is read after its deposit was recorded and decides nothing, so
+-- it is no column of deposits: a transaction that made a deposit has a row here, and the
+-- service asks providers until an answer is proven by the transaction's id.
+CREATE TABLE transaction_memos (
+    chain           text NOT NULL,
+    tx_hash         text NOT NULL,
+    status          text NOT NULL DEFAULT 'DUE',
+    memo            text, -- what the payer wrote, cleaned; NULL: nothing, or not read yet
+    attempts        integer NOT NULL DEFAULT 0,
+    last_error      text NOT NULL DEFAULT '',
+    next_attempt_at timestamptz NOT NULL,
+    created_at      timestamptz NOT NULL,
+    ended_at        timestamptz,
+    PRIMARY KEY (chain, tx_hash),
+    CONSTRAINT transaction_memos_status_known CHECK (status IN ('DUE', 'READ', 'ABANDONED')),
+    CONSTRAINT transaction_memos_read CHECK (
+        memo IS NULL OR status = 'READ' AND octet_length(memo) BETWEEN 1 AND 4096),
+    CONSTRAINT transaction_memos_ended_at CHECK ((status = 'DUE') = (ended_at IS NULL)),
+    CONSTRAINT transaction_memos_attempts CHECK (attempts >= 0 AND (status = 'DUE' OR attempts > 0))
+);
+CREATE INDEX transaction_memos_due ON transaction_memos (chain, next_attempt_at) WHERE status = 'DUE';
+CREATE INDEX transaction_memos_abandoned ON transaction_memos (ended_at) WHERE status = 'ABANDONED';
+SELECT coffer_shared('transaction_memos', 'SELECT',
+    'SELECT, INSERT, UPDATE (status, memo, attempts, last_error, next_attempt_at, ended_at)');
+
+-- A memo is read once and never changes. A row stays.
+CREATE FUNCTION transaction_memos_keep() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.status <> 'DUE' OR NEW.attempts <> 0 THEN
+            RAISE EXCEPTION 'the memo of transaction % is not read yet', NEW.tx_hash
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'transaction_memos_due_first';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF OLD.status <> 'DUE' OR NEW.attempts <= OLD.attempts
+       OR (NEW.chain, NEW.tx_hash, NEW.created_at) IS DISTINCT FROM (OLD.chain, OLD.tx_hash, OLD.created_at) THEN
+        RAISE EXCEPTION 'the memo of transaction % was read or given up, or the row is another one', OLD.tx_hash
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'transaction_memos_fixed';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER transaction_memos_keep BEFORE INSERT OR UPDATE ON transaction_memos
+    FOR EACH ROW EXECUTE FUNCTION transaction_memos_keep();
+CREATE TRIGGER transaction_memos_stay BEFORE DELETE OR TRUNCATE ON transaction_memos
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

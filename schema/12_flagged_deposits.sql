@@ -130,6 +130,9 @@ BEGIN
 END $$;
 CREATE TRIGGER deposit_resolutions_void_first BEFORE INSERT ON deposit_resolutions
     FOR EACH ROW EXECUTE FUNCTION deposit_resolutions_void_first();
+CREATE TRIGGER deposit_resolutions_written_once BEFORE UPDATE ON deposit_resolutions FOR EACH ROW
+    WHEN (NEW.decided_by_name IS DISTINCT FROM OLD.decided_by_name)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- The flag of a deposit, its senders and the MAC stay in the row. The deposit leaves its
 -- state by a resolution, or because a break of finality took it: then it is ORPHANED, without

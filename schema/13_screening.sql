@@ -102,6 +102,8 @@ CREATE TABLE local_risk (
 );
 CREATE INDEX local_risk_listed ON local_risk (created_at, address_key);
 SELECT coffer_shared('local_risk', '', 'SELECT, INSERT, UPDATE, DELETE');
+CREATE TRIGGER local_risk_as_inserted BEFORE UPDATE OF address_key, created_at ON local_risk
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What a provider says of a sender after the deposits were credited or flagged. A verdict
 -- decides nothing: no row refers to it, and it never changes.
@@ -159,6 +161,8 @@ CREATE TABLE sender_watch (
 );
 CREATE INDEX sender_watch_due ON sender_watch (next_at);
 SELECT coffer_tenant('sender_watch', '', 'SELECT, INSERT, UPDATE, DELETE');
+CREATE TRIGGER sender_watch_as_inserted BEFORE UPDATE OF org_id, chain, address ON sender_watch
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- One process asks at a time, so that the installation keeps its rate.
 CREATE TABLE sender_watch_turn (

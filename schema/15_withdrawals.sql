@@ -513,3 +513,27 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER withdrawals_quorum AFTER INSERT OR UPDATE ON withdrawals DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.status = 'PROCESSING' AND NEW.requires_approval) EXECUTE FUNCTION withdrawals_quorum();
+CREATE TRIGGER withdrawals_as_inserted BEFORE UPDATE OF metadata, reference, usd_value, created_at ON withdrawals
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- A withdrawal that ended keeps everything except what is owed after a restore and the network
+-- fee of a payment on the chain, which another block may prove to be another. Before its end
+-- each column changes in the states that its work belongs to, or together with the status.
+CREATE TRIGGER withdrawals_written_once BEFORE UPDATE ON withdrawals FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND (
+        (NEW.requires_approval, NEW.approval_round, NEW.approved_at, NEW.rejected_reason, NEW.cost_price,
+            NEW.broadcast_at, NEW.completed_at, NEW.failure_reason, NEW.charged, NEW.charge_cost)
+            IS DISTINCT FROM (OLD.requires_approval, OLD.approval_round, OLD.approved_at, OLD.rejected_reason, OLD.cost_price,
+                OLD.broadcast_at, OLD.completed_at, OLD.failure_reason, OLD.charged, OLD.charge_cost)
+        OR OLD.status <> 'AWAITING_APPROVAL' AND (NEW.approval_reasons, NEW.approvals_required, NEW.screening, NEW.fee_deducted)
+            IS DISTINCT FROM (OLD.approval_reasons, OLD.approvals_required, OLD.screening, OLD.fee_deducted)
+        OR OLD.status NOT IN ('AWAITING_APPROVAL', 'PROCESSING') AND (NEW.ends_as, NEW.ends_note, NEW.ends_by_kind, NEW.ends_by)
+            IS DISTINCT FROM (OLD.ends_as, OLD.ends_note, OLD.ends_by_kind, OLD.ends_by)
+        OR OLD.status <> 'BROADCAST' AND (NEW.tx_hash, NEW.chain_status, NEW.replaced_tx_hashes)
+            IS DISTINCT FROM (OLD.tx_hash, OLD.chain_status, OLD.replaced_tx_hashes)
+        OR OLD.status NOT IN ('COMPLETED', 'FAILED') AND NEW.network_fee IS DISTINCT FROM OLD.network_fee)
+        OR (NEW.charge_rent, NEW.charge_held, NEW.charge_failure_max, NEW.charge_coin_price, NEW.charge_mint_price, NEW.request_mac)
+            IS DISTINCT FROM (OLD.charge_rent, OLD.charge_held, OLD.charge_failure_max, OLD.charge_coin_price, OLD.charge_mint_price, OLD.request_mac)
+        OR OLD.restored_at IS NULL AND (NEW.owed, NEW.takings) IS DISTINCT FROM (OLD.owed, OLD.takings)
+        OR NEW.takings < OLD.takings)
+    EXECUTE FUNCTION refuse_row_change();

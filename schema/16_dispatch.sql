@@ -321,6 +321,19 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_together AFTER UPDATE ON dispatch_orde
     EXECUTE FUNCTION dispatch_orders_together();
 CREATE CONSTRAINT TRIGGER dispatch_orders_together_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.rides_id IS NOT NULL) EXECUTE FUNCTION dispatch_orders_together();
+CREATE TRIGGER dispatch_orders_as_inserted BEFORE UPDATE OF created_at ON dispatch_orders
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- What an order cost and when, and by what authority it is paid, is written when its status
+-- changes. Only its fee and proof change after its end, when another block proves it.
+CREATE TRIGGER dispatch_orders_written_once BEFORE UPDATE ON dispatch_orders FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND (
+        (NEW.tx_hash, NEW.rent, NEW.payee_failed, NEW.broadcast_at, NEW.ended_at, NEW.authority)
+            IS DISTINCT FROM (OLD.tx_hash, OLD.rent, OLD.payee_failed, OLD.broadcast_at, OLD.ended_at, OLD.authority)
+        OR OLD.status NOT IN ('PAID', 'FAILED') AND (NEW.fee, NEW.proof_id) IS DISTINCT FROM (OLD.fee, OLD.proof_id)
+        OR OLD.status IN ('PAID', 'FAILED') AND (NEW.short_by, NEW.funds_pending) IS DISTINCT FROM (OLD.short_by, OLD.funds_pending)
+        OR OLD.status = 'WITHDRAWN' AND NEW IS DISTINCT FROM OLD))
+    EXECUTE FUNCTION refuse_row_change();
 
 -- The ended orders whose proof is dead. They stay ended, and are in question until the same
 -- transaction is proven again. A break kills no proof above the tip that was scanned by
@@ -494,6 +507,8 @@ BEGIN
 END $$;
 CREATE TRIGGER dispatch_slots_rest BEFORE INSERT ON dispatch_slots
     FOR EACH ROW WHEN (pooled(NEW.chain)) EXECUTE FUNCTION dispatch_slots_rest();
+CREATE TRIGGER dispatch_slots_as_inserted BEFORE UPDATE OF created_at ON dispatch_slots
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The transactions of a slot: the first one and its replacements.
 CREATE TABLE dispatch_attempts (
@@ -540,6 +555,14 @@ BEGIN
 END $$;
 CREATE TRIGGER dispatch_attempts_keep BEFORE UPDATE ON dispatch_attempts
     FOR EACH ROW EXECUTE FUNCTION dispatch_attempts_keep();
+CREATE TRIGGER dispatch_attempts_as_inserted
+    BEFORE UPDATE OF order_id, version, org_id, gas_limit, fee_cap, tip_cap, made_for, beside, created_at ON dispatch_attempts
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER dispatch_attempts_written_once BEFORE UPDATE ON dispatch_attempts FOR EACH ROW
+    WHEN (OLD.signed_at IS NOT NULL AND NEW.signed_at IS DISTINCT FROM OLD.signed_at
+        OR OLD.sent_at IS NOT NULL AND NEW.sent_at IS DISTINCT FROM OLD.sent_at
+        OR OLD.good_until IS NOT NULL AND NEW.good_until IS DISTINCT FROM OLD.good_until)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- A recalled order without a slot, and the entry of the signer's journal that voids it
 -- (docs/decisions/0075). The row is written with WITHDRAWN, and the entry once the signer has

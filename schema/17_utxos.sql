@@ -193,6 +193,11 @@ CREATE CONSTRAINT TRIGGER coins_leased_begin AFTER INSERT ON coins DEFERRABLE IN
 CREATE CONSTRAINT TRIGGER coins_leased AFTER UPDATE ON coins DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN ((OLD.order_id IS NOT NULL OR NEW.order_id IS NOT NULL)
         AND (OLD.status, OLD.order_id) IS DISTINCT FROM (NEW.status, NEW.order_id)) EXECUTE FUNCTION coins_leased();
+CREATE TRIGGER coins_as_inserted BEFORE UPDATE OF created_at ON coins
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER coins_written_once BEFORE UPDATE ON coins FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.spent_by IS DISTINCT FROM OLD.spent_by)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- Consolidation: while fees are low, an order makes one UTXO of many small ones
 -- (docs/decisions/0063). merge_id is the id of the order.
@@ -246,3 +251,8 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER merges_as_ordered AFTER INSERT OR UPDATE OF status ON merges DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION merges_follow();
+CREATE TRIGGER merges_as_inserted BEFORE UPDATE OF created_at ON merges
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER merges_written_once BEFORE UPDATE ON merges FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
+    EXECUTE FUNCTION refuse_row_change();

@@ -96,9 +96,20 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER sweeps_as_ordered AFTER INSERT OR UPDATE OF status ON sweeps DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION moves_follow();
+CREATE TRIGGER sweeps_as_inserted BEFORE UPDATE OF trigger, created_at ON sweeps
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER sweeps_written_once BEFORE UPDATE ON sweeps FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at
+        OR OLD.status <> 'OPEN' AND NEW.tx_hash IS DISTINCT FROM OLD.tx_hash)
+    EXECUTE FUNCTION refuse_row_change();
 CREATE CONSTRAINT TRIGGER gas_top_ups_as_ordered AFTER INSERT OR UPDATE OF status ON gas_top_ups
     DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION moves_follow();
+CREATE TRIGGER gas_top_ups_as_inserted BEFORE UPDATE OF restored, created_at ON gas_top_ups
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER gas_top_ups_written_once BEFORE UPDATE ON gas_top_ups FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- A place is a durable nonce account of a treasury on Solana. Its transactions are sent with
 -- the value of one, and an order creates it (docs/decisions/0050).
@@ -154,6 +165,11 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER places_as_ordered AFTER INSERT OR UPDATE OF status ON places DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION places_follow();
+CREATE TRIGGER places_as_inserted BEFORE UPDATE OF created_at ON places
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER places_written_once BEFORE UPDATE ON places FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- A token account on Solana contains rent that cannot be used until the account is closed. An
 -- order closes one that has had no deposit for long (docs/decisions/0065).
@@ -224,3 +240,8 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER closes_as_ordered AFTER INSERT OR UPDATE OF status ON closes DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION closes_follow();
+CREATE TRIGGER closes_as_inserted BEFORE UPDATE OF created_at ON closes
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER closes_written_once BEFORE UPDATE ON closes FOR EACH ROW
+    WHEN (NEW.status = OLD.status AND NEW.ended_at IS DISTINCT FROM OLD.ended_at)
+    EXECUTE FUNCTION refuse_row_change();

@@ -51,6 +51,8 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER events_keep BEFORE UPDATE ON events FOR EACH ROW EXECUTE FUNCTION events_keep();
+CREATE TRIGGER events_as_inserted BEFORE UPDATE OF chain, created_at, customer_id, resource_kind ON events
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE event_sequences (
     org_id  text PRIMARY KEY REFERENCES organizations,
@@ -60,6 +62,11 @@ CREATE TABLE event_sequences (
     CONSTRAINT event_sequences_expired_bounded CHECK (expired BETWEEN 0 AND last)
 );
 SELECT coffer_tenant('event_sequences', 'SELECT', 'SELECT, INSERT, UPDATE');
+CREATE TRIGGER event_sequences_as_inserted BEFORE UPDATE OF org_id ON event_sequences
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER event_sequences_forward BEFORE UPDATE ON event_sequences FOR EACH ROW
+    WHEN (NEW.last < OLD.last OR NEW.expired < OLD.expired)
+    EXECUTE FUNCTION refuse_row_change();
 
 -- Numbers that the sequence of an organization skipped: a lost database may have given them to
 -- events that this one does not know.
@@ -72,6 +79,7 @@ CREATE TABLE event_gaps (
     CONSTRAINT event_gaps_forward CHECK (after >= 0 AND resumed_at > after)
 );
 SELECT coffer_tenant('event_gaps', 'SELECT', 'SELECT, INSERT');
+CREATE TRIGGER event_gaps_as_inserted BEFORE UPDATE ON event_gaps FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE webhook_endpoints (
     endpoint_id        text PRIMARY KEY,
@@ -101,7 +109,12 @@ CREATE TABLE webhook_endpoints (
 );
 CREATE INDEX webhook_endpoints_listed ON webhook_endpoints (org_id, created_at, endpoint_id) WHERE deleted_at IS NULL;
 CREATE INDEX webhook_endpoints_to_restart ON webhook_endpoints (endpoint_id) WHERE restart_at IS NOT NULL;
-SELECT coffer_tenant('webhook_endpoints', 'SELECT, INSERT, UPDATE', 'SELECT, UPDATE');
+SELECT coffer_tenant('webhook_endpoints', 'SELECT, INSERT',
+    'SELECT, UPDATE (status, failing_since, failed_at, restart_at, restart_after, restart_id, updated_at)');
+GRANT UPDATE (url, description, events, filter_customer_id, filter_chain, status, failing_since, failed_at,
+    restart_at, restart_after, restart_id, updated_at, deleted_at) ON webhook_endpoints TO coffer_app;
+CREATE TRIGGER webhook_endpoints_as_inserted BEFORE UPDATE OF endpoint_id, org_id, api_version, created_at ON webhook_endpoints
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- The secrets of an endpoint by version, each sealed for its own row. A replaced secret signs
 -- together with its successors until it retires.
@@ -119,6 +132,8 @@ CREATE TABLE webhook_secrets (
 );
 CREATE UNIQUE INDEX webhook_secrets_one_present ON webhook_secrets (endpoint_id) WHERE retires_at IS NULL;
 SELECT coffer_tenant('webhook_secrets', 'SELECT, INSERT, UPDATE (retires_at)', 'SELECT, DELETE');
+CREATE TRIGGER webhook_secrets_as_inserted BEFORE UPDATE OF endpoint_id, org_id, version, created_at ON webhook_secrets
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What an organization asked to be sent again, and how far that has come.
 CREATE TABLE webhook_jobs (
@@ -155,7 +170,16 @@ CREATE UNIQUE INDEX webhook_jobs_one_recovery ON webhook_jobs (endpoint_id)
     WHERE status = 'RUNNING' AND kind = 'RECOVER';
 CREATE INDEX webhook_jobs_of_endpoint ON webhook_jobs (endpoint_id, created_at) WHERE kind = 'RECOVER';
 CREATE INDEX webhook_jobs_of_event ON webhook_jobs (event_id, created_at) WHERE kind = 'RESEND';
-SELECT coffer_tenant('webhook_jobs', 'SELECT, INSERT', 'SELECT, UPDATE, DELETE');
+SELECT coffer_tenant('webhook_jobs', 'SELECT, INSERT',
+    'SELECT, DELETE, UPDATE (status, place, examined, queued, updated_at, ended_at)');
+CREATE TRIGGER webhook_jobs_as_inserted
+    BEFORE UPDATE OF job_id, org_id, kind, endpoint_id, event_id, only_failed, since, until, through, created_at ON webhook_jobs
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- A completed job does not change.
+CREATE TRIGGER webhook_jobs_written_once BEFORE UPDATE ON webhook_jobs FOR EACH ROW
+    WHEN (OLD.status = 'COMPLETED')
+    EXECUTE FUNCTION refuse_row_change();
 
 -- One row for each endpoint and event. Only the first open one of each (endpoint, resource) is
 -- due. A lease says which process sends it, and attempt_after is the end of the lease
@@ -188,7 +212,16 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_due ON deliveries (endpoint_id, attempt_after, delivery_id) WHERE status = 'PENDING';
 CREATE INDEX deliveries_in_order ON deliveries (endpoint_id, resource_id, resource_seq) WHERE status = 'PENDING';
 CREATE INDEX deliveries_of_job ON deliveries (job_id) WHERE job_id IS NOT NULL;
-SELECT coffer_tenant('deliveries', 'SELECT', 'SELECT, INSERT, UPDATE, DELETE');
+SELECT coffer_tenant('deliveries', 'SELECT',
+    'SELECT, INSERT, DELETE, UPDATE (status, attempts, attempt_after, first_attempt_at, schedule_base,'
+        ' job_id, lease, leased_until, ended_at)');
+CREATE TRIGGER deliveries_as_inserted BEFORE UPDATE OF delivery_id, org_id, endpoint_id, event_id, resource_id, resource_seq, created_at ON deliveries
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- A delivery that ended changes only when it is due again.
+CREATE TRIGGER deliveries_written_once BEFORE UPDATE ON deliveries FOR EACH ROW
+    WHEN (OLD.status <> 'PENDING' AND NEW.status <> 'PENDING')
+    EXECUTE FUNCTION refuse_row_change();
 
 -- The log that an organization reads. One statement writes an attempt and the outcome of the
 -- delivery that it has just locked, so no foreign key looks the delivery up again.
@@ -210,6 +243,8 @@ CREATE INDEX delivery_attempts_logged ON delivery_attempts (endpoint_id, at, del
 CREATE INDEX delivery_attempts_failed ON delivery_attempts (endpoint_id, at, delivery_id, attempt)
     WHERE endpoint_id IS NOT NULL AND (status_code IS NULL OR status_code < 200 OR status_code > 299);
 SELECT coffer_tenant('delivery_attempts', 'SELECT', 'SELECT, INSERT, DELETE');
+CREATE TRIGGER delivery_attempts_as_inserted BEFORE UPDATE ON delivery_attempts
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- Samples that were sent on request. They are no events: they have no sequence and report
 -- nothing that happened.
@@ -230,3 +265,5 @@ CREATE TABLE webhook_tests (
 );
 CREATE INDEX webhook_tests_logged ON webhook_tests (endpoint_id, at, event_id);
 SELECT coffer_tenant('webhook_tests', 'SELECT, INSERT', 'SELECT, DELETE');
+CREATE TRIGGER webhook_tests_as_inserted BEFORE UPDATE ON webhook_tests
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

@@ -104,7 +104,7 @@ type Deposit struct {
 	AmountDecimal *string `json:"amountDecimal"` // whole tokens; null when the decimals are not known
 	USDValue      *string `json:"usdValue"`      // for display
 	Address       string  `json:"address"`
-	Memo          *string `json:"memo"`
+	Memo          *string `json:"memo"` // what the payer wrote into the transaction, a stranger's text; null where nothing is there or not read yet
 
 	FromAddresses         List[string] `json:"fromAddresses"`
 	TxHash                string       `json:"txHash"`

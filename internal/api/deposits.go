@@ -140,6 +140,7 @@ var depositColumns = []column[webhook.Deposit]{
 	{"confirmedAt", func(d webhook.Deposit) string { return moment(d.ConfirmedAt) }},
 	{"creditedAt", func(d webhook.Deposit) string { return moment(d.CreditedAt) }},
 	{"outputIndex", func(d webhook.Deposit) string { return number(d.OutputIndex) }},
+	{"memo", func(d webhook.Deposit) string { return text(d.Memo) }},
 }
 
 func (a *api) listDeposits(c *call) (answer, error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
@@ -104,6 +106,27 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 	one := h.want(h.call(h.one, "GET", "/deposits/"+id, nil), 200)
 	if !reflect.DeepEqual(one.body, credited[0]) {
 		t.Errorf("one and in a list: got %v, want %v", one.body, credited[0])
+	}
+	// A payer's memo is a stranger's text: whole in JSON, and no formula in a table.
+	memo := formula + "\n<b>order 7</b>, ☕"
+	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO transaction_memos (chain, tx_hash, next_attempt_at, created_at) VALUES ('ETHEREUM', $1, $2, $2)`, hash, tx.Now)
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE transaction_memos SET status = 'READ', memo = $2, attempts = 1, ended_at = $3 WHERE tx_hash = $1`, hash, memo, tx.Now)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := h.want(h.call(h.one, "GET", "/deposits/"+id, nil), 200).body["memo"]; one.body["memo"] != nil || got != memo {
+		t.Errorf("memo: got %q and then %q, want null before it is read, and then %q", one.body["memo"], got, memo)
+	}
+	if got := h.cells(h.one, "/deposits?txHash="+string(hash)); len(got) != 1 || got[0]["memo"] != "'"+memo {
+		t.Errorf("as a table: got %v, want the memo as no formula", got)
+	}
+	if got := h.want(h.call(h.one, "GET", "/deposits?customerId=bob&mintId=2", nil), 200).list(); len(got) != 1 || got[0]["memo"] != nil {
+		t.Errorf("a deposit of another transaction: got %v, want no memo", got)
 	}
 	h.refused("another's", h.call(h.two, "GET", "/deposits/"+id, nil), 404, "NOT_FOUND", "")
 	if got := h.want(h.call(h.two, "GET", "/deposits", nil), 200).list(); len(got) != 0 {

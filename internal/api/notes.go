@@ -209,7 +209,7 @@ var notes = map[string]note{
 	"txHash":                 {text: "The transaction; null until there is one."},
 	"Deposit.txHash":         {text: "The transaction."},
 	"outputIndex":            {text: "Which output of the transaction it is, from 0; null except on BITCOIN, where two outputs to one customer are two deposits."},
-	"Deposit.memo":           {text: "The memo of the address that was paid; null where the chain has none. What a payer attaches on SOLANA is not read: give each order a customer or an address of its own."},
+	"Deposit.memo":           {text: "What the payer wrote into the transaction as memo; null where there is none, before it is read, and on every chain but SOLANA. It is text of a stranger and proves nothing about who paid: escape it where you show it, and credit no customer by it. Several memos of a transaction stand one below the other. Control characters are replaced by U+FFFD."},
 	"logIndex":               {text: "Index of the token's log in its block; null for a transfer of the native coin. An attribute: a reorganization may change it."},
 	"blockNumber":            {text: "The block it is in. An attribute: a reorganization may change it."},
 	"confirmations":          {text: "How many blocks have seen it."},

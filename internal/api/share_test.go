@@ -39,7 +39,8 @@ func (h *house) small(turn time.Duration) {
 }
 
 // stuck keeps everybody from reading withdrawals until the test lets go: what asks for
-// one keeps its connection for so long. waiting counts the connections that it has.
+// one keeps its connection for so long. waiting counts the connections that it has. The
+// databases of tests are copies, so the same table of another one has the same number.
 func (h *house) stuck() (waiting func() int, letGo func()) {
 	h.t.Helper()
 	hold := pgtest.Begin(h.t, h.db)
@@ -48,7 +49,10 @@ func (h *house) stuck() (waiting func() int, letGo func()) {
 	}
 	waiting = func() (n int) {
 		h.t.Helper()
-		err := hold.QueryRow(h.t.Context(), `SELECT count(*) FROM pg_locks WHERE relation = 'withdrawals'::regclass AND NOT granted`).Scan(&n)
+		err := hold.QueryRow(h.t.Context(), `
+			SELECT count(*) FROM pg_locks
+			WHERE NOT granted AND relation = 'withdrawals'::regclass
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n)
 		if err != nil {
 			h.t.Fatal(err)
 		}

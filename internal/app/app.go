@@ -149,7 +149,7 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 		return a, err
 	}
 	deposits := a.deposits()
-	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"resolutions", a.flags.Run}, loop{"whitelist", a.white.Keep}, loop{"voids", a.voids.Run}, loop{"restored", func(ctx context.Context) error {
+	a.runAs(RoleWorkers, loop{"deposit", deposits.Run}, loop{"memos", deposits.RunMemos}, loop{"resolutions", a.flags.Run}, loop{"whitelist", a.white.Keep}, loop{"voids", a.voids.Run}, loop{"restored", func(ctx context.Context) error {
 		return a.withdraw.RunCollect(ctx, log)
 	}})
 	if !conf.Risk.Rescreen.Off {

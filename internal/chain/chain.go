@@ -722,6 +722,15 @@ type Minimums interface {
 	Minimum(ctx context.Context, to Address) (money.Amount, error)
 }
 
+// Memos is there where who pays may write a memo into a transaction.
+type Memos interface {
+	// Memo is what a transaction has as memo, "" for none, byte for byte. The transaction's id
+	// proves it, so one provider is asked, and the next one when its answer proves nothing or it
+	// gives none. refused says which answers proved nothing. Error: no provider's answer is
+	// proven, as when all have forgotten the transaction.
+	Memo(ctx context.Context, tx TxHash) (memo string, refused, err error)
+}
+
 // Chain is a configured chain with its adapter.
 type Chain struct {
 	Name    Name
@@ -752,6 +761,8 @@ type Chain struct {
 	Proofs Proofs
 	// Accounts is there where tokens are held in accounts that can be closed, else nil.
 	Accounts Accounts
+	// Memos is there where payers write memos, else nil.
+	Memos Memos
 	// Tiers say which deposits of the native coin wait for more than finality.
 	Tiers Tiers
 	// Addresses is the form that new deposit addresses get.

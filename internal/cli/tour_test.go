@@ -1,10 +1,12 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"log/slog"
 	"math/big"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +36,7 @@ func TestTheTourHolds(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	depositBefore(t, w.Info)
 	if err := cli.Tour(t.Context(), t.Output(), w.Info); err != nil {
 		t.Error(err)
 	}
@@ -55,6 +58,42 @@ func TestTheTourHolds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// depositBefore lets a customer pay in before the tour: an event whose webhook the tour never gets.
+func depositBefore(t *testing.T, info localworld.Info) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, info.BaseURL+"/deposit", strings.NewReader(`{"mintId": 1, "customerId": "earlier"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("x-api-key", info.APIKey)
+	req.Header.Set("content-type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var deposit struct{ Address string }
+	if err := json.NewDecoder(resp.Body).Decode(&deposit); err != nil || deposit.Address == "" {
+		t.Fatalf("POST /deposit: got %d, %+v (%v)", resp.StatusCode, deposit, err)
+	}
+	usdc := slices.IndexFunc(info.Mints, func(m localworld.Mint) bool { return m.ID == 1 })
+	if _, err := info.Pay(t.Context(), info.Mints[usdc], deposit.Address, big.NewInt(5_000_000)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		var feed struct{ Data []struct{ Type string } }
+		request(t, http.MethodGet, info.BaseURL+"/events", "x-api-key", info.APIKey, http.StatusOK, &feed)
+		if len(feed.Data) > 0 {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("the deposit before the tour was not credited")
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // described looks at what a test outside this repository plays the customer with.

@@ -143,9 +143,15 @@ func (w *world) sound(t *testing.T) {
 // post moves an amount between accounts, alice's where they are a customer's.
 func (w *world) post(t *testing.T, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64) {
 	t.Helper()
+	w.postOf(t, "alice", kind, id, debit, credit, mintID, units)
+}
+
+// postOf is post for another customer.
+func (w *world) postOf(t *testing.T, customerID string, kind ledger.CauseKind, id string, debit, credit ledger.Kind, mintID int, units uint64) {
+	t.Helper()
 	subject := func(k ledger.Kind) string {
 		if k == ledger.Customer || k == ledger.Withdrawing {
-			return "alice"
+			return customerID
 		}
 		return ""
 	}

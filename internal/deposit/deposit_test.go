@@ -50,15 +50,16 @@ var (
 )
 
 type world struct {
-	db    *pg.DB
-	org   string
-	c     *sim.Chain
-	w     *scan.Walker
-	desk  *deposit.Desk
-	book  *wallet.Book
-	logs  *bytes.Buffer
-	sign  *away            // who voids what was decided before
-	voids *dispatch.Voider // asks them
+	db     *pg.DB
+	org    string
+	c      *sim.Chain
+	w      *scan.Walker
+	desk   *deposit.Desk
+	book   *wallet.Book
+	logs   *bytes.Buffer
+	sign   *away            // who voids what was decided before
+	voids  *dispatch.Voider // asks them
+	attest ed25519.PrivateKey
 }
 
 // away is a signer that can be away.
@@ -98,7 +99,12 @@ func open(t *testing.T) *world {
 // openWith is open with somebody who is asked about senders.
 func openWith(t *testing.T, screens risk.Policy) *world {
 	t.Helper()
-	db := pgtest.New(t)
+	return openOn(t, pgtest.New(t), screens)
+}
+
+// openOn is openWith on a database of the test's.
+func openOn(t *testing.T, db *pg.DB, screens risk.Policy) *world {
+	t.Helper()
 	o, _, err := org.Create(t.Context(), db, "Acme")
 	if err != nil {
 		t.Fatalf("create an organization: %v", err)
@@ -150,7 +156,7 @@ func openWith(t *testing.T, screens risk.Policy) *world {
 	c := sim.New(sim.Config{Behind: 3})
 	c.Mint(payer, "", money.Units(1_000_000_000))
 	c.Mint(payer, usdcAt, money.Units(1_000_000_000))
-	w := &world{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}}
+	w := &world{db: db, org: o.ID, c: c, logs: &bytes.Buffer{}, attest: private}
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
 	w.book = wallet.New(db, nil, public)
 	w.desk = deposit.New(db, w.book, price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}, screens, log, deposit.Bound(grantKey()),

@@ -25,13 +25,14 @@ import (
 const sourceExternal = "EXTERNAL"
 
 // objects selects deposits of customers and of the organization with what their
-// objects show beside the row: the customer's e-mail, how far the chain is, the
-// sweep that took the credited money away, and the worst of what is known of its senders
+// objects show beside the row: the customer's e-mail, the payer's memo, how far the chain is,
+// the sweep that took the credited money away, and the worst of what is known of its senders
 // since. What reached a treasury is the operator's.
 const objects = `
-	SELECT ` + columns + `, email, latest, sweep_hash, resolution, attempts, fresh
+	SELECT ` + columns + `, email, memo, latest, sweep_hash, resolution, attempts, fresh
 	FROM (
 		SELECT d.*, c.email,
+			(SELECT m.memo FROM transaction_memos m WHERE m.chain = d.chain AND m.tx_hash = d.tx_hash) AS memo,
 			greatest((SELECT max(h.height) FROM scan_heads h WHERE h.chain = d.chain),
 			         (SELECT s.height FROM scan_cursors s WHERE s.chain = d.chain), d.height) AS latest,
 			(SELECT s.tx_hash FROM sweeps s
@@ -57,7 +58,7 @@ const sendersOf = `coalesce(d.senders, ARRAY[d.from_address])`
 // shown is a deposit with what its object shows beside the row.
 type shown struct {
 	row
-	email                *string
+	email, memo          *string
 	latest               uint64
 	sweepHash            *string
 	resolution, attempts json.RawMessage // rows of deposit_resolutions
@@ -111,11 +112,12 @@ func fresh(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit,
 	}
 	customers := map[string][]string{} // by organization
 	latest := map[chain.Name]uint64{}
+	hashes := map[chain.Name][]chain.TxHash{}
 	for _, r := range of {
 		if r.customerID != "" {
 			customers[r.orgID] = append(customers[r.orgID], r.customerID)
 		}
-		latest[r.chain] = 0
+		hashes[r.chain] = append(hashes[r.chain], r.tx)
 	}
 	emails := map[string]map[string]string{}
 	for org, ids := range customers {
@@ -124,14 +126,18 @@ func fresh(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit,
 			return nil, err
 		}
 	}
-	for ch := range latest {
+	memos := map[chain.Name]map[chain.TxHash]string{}
+	for ch, txs := range hashes {
 		var height uint64
+		var read map[chain.TxHash]string
 		err := tx.QueryRow(ctx, `
-			SELECT greatest((SELECT max(h.height) FROM scan_heads h WHERE h.chain = $1), (SELECT s.height FROM scan_cursors s WHERE s.chain = $1), 0)`, ch).Scan(&height)
+			SELECT greatest((SELECT max(h.height) FROM scan_heads h WHERE h.chain = $1), (SELECT s.height FROM scan_cursors s WHERE s.chain = $1), 0),
+				(SELECT jsonb_object_agg(m.tx_hash, m.memo) FROM transaction_memos m WHERE m.chain = $1 AND m.tx_hash = ANY ($2) AND m.memo IS NOT NULL)`,
+			ch, txs).Scan(&height, &read)
 		if err != nil {
 			return nil, fmt.Errorf("ask how far %s is: %w", ch, err)
 		}
-		latest[ch] = height
+		latest[ch], memos[ch] = height, read
 	}
 	catalogue, err := mint.All(ctx, tx)
 	if err != nil {
@@ -142,6 +148,9 @@ func fresh(ctx context.Context, tx pg.Tx, of []row) (map[string]webhook.Deposit,
 		s := shown{row: r, latest: max(latest[r.chain], r.height)}
 		if email, ok := emails[r.orgID][r.customerID]; ok {
 			s.email = &email
+		}
+		if memo, ok := memos[r.chain][r.tx]; ok {
+			s.memo = &memo
 		}
 		if all[r.id], err = s.object(catalogue); err != nil {
 			return nil, fmt.Errorf("deposit %s: %w", r.id, err)
@@ -282,7 +291,7 @@ func Pending(ctx context.Context, tx pg.Tx, org, customerID string) (map[int]Out
 }
 
 func scanShown(r pgx.CollectableRow) (s shown, err error) {
-	err = s.row.scan(r, &s.email, &s.latest, &s.sweepHash, &s.resolution, &s.attempts, &s.fresh)
+	err = s.row.scan(r, &s.email, &s.memo, &s.latest, &s.sweepHash, &s.resolution, &s.attempts, &s.fresh)
 	return s, err
 }
 
@@ -323,7 +332,7 @@ func (s shown) object(catalogue mint.Catalogue) (webhook.Deposit, error) {
 	height := int64(s.height)
 	o := webhook.Deposit{
 		DepositID: s.id, CustomerID: null(s.customerID), Product: null(s.product), CustomerEmail: s.email, MintID: s.mintID,
-		Chain: string(s.chain), Amount: s.amount.String(), Address: string(s.address),
+		Chain: string(s.chain), Amount: s.amount.String(), Address: string(s.address), Memo: s.memo,
 		FromAddresses: webhook.List[string]{}, TxHash: string(s.tx), BlockNumber: &height,
 		Source: sourceExternal, Status: string(s.status), ChainStatus: s.chainStatus,
 		SweepTxHash: s.sweepHash,

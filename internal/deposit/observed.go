@@ -34,7 +34,7 @@ func (d *Desk) Seen(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block,
 			shown = append(shown, f)
 		}
 	}
-	return take(ctx, tx, ch, b, nil, shown, decided{}, d.chains[ch].Tiers)
+	return take(ctx, tx, ch, b, nil, shown, decided{}, d.chains[ch])
 }
 
 // Orphaned implements scan.Listener.
@@ -53,7 +53,7 @@ func (d *Desk) Observe(ctx context.Context, ch chain.Name, b chain.Block, found 
 			ctx, span = trace.Within(ctx, "deposit observe")
 			defer func() { span.End(err) }()
 		}
-		if err := take(ctx, tx, p.Chain, p.Block, &p.ID, found, ready, d.chains[p.Chain].Tiers); err != nil {
+		if err := take(ctx, tx, p.Chain, p.Block, &p.ID, found, ready, d.chains[p.Chain]); err != nil {
 			return err
 		}
 		return orphan(ctx, tx, `height <= $4`, p.Chain, p.Height)
@@ -139,7 +139,7 @@ func named(d row, met map[account]int) string {
 // take brings the deposits of a block up to date. proof is nil for a block that
 // is not final; what is ready to be credited then is, if nothing speaks against it
 // now and its tier wants no more blocks. Telling it the same block again changes nothing.
-func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found, ready decided, tiers chain.Tiers) error {
+func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Found, ready decided, on chain.Chain) error {
 	found = slices.Clone(found)
 	if ch.Pooled() {
 		var err error
@@ -218,7 +218,7 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 				}
 			}
 		}
-		is, differs, err := next(was, f, ch, b, proof, tiers)
+		is, differs, err := next(was, f, ch, b, proof, on.Tiers)
 		if err != nil {
 			return err
 		}
@@ -253,6 +253,11 @@ func take(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *in
 	}
 	if err := become(ctx, tx, changes...); err != nil {
 		return err
+	}
+	if on.Memos != nil {
+		if err := queueMemos(ctx, tx, ch, changes); err != nil {
+			return err
+		}
 	}
 	if proof != nil && ch.Pooled() {
 		if err := outputs(ctx, tx, changes); err != nil {

@@ -377,25 +377,41 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pay := func(n *town, customer, symbol string, units int64) {
+	pay := func(n *town, customer, symbol string, units int64) common.Hash {
 		t.Helper()
 		m := n.mint(symbol)
 		var address struct{ Address string }
 		if status := n.call(http.MethodPost, "/deposit", map[string]any{"mintId": m.ID, "customerId": customer}, &address); status != http.StatusOK {
 			t.Fatalf("POST /deposit: got %d, want 200", status)
 		}
-		if _, err := n.Info.Pay(ctx, m, address.Address, big.NewInt(units)); err != nil {
+		hash, err := n.Info.Pay(ctx, m, address.Address, big.NewInt(units))
+		if err != nil {
 			t.Fatal(err)
 		}
+		return common.HexToHash(hash)
 	}
 	to := common.BytesToAddress([]byte("a receiver over two lives"))
+	var paid []common.Hash // on Ethereum
 	var id string
 	life(func(n *town) {
-		pay(n, "user_token", "USDC", 5_000_000)
-		pay(n, "user_coin", "ETH", 1_000_000_000_000_000)
+		// Without the clock of its blocks, Ethereum has the payments in none when the world stops.
+		if err := n.Chain().SetIntervalMining(ctx, 0); err != nil {
+			t.Fatal(err)
+		}
+		paid = []common.Hash{pay(n, "user_token", "USDC", 5_000_000), pay(n, "user_coin", "ETH", 1_000_000_000_000_000)}
+		for _, hash := range paid {
+			if _, waits, err := n.eth.TransactionByHash(ctx, hash); err != nil || !waits {
+				t.Fatalf("payment %v: got waiting %v (%v), want it to wait for a block", hash, waits, err)
+			}
+		}
 		pay(n, "user_bitcoin", "BTC", 300_000)
 	})
 	life(func(n *town) {
+		for _, hash := range paid {
+			if _, err := n.eth.TransactionReceipt(ctx, hash); err != nil {
+				t.Fatalf("payment %v after the start: got %v, want it in a block", hash, err)
+			}
+		}
 		for _, customer := range []string{"user_token", "user_coin", "user_bitcoin"} {
 			n.calls().Credited(customer, false)
 		}

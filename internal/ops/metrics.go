@@ -315,6 +315,12 @@ var gauges = []gauge{
 	sql("coffer_scan_untraced_oldest_seconds", "Age of the oldest of them.", `
 		SELECT p.chain, extract(epoch FROM now() - min(u.created_at))::float8
 		FROM scan_untraced u JOIN finality_live p USING (proof_id) WHERE u.status = 'DUE' GROUP BY p.chain`, "chain"),
+	sql("coffer_memos_due", "Transactions whose memo is to be read yet.", `
+		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`, "chain"),
+	sql("coffer_memos_due_oldest_seconds", "Age of the oldest of them.", `
+		SELECT chain, extract(epoch FROM now() - min(created_at))::float8 FROM transaction_memos WHERE status = 'DUE' GROUP BY chain`, "chain"),
+	sql("coffer_memos_abandoned", "Transactions of whose memo the last day gave up reading: no provider showed them.", `
+		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'ABANDONED' AND ended_at > now() - interval '1 day' GROUP BY chain`, "chain"),
 	sql("coffer_orders_open", "Payments, sweeps and top-ups that have not ended, by where they stand and what they wait for.", `
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), count(*)::float8 FROM `+openOrders,
 		"chain", "purpose", "status", "waiting_for"),

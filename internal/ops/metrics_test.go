@@ -60,6 +60,7 @@ INSERT INTO scan_cursors (chain, height, hash, updated_at) VALUES ('ETHEREUM', 1
 INSERT INTO scan_heads (chain, height, hash, parent) VALUES ('ETHEREUM', 170, '0xb', '0xc');
 INSERT INTO finality_proofs (chain, height, hash, parent, block_time, providers, verified, created_at) VALUES ('ETHEREUM', 100, '0xa', '0x', $T, 2, 'header', $T);
 INSERT INTO scan_untraced (proof_id, tx_hash, attempts, last_error, next_attempt_at, created_at) SELECT max(proof_id), '0xd3', 1, 'answer is longer than is allowed', $T, $T FROM finality_proofs;
+INSERT INTO transaction_memos (chain, tx_hash, status, attempts, next_attempt_at, created_at, ended_at) VALUES ('SOLANA', 'a', 'DUE', 3, $T, $T, NULL), ('SOLANA', 'b', 'ABANDONED', 20, $T, $T, $T), ('SOLANA', 'c', 'READ', 1, $T, $T, $T);
 INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, confirmed_at)
 	VALUES ('dep_1', 'org_1', 'adr_1', 'CUSTOMER_DEPOSIT', 'c', 1, 'ETHEREUM', '', 1, '0x1', '0x2', '0xd1', 'NATIVE', '0', 0, 101, '0xe', NULL, 'CONFIRMING', 'INCLUDED', $T, NULL),
 	       ('dep_2', 'org_1', 'adr_1', 'CUSTOMER_DEPOSIT', 'c', 1, 'ETHEREUM', '', 1, '0x1', '0x2', '0xd2', 'NATIVE', '0', 0, 100, '0xa', (SELECT max(proof_id) FROM finality_proofs), 'SCREENING', 'FINALIZED', $T, $T);
@@ -133,6 +134,9 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_scan_blocks_behind_head{chain="ETHEREUM"}`:            70,
 		`coffer_scan_untraced{chain="ETHEREUM"}`:                      1,
 		`coffer_scan_untraced_oldest_seconds{chain="ETHEREUM"}`:       age,
+		`coffer_memos_due{chain="SOLANA"}`:                            1,
+		`coffer_memos_due_oldest_seconds{chain="SOLANA"}`:             age,
+		`coffer_memos_abandoned{chain="SOLANA"}`:                      1,
 		// 1200 that are free, 1200 in a day.
 		`coffer_gas_hours_left{chain="ETHEREUM",wallet="adr_1"}`:                                                  24,
 		`coffer_orders_open{chain="ETHEREUM",purpose="payment",status="STUCK",waiting_for=""}`:                    1,

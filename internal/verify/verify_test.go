@@ -30,6 +30,7 @@ var unaudited = map[string]string{
 	"deliveries.status":             "what was tried is a row of its own; no money and no right hangs on it",
 	"webhook_jobs.status":           "asked for by one row of the audit log, then counted by its deliveries",
 	"scan_untraced.status":          "done without its deposit it is a surplus on the chain, by I-06",
+	"transaction_memos.status":      "a payer's text, proven by the transaction's id; no money and no right hangs on it",
 	"deposit_resolutions.status":    "its deposit moves with it, and that is looked for",
 	"withdrawal_decisions.status":   "written once; I-40-decided",
 	"organization_settings":         "I-40-settings",

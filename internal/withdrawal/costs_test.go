@@ -13,7 +13,6 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/webhook"
@@ -217,10 +216,7 @@ func TestWhatACustomersWithdrawalsCostInADayIsLimited(t *testing.T) {
 	h.reasons(h.request(h.want()), "POLICY_LIMIT")
 
 	// A day later nothing of it counts.
-	if _, err := pgtest.Owner(t, h.DB).Exec(t.Context(), `
-		UPDATE withdrawals SET created_at = created_at - interval '1 day', approved_at = approved_at - interval '1 day'`); err != nil {
-		t.Fatal(err)
-	}
+	h.tamper(`UPDATE withdrawals SET created_at = created_at - interval '1 day', approved_at = approved_at - interval '1 day'`)
 	h.reasons(h.request(h.want()))
 	h.set("customerFeeDayUsd", `"0"`)
 	h.reasons(h.request(h.want()), "POLICY_LIMIT")
@@ -343,9 +339,7 @@ func TestWhatWasRequestedEarlierCountsFromItsApproval(t *testing.T) {
 	t.Parallel()
 	h, _ := newCostlyHouse(t)
 	held := h.held()
-	if _, err := pgtest.Owner(t, h.DB).Exec(t.Context(), `UPDATE withdrawals SET created_at = created_at - interval '3 days'`); err != nil {
-		t.Fatal(err)
-	}
+	h.tamper(`UPDATE withdrawals SET created_at = created_at - interval '3 days'`)
 	h.approve(held)
 	h.reasons(h.request(h.want()), "POLICY_LIMIT") // 60 and 60
 }

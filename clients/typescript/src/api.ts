@@ -315,8 +315,10 @@ export interface Deposit {
    */
   logIndex: number | null;
   /**
-   * The memo of the address that was paid; null where the chain has none. What a payer attaches on
-   * SOLANA is not read: give each order a customer or an address of its own.
+   * What the payer wrote into the transaction as memo; null where there is none, before it is read,
+   * and on every chain but SOLANA. It is text of a stranger and proves nothing about who paid:
+   * escape it where you show it, and credit no customer by it. Several memos of a transaction stand
+   * one below the other. Control characters are replaced by U+FFFD.
    */
   memo: string | null;
   /** The mint, for people. */

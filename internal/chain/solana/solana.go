@@ -191,7 +191,7 @@ func (c *Client) Chain() chain.Chain {
 	}
 	return chain.Chain{
 		Name: chain.Solana, Network: c.Network, CAIP2: "solana:" + id, SignerID: c.Genesis,
-		Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true, Keeps: money.Units(solanatx.WalletRent), Minimums: c, Places: c, Proofs: c, Accounts: c,
+		Grammar: solanatx.Grammar{}, Reader: c, Sender: c, OthersPay: true, Keeps: money.Units(solanatx.WalletRent), Minimums: c, Places: c, Proofs: c, Accounts: c, Memos: c,
 	}
 }
 

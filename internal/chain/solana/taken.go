@@ -64,7 +64,7 @@ func (p *provider) taken(ctx context.Context, treasury chain.Address, at string,
 		if s.Signature == since {
 			return t, nil
 		}
-		raw, err := p.signed(ctx, s.Signature)
+		raw, err := p.signed(ctx, s.Signature, finalized)
 		if err != nil {
 			return t, err
 		}
@@ -95,13 +95,13 @@ func (p *provider) taken(ctx context.Context, treasury chain.Address, at string,
 	return t, nil
 }
 
-// signed are the bytes of a final transaction.
-func (p *provider) signed(ctx context.Context, tx chain.TxHash) ([]byte, error) {
+// signed are the bytes of a transaction in a block that a provider is so sure of.
+func (p *provider) signed(ctx context.Context, tx chain.TxHash, commitment string) ([]byte, error) {
 	const method = "getTransaction"
 	var got *struct {
 		Transaction []string `json:"transaction"`
 	}
-	if err := p.call(ctx, &got, method, tx, options{"encoding": "base64", "commitment": finalized, "maxSupportedTransactionVersion": transactionsVersion}); err != nil {
+	if err := p.call(ctx, &got, method, tx, options{"encoding": "base64", "commitment": commitment, "maxSupportedTransactionVersion": transactionsVersion}); err != nil {
 		return nil, err
 	}
 	if got == nil || len(got.Transaction) != 2 {

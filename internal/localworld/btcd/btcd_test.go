@@ -211,6 +211,31 @@ func TestAChainIsKeptAndFoundAgain(t *testing.T) {
 	}
 }
 
+// The state file has blocks alone, and no clock makes one here before the node stops.
+func TestAPaymentThatWaitsIsKept(t *testing.T) {
+	t.Parallel()
+	state := filepath.Join(t.TempDir(), "bitcoin")
+	n, err := btcd.Start(t.Context(), btcd.Config{State: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, a := newAddress(t)
+	waiting, err := n.Pay(t.Context(), a, 5_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := tip(t, n, 0); in(b, waiting) >= 0 {
+		t.Fatalf("got the payment in block %v before the stop, want it to wait", b.BlockHash())
+	}
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	n = btcdtest.Start(t, btcd.Config{State: state})
+	if b := tip(t, n, 0); in(b, waiting) < 0 {
+		t.Errorf("got the payment not in the last block %v after the start, want it there", b.BlockHash())
+	}
+}
+
 func TestANodeThatDiesIsNoticed(t *testing.T) {
 	t.Parallel()
 	n, err := btcd.Start(t.Context(), btcd.Config{})

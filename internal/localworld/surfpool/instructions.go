@@ -103,3 +103,8 @@ func (m Mint) HandOver(account, from, to chain.Address) Instruction {
 func Wrap(account chain.Address) Instruction {
 	return Instruction{solanatx.TokenProgram, []Meta{writes(account)}, []byte{17}}
 }
+
+// Memo has a transaction say something. Of its two programs this is the newer one.
+func Memo(text string) Instruction {
+	return Instruction{Program: "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", Data: []byte(text)}
+}

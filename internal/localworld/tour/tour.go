@@ -52,6 +52,7 @@ type story struct {
 	eth      *ethclient.Client
 	receiver *receiver
 	endpoint string // the webhook endpoint's id; "" when there is none
+	earlier  int64  // the sequence of the last event before the endpoint
 	customer string
 	steps    int
 	usdc     localworld.Mint
@@ -126,6 +127,11 @@ func (s *story) listen(ctx context.Context) error {
 	}
 	s.endpoint = endpoint.EndpointID
 	s.receiver.trust(endpoint.Secret)
+	earlier, err := s.feed(ctx, 0)
+	if err != nil {
+		return err
+	}
+	s.earlier = int64(len(earlier))
 	s.step("webhook endpoint %s receives at %s", endpoint.EndpointID, s.receiver.url)
 	return nil
 }
@@ -392,37 +398,42 @@ func (s *story) refuse(ctx context.Context) error {
 	return nil
 }
 
-// Every event arrived, in order, with the same bytes as the feed has.
+// Every event since the endpoint exists arrived, in order, with the same bytes as the feed has.
 func (s *story) order(ctx context.Context) error {
 	s.title("Nothing was missed")
-	n := 0
-	err := s.until(ctx, "every event of the feed has been delivered", func() (bool, error) {
-		var feed struct {
-			Data []feedItem `json:"data"`
-		}
-		if err := s.api.get(ctx, "/events?limit=200", &feed); err != nil {
+	var events []feedItem
+	err := s.until(ctx, "every event of the feed has been delivered", func() (held bool, err error) {
+		if events, err = s.feed(ctx, s.earlier); err != nil {
 			return false, err
 		}
-		n = len(feed.Data)
-		seen := map[int64]bool{}
-		for _, item := range feed.Data {
-			if seen[item.Sequence] {
-				return false, fmt.Errorf("number %d is there twice", item.Sequence)
-			}
-			seen[item.Sequence] = true
-		}
-		for i := range n {
-			if !seen[int64(i+1)] {
-				return false, fmt.Errorf("the feed has %d events and no number %d", n, i+1)
-			}
-		}
-		return s.receiver.has(feed.Data, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw, webhook.CustomerWithdrawAwaitingApproval), nil
+		return s.receiver.has(events, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw, webhook.CustomerWithdrawAwaitingApproval), nil
 	})
 	if err != nil {
 		return err
 	}
-	s.step("GET /events has the numbers 1 to %d without a gap, and what was to be delivered was", n)
+	s.step("GET /events has the numbers %d to %d without a gap, and what was to be delivered was", s.earlier+1, s.earlier+int64(len(events)))
 	return nil
+}
+
+// feed reads the events after a sequence, and fails where a number is missing or there twice.
+func (s *story) feed(ctx context.Context, after int64) (events []feedItem, err error) {
+	for {
+		var page struct {
+			Data []feedItem `json:"data"`
+		}
+		if err := s.api.get(ctx, fmt.Sprintf("/events?limit=200&after=%d", after), &page); err != nil {
+			return nil, err
+		}
+		for _, item := range page.Data {
+			if after++; item.Sequence != after {
+				return nil, fmt.Errorf("the feed has event %d where %d belongs", item.Sequence, after)
+			}
+		}
+		events = append(events, page.Data...)
+		if len(page.Data) < 200 {
+			return events, nil
+		}
+	}
 }
 
 // The books agree with themselves and with the chain.

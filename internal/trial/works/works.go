@@ -111,6 +111,7 @@ func (w *Works) Steps(amid func(name string)) []Step {
 		until("head walk", "scan", w.Walk.Head),
 		until("final walk", "scan", w.Walk.Final),
 		until("traces", "scan", w.Walk.Traces),
+		{"memos", "memos", func(ctx context.Context) error { _, err := w.Deposits.ReadMemos(ctx); return err }},
 		{"credits", "deposit", func(ctx context.Context) error { _, err := w.Deposits.Credit(ctx); return err }},
 		{"sweeps", "sweep", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
 		until("dispatch", "dispatch", w.Out.Round),

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/mr-tron/base58"
 
@@ -105,34 +106,15 @@ func SignedBy(raw []byte, who chain.Address) (chain.TxHash, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	c := &cursor{b: raw}
-	var signatures [][signatureBytes]byte
-	for range c.count() {
-		if signatures = append(signatures, [signatureBytes]byte(c.take(signatureBytes))); c.err != nil {
-			break
-		}
+	s, err := readSigned(raw)
+	if err != nil {
+		return "", false, err
 	}
-	if c.err == nil && len(signatures) == 0 {
-		c.err = errors.New("transaction is not signed")
+	i := slices.Index(s.keys, key)
+	if i < 0 || i >= len(s.signatures) {
+		return s.id(), false, nil
 	}
-	if c.err != nil {
-		return "", false, c.err
-	}
-	message := c.b
-	signers := c.byte()
-	if signers&0x80 != 0 { // that was its version
-		signers = c.byte()
-	}
-	c.take(2)
-	signed := false
-	for i := range c.count() {
-		k := [keyBytes]byte(c.take(keyBytes))
-		if c.err != nil {
-			return "", false, c.err
-		}
-		signed = signed || k == key && i < signers && i < len(signatures) && ed25519.Verify(key[:], message, signatures[i][:])
-	}
-	return hashOf(signatures[0]), signed, c.err
+	return s.id(), ed25519.Verify(key[:], s.message, s.signatures[i][:]), nil
 }
 
 // LeaseOf names the slot that signed bytes of ours take, and is "" for any others.

@@ -1,0 +1,175 @@
+package solanatx
+
+import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/chain"
+)
+
+const (
+	version0, version1 = 0x80, 0x81
+	// signedBytesMax is how long a transaction of version 1 is at most; others fit a packet.
+	signedBytesMax = 4096
+)
+
+var (
+	memoProgram1 = must("Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo")
+	memoProgram2 = must("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
+)
+
+// Memo reads what a signed transaction says to the Memo program, in either of its versions,
+// byte for byte: "" for nothing, and several memos in their order with a newline between.
+//
+// The transaction's id proves it: the id is the fee payer's signature over the message, and the
+// message has the instructions. Error: the bytes are not those of that transaction, or cannot be
+// read. Instructions that programs call are in no message and not proven, so they do not count.
+func Memo(raw []byte, tx chain.TxHash) (string, error) {
+	s, err := readSigned(raw)
+	if err != nil {
+		return "", err
+	}
+	if id := s.id(); id != tx {
+		return "", fmt.Errorf("these are the bytes of transaction %s", id)
+	}
+	if !ed25519.Verify(s.keys[0][:], s.message, s.signatures[0][:]) {
+		return "", errors.New("the transaction's id is not the fee payer's signature over these bytes")
+	}
+	var memos []string
+	for _, in := range s.ins {
+		if (in.program == memoProgram1 || in.program == memoProgram2) && len(in.data) > 0 {
+			memos = append(memos, string(in.data))
+		}
+	}
+	return strings.Join(memos, "\n"), nil
+}
+
+// signed is a transaction with its signatures, of any sender and form.
+type signed struct {
+	signatures [][signatureBytes]byte // of the first keys, in their order
+	message    []byte                 // what is signed
+	keys       [][keyBytes]byte       // that stand in the message; the first pays the fee
+	ins        []called
+}
+
+// id is the transaction's, which is the fee payer's signature.
+func (s signed) id() chain.TxHash { return hashOf(s.signatures[0]) }
+
+// called is an instruction of a message. The chain wants its program among the message's keys.
+type called struct {
+	program [keyBytes]byte
+	data    []byte
+}
+
+// readSigned takes a transaction apart. In version 1 the signatures follow the message, in the
+// others they stand before it.
+func readSigned(raw []byte) (s signed, err error) {
+	if len(raw) > signedBytesMax {
+		return s, fmt.Errorf("transaction has %d bytes, more than %d", len(raw), signedBytesMax)
+	}
+	c := &cursor{b: raw}
+	var signatures []byte
+	if len(raw) > 0 && raw[0] == version1 {
+		required := s.readVersion1(c)
+		s.message = raw[:len(raw)-len(c.b)]
+		signatures = c.take(required * signatureBytes)
+	} else {
+		signatures = c.take(c.count() * signatureBytes)
+		s.message = c.b
+		s.readVersion0(c)
+	}
+	switch {
+	case c.err != nil:
+		return s, c.err
+	case len(c.b) != 0:
+		return s, fmt.Errorf("transaction has %d bytes too many", len(c.b))
+	case len(signatures) == 0 || len(s.keys) == 0:
+		return s, errors.New("transaction is not signed")
+	}
+	for signature := range slices.Chunk(signatures, signatureBytes) {
+		s.signatures = append(s.signatures, [signatureBytes]byte(signature))
+	}
+	return s, nil
+}
+
+// readVersion0 reads a message of version 0, or a legacy one, which has no version.
+func (s *signed) readVersion0(c *cursor) {
+	version := c.byte()
+	versioned := version&0x80 != 0
+	if versioned {
+		if version != version0 {
+			c.fail(fmt.Sprintf("transaction has version %d, which is not known", version&0x7f))
+			return
+		}
+		c.byte()
+	}
+	c.take(2)
+	s.readKeys(c, c.count())
+	c.take(keyBytes) // the recent block
+	for range c.count() {
+		program := c.byte()
+		c.take(c.count())
+		s.call(c, program, c.take(c.count()))
+		if c.err != nil {
+			return
+		}
+	}
+	if !versioned {
+		return
+	}
+	for range c.count() { // tables, from which no program may be taken
+		c.take(keyBytes)
+		c.take(c.count())
+		c.take(c.count())
+		if c.err != nil {
+			return
+		}
+	}
+}
+
+// readVersion1 reads a message of version 1 and returns how many signatures it requires.
+func (s *signed) readVersion1(c *cursor) (required int) {
+	c.byte() // the version
+	required = c.byte()
+	c.take(2)
+	settings := bits.OnesCount32(binary.LittleEndian.Uint32(c.take(4)))
+	c.take(keyBytes) // the recent block
+	instructions, keys := c.byte(), c.byte()
+	s.readKeys(c, keys)
+	c.take(4 * settings)
+	heads := c.take(4 * instructions)
+	for i := range instructions {
+		head := heads[4*i:]
+		c.take(int(head[1])) // accounts
+		s.call(c, int(head[0]), c.take(int(binary.LittleEndian.Uint16(head[2:]))))
+	}
+	return required
+}
+
+func (s *signed) readKeys(c *cursor, n int) {
+	for range n {
+		if s.keys = append(s.keys, [keyBytes]byte(c.take(keyBytes))); c.err != nil {
+			return
+		}
+	}
+}
+
+func (s *signed) call(c *cursor, program int, data []byte) {
+	if program >= len(s.keys) {
+		c.fail("a program is named that is not there")
+		return
+	}
+	s.ins = append(s.ins, called{s.keys[program], data})
+}
+
+// fail sets the first error.
+func (c *cursor) fail(why string) {
+	if c.err == nil {
+		c.err = errors.New(why)
+	}
+}

@@ -1,0 +1,179 @@
+package deposit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+const (
+	memoPoll = time.Second
+	// memoBatchMax is how many transactions of a chain one step asks about. With memoPoll it
+	// bounds the requests to providers, which the walks of the chain need too.
+	memoBatchMax      = 16
+	memoWithin        = time.Minute      // of one attempt at a transaction
+	memoAgainAfter    = 15 * time.Second // after the first attempt; every later pause is twice as long
+	memoAgainMax      = 6 * time.Hour
+	memoAttemptsMax   = 20 // over two days
+	memoBytesMax      = 4096
+	memoErrorBytesMax = 500
+)
+
+// queueMemos has the memos of a block's deposits read later, unless they are queued already. It
+// leaves out deposits that are unsupported or below the minimum: they are never credited, each
+// costs its sender next to nothing, and their memos are mostly advertisements. It leaves out the
+// operator's wallets, whose deposits no organization sees.
+func queueMemos(ctx context.Context, tx pg.Tx, ch chain.Name, changes []change) error {
+	var hashes []string
+	for _, c := range changes {
+		if c.is.status != Unsupported && c.is.status != BelowMinimum && !wallet.Operators(c.is.purpose) {
+			hashes = append(hashes, string(c.is.tx))
+		}
+	}
+	if len(hashes) == 0 {
+		return nil
+	}
+	slices.Sort(hashes)
+	_, err := tx.Exec(ctx, `
+		INSERT INTO transaction_memos (chain, tx_hash, next_attempt_at, created_at)
+		SELECT $1, tx_hash, $3, $3 FROM unnest($2::text[]) AS t (tx_hash)
+		ON CONFLICT (chain, tx_hash) DO NOTHING`, ch, slices.Compact(hashes), tx.Now)
+	if err != nil {
+		return fmt.Errorf("queue the memos of %d transactions on %s: %w", len(hashes), ch, err)
+	}
+	return nil
+}
+
+// dueMemo is a transaction whose memo is read now.
+type dueMemo struct {
+	Tx       chain.TxHash
+	Attempts int
+}
+
+// RunMemos reads memos until ctx ends; it returns nil.
+func (d *Desk) RunMemos(ctx context.Context) error {
+	timer := time.NewTimer(memoPoll)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		if _, err := d.ReadMemos(ctx); err != nil && ctx.Err() == nil {
+			d.log.Warn("deposit: reading memos stopped short", "error", err)
+		}
+		timer.Reset(memoPoll)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// ReadMemos takes one step: it asks about a batch of transactions of each chain with memos,
+// all at once, and returns how many it asked about. What no provider's answer proves is asked
+// again later, at growing distances, and given up after memoAttemptsMax attempts.
+func (d *Desk) ReadMemos(ctx context.Context) (asked int, err error) {
+	for name, ch := range d.chains {
+		if ch.Memos == nil {
+			continue
+		}
+		due, err := d.dueMemos(ctx, name)
+		if err != nil {
+			return asked, err
+		}
+		errs := make([]error, len(due))
+		var all sync.WaitGroup
+		for i, m := range due {
+			all.Go(func() { errs[i] = d.readMemo(ctx, name, ch.Memos, m) })
+		}
+		all.Wait()
+		asked += len(due)
+		if err := errors.Join(errs...); err != nil {
+			return asked, err
+		}
+	}
+	return asked, nil
+}
+
+// dueMemos are half those that have been due for longest and half those that became due last:
+// a deposit of now does not wait for a backlog, nor the backlog for a flood of deposits.
+func (d *Desk) dueMemos(ctx context.Context, ch chain.Name) (due []dueMemo, err error) {
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			(SELECT tx_hash, attempts FROM transaction_memos WHERE chain = $1 AND status = 'DUE' AND next_attempt_at <= $2
+				ORDER BY next_attempt_at LIMIT $3)
+			UNION
+			(SELECT tx_hash, attempts FROM transaction_memos WHERE chain = $1 AND status = 'DUE' AND next_attempt_at <= $2
+				ORDER BY next_attempt_at DESC LIMIT $3)`, ch, tx.Now, memoBatchMax/2)
+		if err != nil {
+			return err
+		}
+		due, err = pgx.CollectRows(rows, pgx.RowToStructByPos[dueMemo])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for memos to read on %s: %w", ch, err)
+	}
+	return due, nil
+}
+
+// readMemo makes one attempt at a transaction and writes its outcome.
+func (d *Desk) readMemo(ctx context.Context, ch chain.Name, memos chain.Memos, m dueMemo) error {
+	within, cancel := context.WithTimeout(ctx, memoWithin)
+	defer cancel()
+	text, refused, failed := memos.Memo(within, m.Tx)
+	if ctx.Err() != nil {
+		return ctx.Err() // the service stops, and no provider has failed
+	}
+	if refused != nil {
+		d.log.Warn("deposit: a provider's answer about a memo is refused", "chain", ch, "tx", m.Tx, "error", refused)
+	}
+	attempts := m.Attempts + 1
+	abandoned := failed != nil && attempts >= memoAttemptsMax
+	err := d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		status, memo, next, ended, said := "READ", null(cleanMemo(text)), tx.Now, &tx.Now, ""
+		if failed != nil {
+			memo, said = nil, cleanMemo(failed.Error())
+			said = strings.ToValidUTF8(said[:min(len(said), memoErrorBytesMax)], "")
+			if status = "ABANDONED"; !abandoned {
+				status, next, ended = "DUE", tx.Now.Add(min(memoAgainAfter<<m.Attempts, memoAgainMax)), nil
+			}
+		}
+		// Where another process made the same attempt, its outcome stands.
+		_, err := tx.Exec(ctx, `
+			UPDATE transaction_memos SET status = $3, memo = $4, attempts = $5, last_error = $6, next_attempt_at = $7, ended_at = $8
+			WHERE chain = $1 AND tx_hash = $2 AND status = 'DUE' AND attempts < $5`,
+			ch, m.Tx, status, memo, attempts, said, next, ended)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write the memo of %s on %s: %w", m.Tx, ch, err)
+	}
+	if abandoned {
+		d.log.Warn("deposit: the memo of a transaction is given up: its deposits are shown without one", "chain", ch, "tx", m.Tx, "error", failed)
+	}
+	return nil
+}
+
+// cleanMemo is what a payer wrote, as it is stored and shown: valid UTF-8 without control
+// characters, except tab and newline, and without those that change the direction of text.
+// U+FFFD stands for what is left out.
+func cleanMemo(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r != '\t' && r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+	return strings.ToValidUTF8(text[:min(len(text), memoBytesMax)], "")
+}
