@@ -697,6 +697,8 @@ CREATE TABLE ledger_accounts (
     CONSTRAINT ledger_accounts_floored CHECK (
         (floored IS TRUE) = (kind IN ('CUSTOMER', 'WITHDRAWING', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'GAS', 'SUSPENSE')))
 );
+-- The accounts of a customer or a product.
+CREATE INDEX ledger_accounts_of_subject ON ledger_accounts (org_id, subject, kind);
 SELECT coffer_tenant('ledger_accounts',
     'SELECT, INSERT (org_id, mint_id, kind, subject, created_at)',
     'SELECT, INSERT (org_id, mint_id, kind, subject, created_at)');
@@ -777,6 +779,10 @@ CREATE TABLE ledger_transfers (
 );
 CREATE INDEX ledger_transfers_debits ON ledger_transfers (debit_account, created_at, transfer_id);
 CREATE INDEX ledger_transfers_credits ON ledger_transfers (credit_account, created_at, transfer_id);
+-- The entries of a mint, without network fees: those move no balance of a customer or product,
+-- and nearly all entries of the coin that pays for sweeps are network fees.
+CREATE INDEX ledger_transfers_of_mint ON ledger_transfers (org_id, mint_id, created_at, transfer_id)
+    WHERE cause_kind NOT IN ('NETWORK_FEE', 'FEE_CHANGE', 'FEE_PREPAID');
 -- No role writes transfer_id: a role that chose it could take the next ones away.
 SELECT coffer_tenant('ledger_transfers',
     'SELECT, INSERT (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)',
@@ -1607,6 +1613,9 @@ CREATE INDEX deposits_of_status ON deposits (org_id, status, created_at, deposit
 CREATE INDEX deposits_of_mint ON deposits (org_id, mint_id, created_at, deposit_id);
 CREATE INDEX deposits_of_chain ON deposits (org_id, chain, created_at, deposit_id);
 CREATE INDEX deposits_of_address ON deposits (org_id, address, created_at, deposit_id);
+CREATE INDEX deposits_flagged ON deposits (org_id, created_at, deposit_id) WHERE is_flagged;
+CREATE INDEX deposits_of_product_pending ON deposits (org_id)
+    WHERE product IS NOT NULL AND status IN ('DETECTED', 'CONFIRMING', 'SCREENING');
 SELECT coffer_tenant('deposits', 'SELECT', 'SELECT, INSERT, UPDATE');
 
 -- The wallet, the customer, the mint with its contract and the proof of the very block, in
@@ -2355,6 +2364,8 @@ CREATE TABLE freezes (
     created_at  timestamptz NOT NULL,
     lifted_at   timestamptz,
     lifted_by   text,
+    -- When the customer was created, so that frozen customers are listed in the order of customers.
+    customer_created_at timestamptz,
     CONSTRAINT freezes_scope_known CHECK (
         CASE scope
             WHEN 'ALL' THEN num_nonnulls(org_id, customer_id, chain, wallet_id) = 0
@@ -2372,7 +2383,17 @@ CREATE TABLE freezes (
 CREATE UNIQUE INDEX freezes_one_standing ON freezes
     (scope, source, coalesce(org_id, ''), coalesce(customer_id, ''), coalesce(chain, ''), coalesce(wallet_id, ''))
     WHERE lifted_at IS NULL;
+-- For lists.
 CREATE INDEX freezes_listed ON freezes (created_at, freeze_id);
+CREATE INDEX freezes_in_force ON freezes (created_at, freeze_id) WHERE lifted_at IS NULL;
+CREATE INDEX freezes_lifted ON freezes (created_at, freeze_id) WHERE lifted_at IS NOT NULL;
+CREATE INDEX freezes_of_scope ON freezes (scope, created_at, freeze_id);
+CREATE INDEX freezes_of_source ON freezes (source, created_at, freeze_id);
+CREATE INDEX freezes_of_organization ON freezes (org_id, created_at, freeze_id) WHERE org_id IS NOT NULL;
+CREATE INDEX freezes_of_chain ON freezes (chain, created_at, freeze_id) WHERE chain IS NOT NULL;
+CREATE INDEX freezes_of_customer ON freezes (org_id, customer_id) WHERE scope = 'CUSTOMER' AND lifted_at IS NULL;
+CREATE INDEX freezes_of_customers_listed ON freezes (org_id, customer_created_at, customer_id)
+    WHERE scope = 'CUSTOMER' AND lifted_at IS NULL;
 SELECT coffer_shared('freezes', 'SELECT, INSERT', 'SELECT, INSERT, UPDATE (lifted_at, lifted_by)');
 GRANT UPDATE (lifted_at, lifted_by) ON freezes TO coffer_app;
 
@@ -2390,11 +2411,20 @@ CREATE POLICY own_lift ON freezes AS RESTRICTIVE FOR UPDATE TO coffer_app
 CREATE POLICY system ON freezes TO coffer_system USING (true) WITH CHECK (true);
 CREATE POLICY reader ON freezes FOR SELECT TO coffer_reader USING (true);
 
+-- A customer's time of creation does not change, so its copy does not either.
+CREATE FUNCTION freezes_date_customer() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    NEW.customer_created_at := (SELECT c.created_at FROM customers c WHERE c.org_id = NEW.org_id AND c.customer_id = NEW.customer_id);
+    RETURN NEW;
+END $$;
+CREATE TRIGGER freezes_date_customer BEFORE INSERT ON freezes
+    FOR EACH ROW WHEN (NEW.scope = 'CUSTOMER') EXECUTE FUNCTION freezes_date_customer();
+
 -- A freeze is lifted once and changes in no other way.
 CREATE FUNCTION freezes_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.freeze_id, NEW.scope, NEW.org_id, NEW.customer_id, NEW.chain, NEW.wallet_id, NEW.source, NEW.reason, NEW.created_at) IS DISTINCT FROM
-       (OLD.freeze_id, OLD.scope, OLD.org_id, OLD.customer_id, OLD.chain, OLD.wallet_id, OLD.source, OLD.reason, OLD.created_at)
+    IF (NEW.freeze_id, NEW.scope, NEW.org_id, NEW.customer_id, NEW.customer_created_at, NEW.chain, NEW.wallet_id, NEW.source, NEW.reason, NEW.created_at) IS DISTINCT FROM
+       (OLD.freeze_id, OLD.scope, OLD.org_id, OLD.customer_id, OLD.customer_created_at, OLD.chain, OLD.wallet_id, OLD.source, OLD.reason, OLD.created_at)
        OR OLD.lifted_at IS NOT NULL THEN
         RAISE EXCEPTION 'freeze % is lifted once and cannot become another', OLD.freeze_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'freezes_fixed';
@@ -2617,7 +2647,10 @@ CREATE INDEX withdrawals_of_status ON withdrawals (org_id, status, created_at, w
 CREATE INDEX withdrawals_of_mint ON withdrawals (org_id, mint_id, created_at, withdrawal_id);
 CREATE INDEX withdrawals_of_chain ON withdrawals (org_id, chain, created_at, withdrawal_id);
 CREATE INDEX withdrawals_of_address ON withdrawals (org_id, to_address, created_at, withdrawal_id);
-CREATE INDEX withdrawals_of_reference ON withdrawals (org_id, reference) WHERE reference IS NOT NULL;
+-- All withdrawals may have the same reference.
+CREATE INDEX withdrawals_of_reference_listed ON withdrawals (org_id, reference, created_at, withdrawal_id)
+    WHERE reference IS NOT NULL;
+CREATE INDEX withdrawals_own_listed ON withdrawals (org_id, created_at, withdrawal_id) WHERE customer_id IS NULL;
 CREATE INDEX withdrawals_shown ON withdrawals (org_id, to_shown);
 CREATE INDEX withdrawals_open ON withdrawals (org_id, customer_id, mint_id)
     WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST');
@@ -3096,6 +3129,9 @@ CREATE TABLE dispatch_orders (
 );
 CREATE INDEX dispatch_orders_due ON dispatch_orders (chain, wallet_id, created_at)
     WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST');
+-- What is in transactions that are not final.
+CREATE INDEX dispatch_orders_on_the_way ON dispatch_orders (org_id)
+    WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK');
 CREATE INDEX dispatch_orders_proven ON dispatch_orders (chain, proof_id) WHERE status IN ('PAID', 'FAILED');
 CREATE INDEX dispatch_orders_riders ON dispatch_orders (rides_id) WHERE rides_id IS NOT NULL;
 -- Which change wallet a merge without a slot is to have.
@@ -4154,6 +4190,11 @@ CREATE INDEX transfers_of_payer ON transfers (org_id, from_customer, created_at,
     WHERE from_customer IS NOT NULL;
 CREATE INDEX transfers_of_payee ON transfers (org_id, to_customer, created_at, transfer_id)
     WHERE to_customer IS NOT NULL;
+CREATE INDEX transfers_of_mint ON transfers (org_id, mint_id, created_at, transfer_id);
+CREATE INDEX transfers_of_paying_product ON transfers (org_id, from_product, created_at, transfer_id)
+    WHERE from_product IS NOT NULL;
+CREATE INDEX transfers_of_paid_product ON transfers (org_id, to_product, created_at, transfer_id)
+    WHERE to_product IS NOT NULL;
 -- Most transfers have no reference.
 CREATE INDEX transfers_of_reference ON transfers (org_id, reference, created_at, transfer_id)
     WHERE reference IS NOT NULL;
@@ -4212,6 +4253,7 @@ CREATE TABLE events (
     CONSTRAINT events_sequence_positive CHECK (sequence >= 1)
 );
 CREATE INDEX events_to_sequence ON events (event_id) WHERE sequence IS NULL;
+CREATE INDEX events_of_type ON events (org_id, type, sequence) WHERE sequence IS NOT NULL;
 SELECT coffer_tenant('events',
     'SELECT, INSERT (event_id, org_id, type, resource_kind, resource_id, resource_seq,'
         ' customer_id, chain, data, created_at)',
@@ -4457,6 +4499,128 @@ CREATE INDEX webhook_tests_logged ON webhook_tests (endpoint_id, at, event_id);
 SELECT coffer_tenant('webhook_tests', 'SELECT, INSERT', 'SELECT, DELETE');
 CREATE TRIGGER webhook_tests_as_inserted BEFORE UPDATE ON webhook_tests
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+---- 21_totals.sql
+
+-- The totals of organizations, so that no call sums up every balance (docs/decisions/0079).
+--
+-- Each statement that posts adds a row with the difference that it makes, so no two postings
+-- wait for each other. The service folds the differences into one row for each organization
+-- and mint. A reader adds the differences that are not folded yet to that row.
+
+CREATE TABLE organization_totals (
+    org_id      text NOT NULL,
+    mint_id     integer NOT NULL,
+    available   numeric NOT NULL, -- what customers may spend
+    withdrawing numeric NOT NULL, -- what is held for customers' withdrawals
+    addresses   numeric NOT NULL, -- on addresses other than the treasury's
+    treasuries  numeric NOT NULL, -- on the treasury's addresses
+    dust        numeric NOT NULL, -- the part of both that is below the minimum of its mint and not credited
+    CONSTRAINT organization_totals_pkey PRIMARY KEY (org_id, mint_id),
+    CONSTRAINT organization_totals_org FOREIGN KEY (org_id) REFERENCES organizations,
+    CONSTRAINT organization_totals_mint FOREIGN KEY (mint_id) REFERENCES mints
+);
+SELECT coffer_tenant('organization_totals', 'SELECT', 'SELECT');
+CREATE TRIGGER organization_totals_stay BEFORE UPDATE OF org_id, mint_id OR DELETE OR TRUNCATE ON organization_totals
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- What one statement changed of the totals and is not folded yet. Rows are only added and
+-- deleted. Autovacuum runs by the number of rows, because most of them leave soon.
+CREATE TABLE organization_total_changes (
+    org_id      text NOT NULL,
+    change_id   bigint GENERATED ALWAYS AS IDENTITY,
+    mint_id     integer NOT NULL,
+    available   numeric NOT NULL DEFAULT 0,
+    withdrawing numeric NOT NULL DEFAULT 0,
+    addresses   numeric NOT NULL DEFAULT 0,
+    treasuries  numeric NOT NULL DEFAULT 0,
+    dust        numeric NOT NULL DEFAULT 0,
+    CONSTRAINT organization_total_changes_pkey PRIMARY KEY (org_id, change_id)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_insert_scale_factor = 0);
+SELECT coffer_tenant('organization_total_changes', 'SELECT', 'SELECT');
+CREATE TRIGGER organization_total_changes_keep BEFORE UPDATE OR TRUNCATE ON organization_total_changes
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- The owner writes both tables in the functions below and in no other way. The functions read
+-- the kind of an account and the purpose of a wallet.
+CREATE POLICY keeper ON organization_totals TO CURRENT_USER USING (true) WITH CHECK (true);
+CREATE POLICY keeper ON organization_total_changes TO CURRENT_USER USING (true) WITH CHECK (true);
+CREATE POLICY keeper ON ledger_accounts FOR SELECT TO CURRENT_USER USING (true);
+CREATE POLICY keeper ON wallets FOR SELECT TO CURRENT_USER USING (true);
+CREATE POLICY keeper ON address_funds FOR SELECT TO CURRENT_USER USING (true);
+
+-- A transfer between two customers changes no total and adds no row. An account is read by its
+-- key, whatever the session knew about sizes when it planned.
+CREATE FUNCTION ledger_transfers_total() RETURNS trigger LANGUAGE plpgsql
+    SECURITY DEFINER SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    INSERT INTO organization_total_changes (org_id, mint_id, available, withdrawing)
+    SELECT m.org_id, m.mint_id, coalesce(sum(m.delta) FILTER (WHERE m.kind = 'CUSTOMER'), 0), coalesce(sum(m.delta) FILTER (WHERE m.kind = 'WITHDRAWING'), 0)
+    FROM (SELECT l.org_id, l.mint_id, l.delta, (SELECT a.kind FROM ledger_accounts a WHERE a.account_id = l.account_id) AS kind
+          FROM (SELECT org_id, mint_id, credit_account AS account_id, amount AS delta FROM added
+                UNION ALL
+                SELECT org_id, mint_id, debit_account, -amount FROM added) l) m
+    WHERE m.kind IN ('CUSTOMER', 'WITHDRAWING')
+    GROUP BY m.org_id, m.mint_id
+    HAVING coalesce(sum(m.delta) FILTER (WHERE m.kind = 'CUSTOMER'), 0) <> 0 OR coalesce(sum(m.delta) FILTER (WHERE m.kind = 'WITHDRAWING'), 0) <> 0;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER ledger_transfers_total AFTER INSERT ON ledger_transfers
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION ledger_transfers_total();
+
+-- A promise or a hold changes no total. The function reads the purpose only of wallets whose
+-- holdings changed.
+CREATE FUNCTION address_funds_total() RETURNS trigger LANGUAGE plpgsql
+    SECURITY DEFINER SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO organization_total_changes (org_id, mint_id, addresses, treasuries, dust)
+        SELECT m.org_id, m.mint_id, coalesce(sum(m.here) FILTER (WHERE m.purpose <> 'TREASURY'), 0), coalesce(sum(m.here) FILTER (WHERE m.purpose = 'TREASURY'), 0), sum(m.dust)
+        FROM (SELECT f.org_id, f.mint_id, f.credited - f.swept + f.gas + f.dust AS here, f.dust,
+                  (SELECT w.purpose FROM wallets w WHERE w.wallet_id = f.wallet_id) AS purpose
+              FROM after f WHERE f.credited - f.swept + f.gas + f.dust <> 0 OR f.dust <> 0) m
+        GROUP BY m.org_id, m.mint_id;
+    ELSE
+        INSERT INTO organization_total_changes (org_id, mint_id, addresses, treasuries, dust)
+        SELECT m.org_id, m.mint_id, coalesce(sum(m.here) FILTER (WHERE m.purpose <> 'TREASURY'), 0), coalesce(sum(m.here) FILTER (WHERE m.purpose = 'TREASURY'), 0), sum(m.dust)
+        FROM (SELECT d.org_id, d.mint_id, sum(d.here) AS here, sum(d.dust) AS dust,
+                  (SELECT w.purpose FROM wallets w WHERE w.wallet_id = d.wallet_id) AS purpose
+              FROM (SELECT wallet_id, org_id, mint_id, credited - swept + gas + dust AS here, dust FROM after
+                    UNION ALL
+                    SELECT wallet_id, org_id, mint_id, -(credited - swept + gas + dust), -dust FROM before) d
+              GROUP BY d.wallet_id, d.org_id, d.mint_id
+              HAVING sum(d.here) <> 0 OR sum(d.dust) <> 0) m
+        GROUP BY m.org_id, m.mint_id;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER address_funds_total_added AFTER INSERT ON address_funds
+    REFERENCING NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION address_funds_total();
+CREATE TRIGGER address_funds_total_changed AFTER UPDATE ON address_funds
+    REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION address_funds_total();
+
+-- Moves at most that many differences into their totals, in one statement: a reader sees each
+-- difference in one of the two tables. Two folds at the same moment take different rows, and
+-- lock the totals in one order.
+CREATE FUNCTION fold_organization_totals(most integer) RETURNS bigint LANGUAGE sql
+    SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    WITH due AS MATERIALIZED (
+        SELECT org_id, change_id FROM organization_total_changes LIMIT most FOR UPDATE SKIP LOCKED),
+    taken AS (
+        DELETE FROM organization_total_changes c USING due d WHERE c.org_id = d.org_id AND c.change_id = d.change_id
+        RETURNING c.org_id, c.mint_id, c.available, c.withdrawing, c.addresses, c.treasuries, c.dust),
+    folded AS (
+        INSERT INTO organization_totals AS t (org_id, mint_id, available, withdrawing, addresses, treasuries, dust)
+        SELECT org_id, mint_id, sum(available), sum(withdrawing), sum(addresses), sum(treasuries), sum(dust)
+        FROM taken GROUP BY org_id, mint_id ORDER BY org_id, mint_id
+        ON CONFLICT ON CONSTRAINT organization_totals_pkey DO UPDATE SET
+            available = t.available + excluded.available, withdrawing = t.withdrawing + excluded.withdrawing,
+            addresses = t.addresses + excluded.addresses, treasuries = t.treasuries + excluded.treasuries, dust = t.dust + excluded.dust)
+    SELECT count(*) FROM taken
+$$;
+REVOKE ALL ON FUNCTION ledger_transfers_total(), address_funds_total(), fold_organization_totals(integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION fold_organization_totals(integer) TO coffer_system;
 
 -- The service compares the version of the schema with its own before it serves.
 GRANT SELECT ON goose_db_version TO coffer_reader;

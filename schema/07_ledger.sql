@@ -42,6 +42,8 @@ CREATE TABLE ledger_accounts (
     CONSTRAINT ledger_accounts_floored CHECK (
         (floored IS TRUE) = (kind IN ('CUSTOMER', 'WITHDRAWING', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'GAS', 'SUSPENSE')))
 );
+-- The accounts of a customer or a product.
+CREATE INDEX ledger_accounts_of_subject ON ledger_accounts (org_id, subject, kind);
 SELECT coffer_tenant('ledger_accounts',
     'SELECT, INSERT (org_id, mint_id, kind, subject, created_at)',
     'SELECT, INSERT (org_id, mint_id, kind, subject, created_at)');
@@ -122,6 +124,10 @@ CREATE TABLE ledger_transfers (
 );
 CREATE INDEX ledger_transfers_debits ON ledger_transfers (debit_account, created_at, transfer_id);
 CREATE INDEX ledger_transfers_credits ON ledger_transfers (credit_account, created_at, transfer_id);
+-- The entries of a mint, without network fees: those move no balance of a customer or product,
+-- and nearly all entries of the coin that pays for sweeps are network fees.
+CREATE INDEX ledger_transfers_of_mint ON ledger_transfers (org_id, mint_id, created_at, transfer_id)
+    WHERE cause_kind NOT IN ('NETWORK_FEE', 'FEE_CHANGE', 'FEE_PREPAID');
 -- No role writes transfer_id: a role that chose it could take the next ones away.
 SELECT coffer_tenant('ledger_transfers',
     'SELECT, INSERT (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)',

@@ -12,6 +12,8 @@ CREATE TABLE freezes (
     created_at  timestamptz NOT NULL,
     lifted_at   timestamptz,
     lifted_by   text,
+    -- When the customer was created, so that frozen customers are listed in the order of customers.
+    customer_created_at timestamptz,
     CONSTRAINT freezes_scope_known CHECK (
         CASE scope
             WHEN 'ALL' THEN num_nonnulls(org_id, customer_id, chain, wallet_id) = 0
@@ -29,7 +31,17 @@ CREATE TABLE freezes (
 CREATE UNIQUE INDEX freezes_one_standing ON freezes
     (scope, source, coalesce(org_id, ''), coalesce(customer_id, ''), coalesce(chain, ''), coalesce(wallet_id, ''))
     WHERE lifted_at IS NULL;
+-- For lists.
 CREATE INDEX freezes_listed ON freezes (created_at, freeze_id);
+CREATE INDEX freezes_in_force ON freezes (created_at, freeze_id) WHERE lifted_at IS NULL;
+CREATE INDEX freezes_lifted ON freezes (created_at, freeze_id) WHERE lifted_at IS NOT NULL;
+CREATE INDEX freezes_of_scope ON freezes (scope, created_at, freeze_id);
+CREATE INDEX freezes_of_source ON freezes (source, created_at, freeze_id);
+CREATE INDEX freezes_of_organization ON freezes (org_id, created_at, freeze_id) WHERE org_id IS NOT NULL;
+CREATE INDEX freezes_of_chain ON freezes (chain, created_at, freeze_id) WHERE chain IS NOT NULL;
+CREATE INDEX freezes_of_customer ON freezes (org_id, customer_id) WHERE scope = 'CUSTOMER' AND lifted_at IS NULL;
+CREATE INDEX freezes_of_customers_listed ON freezes (org_id, customer_created_at, customer_id)
+    WHERE scope = 'CUSTOMER' AND lifted_at IS NULL;
 SELECT coffer_shared('freezes', 'SELECT, INSERT', 'SELECT, INSERT, UPDATE (lifted_at, lifted_by)');
 GRANT UPDATE (lifted_at, lifted_by) ON freezes TO coffer_app;
 
@@ -47,11 +59,20 @@ CREATE POLICY own_lift ON freezes AS RESTRICTIVE FOR UPDATE TO coffer_app
 CREATE POLICY system ON freezes TO coffer_system USING (true) WITH CHECK (true);
 CREATE POLICY reader ON freezes FOR SELECT TO coffer_reader USING (true);
 
+-- A customer's time of creation does not change, so its copy does not either.
+CREATE FUNCTION freezes_date_customer() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    NEW.customer_created_at := (SELECT c.created_at FROM customers c WHERE c.org_id = NEW.org_id AND c.customer_id = NEW.customer_id);
+    RETURN NEW;
+END $$;
+CREATE TRIGGER freezes_date_customer BEFORE INSERT ON freezes
+    FOR EACH ROW WHEN (NEW.scope = 'CUSTOMER') EXECUTE FUNCTION freezes_date_customer();
+
 -- A freeze is lifted once and changes in no other way.
 CREATE FUNCTION freezes_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.freeze_id, NEW.scope, NEW.org_id, NEW.customer_id, NEW.chain, NEW.wallet_id, NEW.source, NEW.reason, NEW.created_at) IS DISTINCT FROM
-       (OLD.freeze_id, OLD.scope, OLD.org_id, OLD.customer_id, OLD.chain, OLD.wallet_id, OLD.source, OLD.reason, OLD.created_at)
+    IF (NEW.freeze_id, NEW.scope, NEW.org_id, NEW.customer_id, NEW.customer_created_at, NEW.chain, NEW.wallet_id, NEW.source, NEW.reason, NEW.created_at) IS DISTINCT FROM
+       (OLD.freeze_id, OLD.scope, OLD.org_id, OLD.customer_id, OLD.customer_created_at, OLD.chain, OLD.wallet_id, OLD.source, OLD.reason, OLD.created_at)
        OR OLD.lifted_at IS NOT NULL THEN
         RAISE EXCEPTION 'freeze % is lifted once and cannot become another', OLD.freeze_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'freezes_fixed';

@@ -162,7 +162,10 @@ CREATE INDEX withdrawals_of_status ON withdrawals (org_id, status, created_at, w
 CREATE INDEX withdrawals_of_mint ON withdrawals (org_id, mint_id, created_at, withdrawal_id);
 CREATE INDEX withdrawals_of_chain ON withdrawals (org_id, chain, created_at, withdrawal_id);
 CREATE INDEX withdrawals_of_address ON withdrawals (org_id, to_address, created_at, withdrawal_id);
-CREATE INDEX withdrawals_of_reference ON withdrawals (org_id, reference) WHERE reference IS NOT NULL;
+-- All withdrawals may have the same reference.
+CREATE INDEX withdrawals_of_reference_listed ON withdrawals (org_id, reference, created_at, withdrawal_id)
+    WHERE reference IS NOT NULL;
+CREATE INDEX withdrawals_own_listed ON withdrawals (org_id, created_at, withdrawal_id) WHERE customer_id IS NULL;
 CREATE INDEX withdrawals_shown ON withdrawals (org_id, to_shown);
 CREATE INDEX withdrawals_open ON withdrawals (org_id, customer_id, mint_id)
     WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST');

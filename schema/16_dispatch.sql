@@ -99,6 +99,9 @@ CREATE TABLE dispatch_orders (
 );
 CREATE INDEX dispatch_orders_due ON dispatch_orders (chain, wallet_id, created_at)
     WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST');
+-- What is in transactions that are not final.
+CREATE INDEX dispatch_orders_on_the_way ON dispatch_orders (org_id)
+    WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK');
 CREATE INDEX dispatch_orders_proven ON dispatch_orders (chain, proof_id) WHERE status IN ('PAID', 'FAILED');
 CREATE INDEX dispatch_orders_riders ON dispatch_orders (rides_id) WHERE rides_id IS NOT NULL;
 -- Which change wallet a merge without a slot is to have.

@@ -34,6 +34,11 @@ CREATE INDEX transfers_of_payer ON transfers (org_id, from_customer, created_at,
     WHERE from_customer IS NOT NULL;
 CREATE INDEX transfers_of_payee ON transfers (org_id, to_customer, created_at, transfer_id)
     WHERE to_customer IS NOT NULL;
+CREATE INDEX transfers_of_mint ON transfers (org_id, mint_id, created_at, transfer_id);
+CREATE INDEX transfers_of_paying_product ON transfers (org_id, from_product, created_at, transfer_id)
+    WHERE from_product IS NOT NULL;
+CREATE INDEX transfers_of_paid_product ON transfers (org_id, to_product, created_at, transfer_id)
+    WHERE to_product IS NOT NULL;
 -- Most transfers have no reference.
 CREATE INDEX transfers_of_reference ON transfers (org_id, reference, created_at, transfer_id)
     WHERE reference IS NOT NULL;

@@ -22,6 +22,7 @@ CREATE TABLE events (
     CONSTRAINT events_sequence_positive CHECK (sequence >= 1)
 );
 CREATE INDEX events_to_sequence ON events (event_id) WHERE sequence IS NULL;
+CREATE INDEX events_of_type ON events (org_id, type, sequence) WHERE sequence IS NOT NULL;
 SELECT coffer_tenant('events',
     'SELECT, INSERT (event_id, org_id, type, resource_kind, resource_id, resource_seq,'
         ' customer_id, chain, data, created_at)',
