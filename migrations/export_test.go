@@ -1,4 +1,17 @@
 package migrations
 
+import (
+	"database/sql"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pressly/goose/v3"
+)
+
 // Steps are the steps one by one, for tests that run one again.
-var Steps = steps
+func Steps(db *sql.DB, pool *pgxpool.Pool) (*goose.Provider, error) { return steps(db, pool, files) }
+
+// StepsOf are the steps of other files.
+var StepsOf = steps
+
+// Files are the embedded migrations.
+var Files = files

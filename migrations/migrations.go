@@ -1,10 +1,14 @@
 // Package migrations is the history of the schema: one line of numbered steps, only
 // ever extended, embedded in the program that needs them.
 //
+// Step 1 makes the whole schema of a new database: make generate writes it from the files
+// of schema/. Step 2 adds the tables of River. A later step has the number FirstLater or a
+// higher one, changes a live database, and makes the same change in schema/.
+//
 // No step is edited once it has left a developer's machine, none goes backward, and
 // none deletes what a running older program still reads. A crash leaves the last
 // whole step: each SQL file is one transaction, and Up continues after it. A file that
-// builds indexes beside live writers is none; it may be run again from its beginning.
+// builds indexes concurrently is no transaction; it may be run again from its beginning.
 package migrations
 
 import (
@@ -26,6 +30,10 @@ import (
 //go:embed *.sql
 var files embed.FS
 
+// FirstLater is the lowest number of a step after the first two. The numbers between were
+// those of the steps that step 1 replaced: a database from that time counts them as applied.
+const FirstLater = 100
+
 // Up brings the database behind pool to Latest. The pool's role must own the database
 // and may create roles. A session lock makes a second caller wait for the first; the
 // pool therefore needs at least three connections.
@@ -41,7 +49,7 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
-	provider, err := steps(db, pool, goose.WithSessionLocker(locker))
+	provider, err := steps(db, pool, files, goose.WithSessionLocker(locker))
 	if err != nil {
 		return err
 	}
@@ -62,7 +70,7 @@ func UpTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 	return nil
 }
 
-func steps(db *sql.DB, pool *pgxpool.Pool, options ...goose.ProviderOption) (*goose.Provider, error) {
+func steps(db *sql.DB, pool *pgxpool.Pool, files fs.FS, options ...goose.ProviderOption) (*goose.Provider, error) {
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, append(options,
 		goose.WithGoMigrations(river(pool)),
 		goose.WithAllowOutofOrder(true), // numbers of two branches may cross

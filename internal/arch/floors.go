@@ -82,6 +82,7 @@ var places = []place{
 	{"internal/chain/tron/trontx", words, 0},              // public keys only: addresses are their hashes
 	{"internal/networks", words, 0},
 
+	{"schema", foundations, 0},
 	{"migrations", foundations, 0},
 	{"internal/pg", foundations, mayRand},
 	{"internal/loopback", foundations, mayRand},

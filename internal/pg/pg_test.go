@@ -108,7 +108,7 @@ func TestOpenRefusesAnOlderSchemaAndAcceptsANewerOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := pg.Open(t.Context(), pg.Config{URL: d.URL}, time.Now)
-	if err == nil || !strings.Contains(err.Error(), "lacks steps that this program needs ([2 3 4") {
+	if err == nil || !strings.Contains(err.Error(), "lacks steps that this program needs ([2") {
 		t.Errorf("got %v, want it to name the steps from 2 on", err)
 	}
 	if _, err := super.Exec(t.Context(), `DROP TABLE goose_db_version`); err != nil {

@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing/fstest"
+
+	"github.com/cofferpay/coffer/schema"
 )
 
 //go:embed defects/*.txt
@@ -158,6 +162,9 @@ func (d defect) plant(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := redraw(root, files); err != nil {
+		return "", fmt.Errorf("%s: %w", d.name, err)
+	}
 	replace := map[string]string{}
 	for name, text := range files {
 		// The name stays, because the embedded migrations are found by theirs.
@@ -175,11 +182,56 @@ func (d defect) plant(root, dir string) (string, error) {
 	return file, os.WriteFile(file, overlay, 0o644)
 }
 
-// packages are the folders that the defect edits, as patterns of the go command.
+// redraw adds the first migration to the files of a defect that edits the schema, which it is
+// generated from: a database has the defect, and the tests of the generator find nothing.
+func redraw(root string, files map[string]string) error {
+	edited := false
+	all := fstest.MapFS{}
+	for name, text := range files {
+		if dir, base := path.Split(name); dir == "schema/" {
+			edited = true
+			all[base] = &fstest.MapFile{Data: []byte(text)}
+		}
+	}
+	if !edited {
+		return nil
+	}
+	migrations, err := filepath.Glob(filepath.Join(root, "migrations", "*.sql"))
+	if err != nil {
+		return err
+	}
+	if len(migrations) != 1 {
+		return fmt.Errorf("got %d migrations: the first one is no longer generated, so plant the defect in a migration", len(migrations))
+	}
+	names, err := filepath.Glob(filepath.Join(root, "schema", "*.sql"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		base := filepath.Base(name)
+		if all[base] != nil {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		all[base] = &fstest.MapFile{Data: text}
+	}
+	files[schema.InitialFile], err = schema.Initial(all)
+	return err
+}
+
+// packages are the folders that the defect edits, as patterns of the go command. The schema
+// reaches a program through the migrations.
 func (d defect) packages() []string {
 	var dirs []string
 	for _, e := range d.edits {
-		dirs = append(dirs, "./"+filepath.ToSlash(filepath.Dir(e.file)))
+		dir := "./" + filepath.ToSlash(filepath.Dir(e.file))
+		if dir == "./schema" {
+			dir = "./migrations"
+		}
+		dirs = append(dirs, dir)
 	}
 	slices.Sort(dirs)
 	return slices.Compact(dirs)

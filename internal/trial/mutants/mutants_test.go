@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cofferpay/coffer/schema"
 )
 
 const root = "../../.."
@@ -104,6 +106,33 @@ func TestADefectThatTheCodeHasLeftBehindIsAnError(t *testing.T) {
 		if c.fits && files["a.go"] != "one\nthree\ntwo\n" {
 			t.Errorf("%s: got %q", c.name, files["a.go"])
 		}
+	}
+}
+
+func TestADefectOfTheSchemaIsPlantedInTheFirstMigration(t *testing.T) {
+	t.Parallel()
+	const lines = "CREATE TRIGGER transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON transfers\n"
+	found, err := parse("== it\nbreaks: a promise\nfirst: ./x\n@@ schema/19_transfers.sql\n-" + lines + "+" + strings.Replace(lines, "UPDATE OR ", "", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := found[0].plant(root, dir); err != nil {
+		t.Fatal(err)
+	}
+	was, err := os.ReadFile(filepath.Join(root, schema.InitialFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := os.ReadFile(filepath.Join(dir, "planted", schema.InitialFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(is) != strings.Replace(string(was), lines, strings.Replace(lines, "UPDATE OR ", "", 1), 1) || string(is) == string(was) {
+		t.Errorf("got a planted %s with other changes than the defect's", schema.InitialFile)
+	}
+	if got := found[0].packages(); len(got) != 1 || got[0] != "./migrations" {
+		t.Errorf("got %v, want the package that embeds the migration", got)
 	}
 }
 

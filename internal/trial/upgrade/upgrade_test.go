@@ -46,14 +46,18 @@ func until(ctx context.Context, t *testing.T, what string, is func() (bool, erro
 	}
 }
 
-// newestStep is the file of the newest migration.
-func newestStep(t *testing.T) string {
+// newestStep is the file of the newest migration; ok is false while there is none after the
+// first two steps, which make the schema of a new database.
+func newestStep(t *testing.T) (file string, ok bool) {
 	t.Helper()
+	if migrations.Latest() < migrations.FirstLater {
+		return "", false
+	}
 	found, err := filepath.Glob(filepath.Join(root, "migrations", fmt.Sprintf("%04d_*", migrations.Latest())))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("got %v %v, want one file", found, err)
 	}
-	return filepath.Join("migrations", filepath.Base(found[0]))
+	return filepath.Join("migrations", filepath.Base(found[0])), true
 }
 
 // oldConfig is the configuration that the old program wrote, for a world whose ports
@@ -115,12 +119,17 @@ func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
 	defer cancel()
+	newest, ok := newestStep(t)
+	if !ok {
+		t.Log("NOT TRIED: there is no migration after the baseline, so there is no older schema to upgrade from")
+		return
+	}
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil { // the database's user passes through
 		t.Fatal(err)
 	}
 	sources := t.TempDir()
-	commit, ok, err := Before(ctx, root, newestStep(t), sources)
+	commit, ok, err := Before(ctx, root, newest, sources)
 	if err != nil {
 		t.Fatal(err)
 	}

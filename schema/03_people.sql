@@ -1,0 +1,103 @@
+-- The people of organizations, the operators of the installation, and changes that need two
+-- operators.
+
+CREATE TABLE people (
+    user_id    text PRIMARY KEY,
+    org_id     text NOT NULL REFERENCES organizations,
+    email      text NOT NULL,
+    name       text NOT NULL,
+    roles      text[] NOT NULL,
+    created_at timestamptz NOT NULL,
+    CONSTRAINT people_email_unique UNIQUE (org_id, email),
+    CONSTRAINT people_roles_known CHECK (
+        roles <@ ARRAY['OWNER','ADMIN','APPROVER','FINANCE','DEVELOPER','VIEWER'] AND cardinality(roles) > 0)
+);
+SELECT coffer_tenant('people', 'SELECT', 'SELECT, INSERT');
+CREATE TRIGGER people_as_inserted BEFORE UPDATE OF user_id, org_id, created_at ON people
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Keys of the operator's API. The table keeps the SHA-256 of a key. A roll gives the name to
+-- the next key, so the name identifies the holder: a person or a program.
+CREATE TABLE operator_keys (
+    key_id     text COLLATE "C" PRIMARY KEY,
+    name       text NOT NULL,
+    hash       bytea NOT NULL,
+    created_at timestamptz NOT NULL,
+    revoked_at timestamptz,
+    CONSTRAINT operator_keys_hash_unique UNIQUE (hash),
+    CONSTRAINT operator_keys_hash_sha256 CHECK (length(hash) = 32),
+    CONSTRAINT operator_keys_named CHECK (name <> '' AND length(name) <= 200)
+);
+CREATE UNIQUE INDEX operator_keys_one_live ON operator_keys (name) WHERE revoked_at IS NULL;
+-- coffer_app has no privilege: a transaction of an organization does not see these keys.
+SELECT coffer_shared('operator_keys', '', 'SELECT, INSERT, UPDATE (revoked_at)');
+
+CREATE FUNCTION operator_keys_keep() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF (NEW.key_id, NEW.name, NEW.hash, NEW.created_at) IS DISTINCT FROM (OLD.key_id, OLD.name, OLD.hash, OLD.created_at)
+       OR OLD.revoked_at IS NOT NULL THEN
+        RAISE EXCEPTION 'operator key % is revoked once and cannot become another', OLD.key_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'operator_keys_fixed';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER operator_keys_keep BEFORE UPDATE ON operator_keys FOR EACH ROW EXECUTE FUNCTION operator_keys_keep();
+
+-- Dual control (docs/decisions/0035): where the installation requires it, a change that
+-- loosens a control waits here until a second operator agrees. An operator is identified by
+-- the name of the key, so a holder whose key is rolled stays the same operator.
+CREATE TABLE change_requests (
+    change_id   text COLLATE "C" PRIMARY KEY,
+    org_id      text NOT NULL REFERENCES organizations,
+    kind        text NOT NULL,  -- which feature applies the change
+    was         jsonb NOT NULL, -- the values at the time of the request
+    wanted      jsonb NOT NULL,
+    author      text NOT NULL,
+    author_key  text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL,
+    status      text NOT NULL DEFAULT 'PENDING',
+    decided_by  text,
+    decided_key text,
+    decided_at  timestamptz,
+    CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS')),
+    CONSTRAINT change_requests_status_known CHECK (status IN ('PENDING', 'APPROVED', 'WITHDRAWN', 'EXPIRED')),
+    CONSTRAINT change_requests_objects CHECK (
+        jsonb_typeof(was) = 'object' AND jsonb_typeof(wanted) = 'object' AND wanted <> '{}'),
+    CONSTRAINT change_requests_expire CHECK (expires_at > created_at),
+    CONSTRAINT change_requests_named CHECK (author <> '' AND author_key <> ''),
+    CONSTRAINT change_requests_decided CHECK (
+        CASE status
+            WHEN 'PENDING' THEN num_nonnulls(decided_by, decided_key, decided_at) = 0
+            WHEN 'EXPIRED' THEN num_nonnulls(decided_by, decided_key) = 0 AND decided_at >= expires_at
+            ELSE num_nonnulls(decided_by, decided_key, decided_at) = 3
+        END),
+    CONSTRAINT change_requests_in_time CHECK (status <> 'APPROVED' OR decided_at < expires_at),
+    -- The author does not approve, under this name or by this key.
+    CONSTRAINT change_requests_four_eyes CHECK (
+        status <> 'APPROVED' OR (decided_by <> author AND decided_key <> author_key)),
+    -- Only the author withdraws the request.
+    CONSTRAINT change_requests_own CHECK (status <> 'WITHDRAWN' OR decided_by = author)
+);
+CREATE INDEX change_requests_listed ON change_requests (created_at, change_id);
+CREATE INDEX change_requests_of_organization ON change_requests (org_id, created_at, change_id);
+CREATE INDEX change_requests_pending ON change_requests (expires_at) WHERE status = 'PENDING';
+SELECT coffer_tenant('change_requests', '',
+    'SELECT, INSERT, UPDATE (status, decided_by, decided_key, decided_at)');
+
+CREATE FUNCTION change_requests_keep() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF OLD.status <> 'PENDING'
+       OR (NEW.change_id, NEW.org_id, NEW.kind, NEW.was, NEW.wanted, NEW.author, NEW.author_key, NEW.created_at, NEW.expires_at)
+          IS DISTINCT FROM (OLD.change_id, OLD.org_id, OLD.kind, OLD.was, OLD.wanted, OLD.author, OLD.author_key, OLD.created_at, OLD.expires_at) THEN
+        RAISE EXCEPTION 'change request % is decided once, as it was asked for', OLD.change_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'change_requests_fixed';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER change_requests_keep BEFORE UPDATE ON change_requests
+    FOR EACH ROW EXECUTE FUNCTION change_requests_keep();
+CREATE TRIGGER change_requests_stay BEFORE DELETE OR TRUNCATE ON change_requests
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
