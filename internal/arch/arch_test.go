@@ -79,7 +79,7 @@ func TestThePageOfPromisesNamesTestsThatExist(t *testing.T) {
 
 func TestEveryDependencyHasAReason(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(root + "/docs/decisions/0002-dependencies.md")
+	page, err := os.ReadFile(root + "/docs/adr/0002-dependencies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
