@@ -1,7 +1,7 @@
 -- Why: a database that was restored from an older backup is brought up to the
 -- signer's journal. What the journal remembers of a payment is less than a row
 -- of ours has, and the restored books may not have the money that paid for it
--- yet: docs/decisions/0015 says how that is kept apart until it is settled.
+-- yet: decision 0015 says how that is kept apart until it is settled.
 -- +goose Up
 
 -- What a key is remembered by where only its hash is left. Declared immutable,

@@ -2,7 +2,7 @@
 -- no more. What stood on it is not true any more and was not wrong either, so
 -- nothing is edited away: a break says from where on the proofs of earlier forks
 -- are dead, and whatever stands on a dead proof is proven again or taken back.
--- docs/decisions/0020 says how.
+-- Decision 0020 says how.
 -- +goose Up
 
 -- Which fork a proof belongs to: how many breaks its chain had seen by then.

@@ -2,7 +2,7 @@
 -- tables tie it: money moves in the books only for a withdrawal, a deposit or an
 -- order that says the same, and none of those comes to its end without its
 -- posting. What one row asks of another is asked when the transaction commits,
--- wherever the program writes the two in either order. docs/decisions/0021.
+-- wherever the program writes the two in either order. See decision 0021.
 -- +goose Up
 
 -- One cause has the legs that it has, and no more under another number.

@@ -1,6 +1,6 @@
 -- Why: an order that ended on a block that finality has taken back stays ended,
 -- and its transaction is on no chain. It is in question until the same
--- transaction is proven again: docs/decisions/0024 says how.
+-- transaction is proven again: decision 0024 says how.
 -- +goose Up
 
 CREATE INDEX dispatch_orders_proven ON dispatch_orders (chain, proof_id) WHERE status IN ('PAID', 'FAILED');

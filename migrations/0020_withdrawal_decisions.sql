@@ -1,7 +1,7 @@
 -- Why: what was decided about a withdrawal, by whom and on what, is a record of its
 -- own that nobody can change; and a customer may pay the network fee of a coin's
 -- payment, as much of it as was decided before anything was signed:
--- docs/decisions/0025.
+-- decision 0025.
 -- +goose Up
 
 -- One row a decision, in the order in which they were made. gates are the rules that

@@ -1,6 +1,6 @@
 -- Why: an endpoint has filters, secrets that are replaced without a message being
 -- lost, and an end when nothing but failures came from it for days; its owner reads
--- what was sent and has it sent again; and what is old leaves. docs/decisions/0028
+-- what was sent and has it sent again; and what is old leaves. Decision 0028
 -- says how each is kept.
 -- +goose Up
 

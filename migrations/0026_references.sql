@@ -3,7 +3,7 @@
 -- audit entry, and that was a third of what the database did. Rows that are
 -- referred to here are never deleted and keep their keys, so it is enough that
 -- they are there when the row is written, and a statement can ask that for all
--- its rows at once. docs/decisions/0032.
+-- its rows at once. See decision 0032.
 -- +goose Up
 
 -- What is referred to stays.

@@ -2,7 +2,7 @@
 -- their start: each statement of each was planned to sort and join what is one row
 -- or a hundred, and ran under settings that PostgreSQL takes on and off at every
 -- call. They ask the same now, with fewer and plainer statements.
--- docs/decisions/0036.
+-- See decision 0036.
 -- +goose Up
 
 -- Nothing here changes what is refused, under which name, or by which trigger. A

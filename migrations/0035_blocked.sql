@@ -1,7 +1,7 @@
 -- Why: a destination is screened before a customer's withdrawal is accepted and again
 -- before it is approved. One that is refused leaves a record that holds nothing, and
 -- every decision keeps what screening said, so that it can be decided again later:
--- docs/decisions/0039.
+-- decision 0039.
 -- +goose Up
 
 -- screening is what the interface shows of it; the whole stands with the decision. The

@@ -1,6 +1,6 @@
 -- Why: a final deposit is decided about before it counts. What the screening holds
 -- stays on its address until a person approves it, sends it back or sends it elsewhere,
--- and of those decisions exactly one comes about. docs/decisions/0040.
+-- and of those decisions exactly one comes about. See decision 0040.
 -- +goose Up
 
 -- What every decision about a deposit was made of, so that it can be made again.

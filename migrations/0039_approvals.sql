@@ -2,7 +2,7 @@
 -- up. Now each approval is a row of its own by another person, bound to the words that
 -- the person saw; a payment that was held is not made with fewer than it needs; and an
 -- order carries what the signer checks by a key that is not in this database:
--- docs/decisions/0039.
+-- decision 0039.
 -- +goose Up
 
 ALTER TABLE withdrawals

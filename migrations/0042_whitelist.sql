@@ -1,6 +1,6 @@
 -- Why: an organization's own money may go to addresses that the operator keeps for it,
 -- and to no other. Each is a row with the signer's proof of it, so that changing the row
--- is not enough; the signer's journal is what decides: docs/decisions/0042.
+-- is not enough; the signer's journal is what decides: decision 0042.
 -- +goose Up
 
 CREATE TABLE whitelisted_addresses (

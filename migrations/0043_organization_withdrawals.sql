@@ -1,7 +1,7 @@
 -- Why: an organization takes its own money out, from the balance of a product and only
 -- to an address on its list. It is a withdrawal like a customer's, under every guard
 -- that one has, and what customers are owed stays out of its reach:
--- docs/decisions/0043.
+-- decision 0043.
 -- +goose Up
 
 -- None of the constraints is looked through: no row from before has a product, and the

@@ -1,7 +1,7 @@
 -- Why: what providers know of an address changes after its deposits were credited or
 -- held. They are asked again, and what they say then is written down beside everything
 -- and decides nothing: nothing refers to these rows, and they are never changed.
--- docs/decisions/0044.
+-- See decision 0044.
 -- +goose Up
 
 CREATE TABLE sender_verdicts (

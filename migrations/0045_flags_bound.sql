@@ -1,5 +1,5 @@
 -- Why: between the flag and the decision nothing but the tables bound to whom a deposit
--- goes back, and whoever owns the database passes those. docs/decisions/0040.
+-- goes back, and whoever owns the database passes those. See decision 0040.
 -- +goose Up
 
 -- The MAC of the words of the flag, by a key that is not in the database. A deposit that

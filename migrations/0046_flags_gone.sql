@@ -1,6 +1,6 @@
 -- Why: a flagged deposit that a broken finality took stayed in question for ever: held
 -- in the books and on an address that has nothing of it, with nobody who may decide.
--- docs/decisions/0020 and 0040.
+-- See decisions 0020 and 0040.
 --
 -- Not one transaction: the index is built beside its writers, so every step may be run
 -- again.

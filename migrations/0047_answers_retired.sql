@@ -1,7 +1,7 @@
 -- Why: every answer of a provider was kept for ever, also those that nothing was decided
 -- by: estimates, questions asked again, deposits below a threshold. What a decision
 -- refers to stays; the rest goes after a while. Which is which is written down by
--- trigger, so that no path of the program can forget to. docs/decisions/0044.
+-- trigger, so that no path of the program can forget to. See decision 0044.
 -- +goose Up
 
 -- Answers from before this migration have no moment, and stay: nobody wrote down what

@@ -1,5 +1,5 @@
 -- Why: a slot on Solana is the value of a nonce account, which the chain changes when a
--- transaction takes it: docs/decisions/0047. The number stays, counted by us.
+-- transaction takes it: decision 0047. The number stays, counted by us.
 --
 -- Not one transaction: the index is built beside its writers, so every step may be run
 -- again.

@@ -1,5 +1,5 @@
 -- Why: where a chain lets somebody else pay, the treasury pays the fee of what leaves a
--- deposit address, and the slot is the treasury's: docs/decisions/0049. An order's wallet
+-- deposit address, and the slot is the treasury's: decision 0049. An order's wallet
 -- is the one that has the slot, as before; whose amount it moves is said beside it.
 -- +goose Up
 

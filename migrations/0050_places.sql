@@ -1,5 +1,5 @@
 -- Why: on Solana a treasury's transactions need nonce accounts to be sent in, and nothing
--- made those. Making one is an order like every other: docs/decisions/0050.
+-- made those. Making one is an order like every other: decision 0050.
 -- +goose Up
 
 CREATE TABLE places (

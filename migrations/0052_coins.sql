@@ -1,5 +1,5 @@
 -- Why: on Bitcoin an account is a heap of coins, each spent whole and once. What is ours
--- of them, and which payment has which, stands here: docs/decisions/0055.
+-- of them, and which payment has which, stands here: decision 0055.
 -- +goose Up
 
 -- The chains on which it is so, as chain.Name.Pooled says.

@@ -1,5 +1,5 @@
 -- Why: a transaction may make several payments where a chain can do that, so several
--- orders may have one slot: docs/decisions/0056. One of them leads, which has the slot
+-- orders may have one slot: decision 0056. One of them leads, which has the slot
 -- and its transactions; the others name it.
 --
 -- Not one transaction: the index is built beside its writers, so every step may be run

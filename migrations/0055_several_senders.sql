@@ -1,5 +1,5 @@
 -- Why: on chains where a transaction spends several coins a deposit may have several
--- senders, and each of them is screened. docs/decisions/0057.
+-- senders, and each of them is screened. See decision 0057.
 -- +goose Up
 
 -- All of them, sorted, where there are several; from_address is '' then. Above 20 nobody

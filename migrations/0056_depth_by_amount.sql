@@ -1,5 +1,5 @@
 -- Why: a large deposit is worth a deeper fork than a small one, so it waits for more
--- blocks after its own than finality wants. docs/decisions/0059.
+-- blocks after its own than finality wants. See decision 0059.
 -- +goose Up
 
 -- How many blocks had the block in them when it was proven, itself and those after it.

@@ -1,5 +1,5 @@
 -- Why: a deposit address of Bitcoin is of one of two kinds, and each has keys of its own.
--- docs/decisions/0062.
+-- See decision 0062.
 -- +goose Up
 
 -- '' is the usual kind of its family, which every wallet of before has.

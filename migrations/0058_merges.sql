@@ -1,5 +1,5 @@
 -- Why: many small coins cost more to spend than they have to, when fees are high. While
--- they are low an order of its own makes one of them: docs/decisions/0063.
+-- they are low an order of its own makes one of them: decision 0063.
 -- +goose Up
 
 CREATE TABLE merges (

@@ -1,6 +1,6 @@
 -- Why: a token account of Solana has coin in it that nobody can use until it is closed.
 -- What no deposit has come to for long is closed by an order of its own:
--- docs/decisions/0065.
+-- decision 0065.
 -- +goose Up
 
 CREATE TABLE closes (

@@ -1,6 +1,6 @@
 -- Why: that the coins which a slot names are reserved for its order, each of them and no
 -- others, was counted by the program and looked at afterwards. One statement of the
--- program's own role could undo it: docs/decisions/0055.
+-- program's own role could undo it: decision 0055.
 -- +goose Up
 
 -- The proof that an order's transaction is final proves its coins spent, one too whose own

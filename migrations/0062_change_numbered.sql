@@ -1,6 +1,6 @@
 -- Why: what a payment on Bitcoin leaves of its coins came back to a wallet that is named by
 -- its order. Without database and journal nobody knew the orders, and from the seed alone
--- nobody found the money: docs/decisions/0069.
+-- nobody found the money: decision 0069.
 --
 -- Not one transaction: the indexes are built beside their writers, so every step may be run
 -- again.

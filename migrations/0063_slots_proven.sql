@@ -1,6 +1,6 @@
 -- Why: of several transactions in a slot on Solana the chain mines one only if their value is
 -- that of a nonce account and no block's hash. The signer wants that proven, and whoever has
--- the slot keeps the proof: docs/decisions/0070.
+-- the slot keeps the proof: decision 0070.
 --
 -- Not one transaction: the index is built beside its writers, so every step may be run
 -- again.

@@ -1,6 +1,6 @@
 -- Why: anybody decides how long the trace of a transaction is. A block was not taken in before
 -- every trace of it was there, so one cheap transaction stopped a chain. The block is taken in
--- now, and what is not traced in time is a row that is answered later: docs/decisions/0071.
+-- now, and what is not traced in time is a row that is answered later: decision 0071.
 -- +goose Up
 
 CREATE TABLE scan_untraced (

@@ -5,7 +5,7 @@
 -- The limit on those costs is 50 dollars from the start, for organizations that exist as well.
 --
 -- Not one transaction: the indexes are built beside the writers of a live table. Every step
--- may be run again. docs/decisions/0074.
+-- may be run again. See decision 0074.
 -- +goose NO TRANSACTION
 -- +goose Up
 

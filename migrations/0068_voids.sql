@@ -1,7 +1,7 @@
 -- Why: a payment that people take back after it was let go had a grant, and the signer would
 -- admit it with that grant on any later day. So the signer journals that it is void before
 -- the money is given back, and the tables refuse to give it back earlier:
--- docs/decisions/0075.
+-- decision 0075.
 -- +goose Up
 
 -- An order that was taken back without a slot, and the entry of the signer's journal that

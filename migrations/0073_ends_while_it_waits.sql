@@ -1,6 +1,6 @@
 -- Why: people end a withdrawal also while it is PROCESSING and waits without a slot. Its
 -- order is taken back then, and it stays PROCESSING with its hold until the signer has
--- journaled that it is void, as a held one stays AWAITING_APPROVAL: docs/decisions/0073 and
+-- journaled that it is void, as a held one stays AWAITING_APPROVAL: decisions 0073 and
 -- 0075. It has no way to a slot meanwhile, and none to BROADCAST.
 -- +goose Up
 

@@ -1,7 +1,7 @@
 -- Why: anybody can have a contract say that its token came to an address of ours, as
 -- often as a block has gas for. Each time was a deposit and a row of the audit log. Only so
 -- many are recorded of a block and of a wallet; what is left out is counted here.
--- docs/decisions/0078.
+-- See decision 0078.
 --
 -- What a wallet had before this version is not counted.
 -- +goose Up

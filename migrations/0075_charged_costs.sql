@@ -1,6 +1,6 @@
 -- Why: an organization can have its customers pay what their withdrawals cost it beside the
 -- usual fee: the rent of an account that is made for the payee, and the network fee of a
--- payment that failed because of its payee. docs/decisions/0074.
+-- payment that failed because of its payee. See decision 0074.
 --
 -- A withdrawal keeps the setting and the prices that were in force when it was requested, so
 -- what was shown is what is charged. The rent is held beside the amount. What is charged is

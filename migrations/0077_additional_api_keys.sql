@@ -1,7 +1,7 @@
 -- Why: an organization had one API key with every right, which every program of it shared
 -- and which a roll took from all of them at once. It may now have further keys with a scope
 -- and an expiry, where the operator allows that, and a value that is replaced may work on
--- for a while. docs/decisions/0080.
+-- for a while. See decision 0080.
 --
 -- The main key stays in api_keys: a process of the version before finds and rolls it there,
 -- and knows no other key.

@@ -1,7 +1,7 @@
 -- Why: who pays on Solana may write a memo into the transaction, such as an order number, and
 -- deposits did not show it. A memo is read after its deposit was recorded and decides nothing,
 -- so it is no column of deposits: a row here for each transaction that made a deposit, asked
--- about until a provider's answer is proven by the transaction's id. docs/decisions/0084.
+-- about until a provider's answer is proven by the transaction's id. See decision 0084.
 --
 -- Deposits that are final before this version show no memo.
 -- +goose Up
