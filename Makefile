@@ -98,9 +98,9 @@ soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
 		-soak.seed $(or $(SEED),0) -soak.runs $(or $(RUNS),300) -soak.steps $(or $(STEPS),220)
 
 .PHONY: bench
-bench: setup ## measure beside the machine's own limits, print the table (ONLY=transfers,alone FOR=15s)
+bench: setup ## measure beside the machine's own limits, print the table (ONLY=transfers,alone FOR=15s BENCH_CUSTOMERS=10000000)
 	@go build -o bin/bench.trial ./internal/trial/bench
-	@ONLY='$(ONLY)' FOR='$(FOR)' bin/bench.trial
+	@ONLY='$(ONLY)' FOR='$(FOR)' BENCH_CUSTOMERS='$(BENCH_CUSTOMERS)' bin/bench.trial
 
 .PHONY: mutants
 mutants: setup ## plant deliberate defects, show the test that finds each (MUTANTS=a,b IN=./internal/trial/soak JOBS=2)

@@ -104,7 +104,12 @@ func (l *logs) String() string {
 
 func newHouse(t testing.TB, limits ...Limits) *house {
 	t.Helper()
-	db := pgtest.New(t)
+	return newHouseOn(t, pgtest.New(t), limits...)
+}
+
+// newHouseOn is a house on a database that is empty.
+func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *house {
+	t.Helper()
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: usdcAddress, Symbol: "USDC", Name: "USD Coin",
 		Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(5), MinWithdraw: money.Units(10), ConfirmationsRequired: 2, Finality: "FINALIZED",

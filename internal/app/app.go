@@ -31,6 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/foureyes"
 	"github.com/cofferpay/coffer/internal/inbound"
 	"github.com/cofferpay/coffer/internal/jobs"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/ops"
@@ -485,6 +486,8 @@ func (a *App) wireWorkers() error {
 	a.loops = append(a.loops, loop{"sequencer", sequencer.Run}, loop{"delivery", dispatcher.Run}, loop{"jobs", a.jobs.Run})
 	sealer, anchorer := audit.Sealer{DB: a.db, Log: a.log}, audit.Anchorer{DB: a.db, Signer: a.signer, Key: a.attest, Every: time.Duration(a.conf.Paces.Anchor), Log: a.log}
 	a.loops = append(a.loops, loop{"audit", sealer.Run}, loop{"anchors", anchorer.Run})
+	folder := ledger.Folder{DB: a.db, Log: a.log}
+	a.loops = append(a.loops, loop{"totals", folder.Run})
 	return nil
 }
 

@@ -169,6 +169,7 @@ var places = []place{
 	{"internal/cli", commands, mayFloat},
 	{"cmd/coffer", program, 0},
 	{"internal/trial/browser", foundations, testOnly},
+	{"internal/trial/population", foundations, testOnly},
 	{"internal/trial/works", world, testOnly},
 	{"internal/trial/built", foundations, testOnly},
 	{"internal/trial/forks", watch, testOnly | mayKeys | mayRand},

@@ -123,7 +123,7 @@ func logged(ctx context.Context, tx pg.Tx, org, endpointID string, which Which, 
 	}
 	which.narrow(q, p)
 	sql, args := q.Sorted(p, "a.at", placeOf)
-	rows, err := tx.Query(ctx, sql, args...)
+	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the log of endpoint %s: %w", endpointID, err)
 	}
@@ -152,7 +152,7 @@ func sampled(ctx context.Context, tx pg.Tx, org, endpointID string, which Which,
 	}
 	which.narrow(q, p)
 	sql, args := q.Sorted(p, "a.at", place)
-	rows, err := tx.Query(ctx, sql, args...)
+	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the samples of endpoint %s: %w", endpointID, err)
 	}

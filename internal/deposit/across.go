@@ -28,7 +28,7 @@ func Across(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (p
 	fail := func(err error) (page.Result[Owned], error) {
 		return page.Result[Owned]{}, fmt.Errorf("list the deposits of all organizations: %w", err)
 	}
-	rows, err := tx.Query(ctx, sql, args...)
+	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return fail(err)
 	}
@@ -46,7 +46,7 @@ func Across(ctx context.Context, tx pg.Tx, org string, f Filter, p page.Page) (p
 	for _, at := range cut.Items {
 		ids = append(ids, at.ID)
 	}
-	shown, err := render(ctx, tx, page.Select(objects).And(`deposit_id = ANY(?)`, ids), page.Page{Limit: page.LimitMax})
+	shown, err := render(ctx, tx, page.Select(objects+` AND deposit_id = ANY(?)`, ids), page.Page{Limit: page.LimitMax})
 	if err != nil {
 		return fail(err)
 	}

@@ -72,7 +72,7 @@ func Object(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Depos
 	if !id.Is("dep", depositID) {
 		return webhook.Deposit{}, absent
 	}
-	found, err := render(ctx, tx, page.Select(objects).And(`org_id = ?`, org).And(`deposit_id = ?`, depositID), page.Page{Limit: 1})
+	found, err := render(ctx, tx, page.Select(objects+` AND org_id = ? AND deposit_id = ?`, org, depositID), page.Page{Limit: 1})
 	if err != nil {
 		return webhook.Deposit{}, fmt.Errorf("read deposit %s: %w", depositID, err)
 	}
@@ -174,7 +174,7 @@ type Filter struct {
 }
 
 func (f Filter) query(org string) *page.Query {
-	return f.narrow(page.Select(objects).And(`org_id = ?`, org))
+	return f.narrow(page.Select(objects+` AND org_id = ?`, org))
 }
 
 // narrow adds the conditions that were given.
@@ -192,8 +192,11 @@ func (f Filter) narrow(q *page.Query) *page.Query {
 	if f.TxHash != "" {
 		q.And(`tx_hash = ?`, f.TxHash).And(`chain = ANY (?)`, chain.Names) // found by (chain, tx_hash)
 	}
-	if f.IsFlagged != nil {
-		q.And(`is_flagged = ?`, *f.IsFlagged)
+	// The index of those that were flagged is found by these words.
+	if f.IsFlagged != nil && *f.IsFlagged {
+		q.And(`is_flagged`)
+	} else if f.IsFlagged != nil {
+		q.And(`NOT is_flagged`)
 	}
 	if !f.CreatedAfter.IsZero() {
 		q.And(`created_at > ?`, f.CreatedAfter)
@@ -298,7 +301,7 @@ func scanShown(r pgx.CollectableRow) (s shown, err error) {
 func render(ctx context.Context, tx pg.Tx, q *page.Query, p page.Page) (page.Result[webhook.Deposit], error) {
 	var none page.Result[webhook.Deposit]
 	sql, args := q.Sorted(p, "created_at", "deposit_id")
-	found, catalogue, err := read(ctx, tx, sql, args...)
+	found, catalogue, err := read(ctx, tx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return none, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,10 +31,22 @@ func Feed(ctx context.Context, tx pg.Tx, org string, after int64, types []Type, 
 	for i, t := range types {
 		names[i] = string(t)
 	}
-	rows, err := tx.Query(ctx, `
-		SELECT sequence, body FROM events
-		WHERE org_id = $1 AND sequence > greatest($2, (SELECT expired FROM event_sequences WHERE org_id = $1)) AND (cardinality($3::text[]) = 0 OR type = ANY ($3))
-		ORDER BY sequence LIMIT $4`, org, after, names, limit+1)
+	const stretch = `SELECT sequence, body FROM events
+		WHERE org_id = $1 AND sequence > greatest($2, (SELECT expired FROM event_sequences WHERE org_id = $1))`
+	args := []any{org, after, limit + 1}
+	sql := stretch
+	if len(names) > 0 {
+		// Each type is read by its own index, so that a type of which there are few is not
+		// looked for among all events.
+		slices.Sort(names)
+		var parts []string
+		for _, name := range slices.Compact(names) {
+			args = append(args, name)
+			parts = append(parts, fmt.Sprintf("(%s AND type = $%d ORDER BY sequence LIMIT $3)", stretch, len(args)))
+		}
+		sql = "SELECT sequence, body FROM (" + strings.Join(parts, " UNION ALL ") + ") AS found"
+	}
+	rows, err := tx.Query(ctx, sql+" ORDER BY sequence LIMIT $3", pg.Planned(len(names) > 0, args)...)
 	if err != nil {
 		return Page{}, fmt.Errorf("read the events of %s: %w", org, err)
 	}

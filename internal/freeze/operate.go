@@ -68,8 +68,11 @@ func Page(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Fre
 			q.And(column+` = ?`, value)
 		}
 	}
-	if f.Standing != nil {
-		q.And(`(lifted_at IS NULL) = ?`, *f.Standing)
+	// The index of the freezes that are in force is found by these words.
+	if f.Standing != nil && *f.Standing {
+		q.And(`lifted_at IS NULL`)
+	} else if f.Standing != nil {
+		q.And(`lifted_at IS NOT NULL`)
 	}
 	if !f.CreatedAfter.IsZero() {
 		q.And(`created_at > ?`, f.CreatedAfter)
@@ -78,7 +81,7 @@ func Page(ctx context.Context, tx pg.Tx, f Filter, p page.Page) (page.Result[Fre
 		q.And(`created_at < ?`, f.CreatedBefore)
 	}
 	sql, args := q.Sorted(p, "created_at", "freeze_id")
-	rows, err := tx.Query(ctx, sql, args...)
+	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
 		return page.Result[Freeze]{}, fmt.Errorf("list the freezes: %w", err)
 	}

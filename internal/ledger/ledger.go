@@ -385,14 +385,25 @@ type Total struct {
 	Balance money.Amount
 }
 
-// Totals are what an organization and its customers have, by mint, kind and
-// product, of accounts with a floor. It adds up every customer: for reports.
+// Totals are what an organization and its customers have, by mint, kind and product, of
+// accounts with a floor. What customers have is not summed up from their balances: the
+// database keeps it, see Folder.
 func Totals(ctx context.Context, tx pg.Tx, org string) ([]Total, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT a.mint_id, a.kind, CASE WHEN a.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING') THEN a.subject ELSE '' END, sum(b.balance)
-		FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
-		WHERE a.org_id = $1
-		GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`, org)
+		SELECT t.mint_id, k.kind, '', CASE k.kind WHEN 'CUSTOMER' THEN t.available ELSE t.withdrawing END
+		FROM (SELECT mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing
+			FROM (SELECT mint_id, available, withdrawing FROM organization_totals WHERE org_id = $1
+				UNION ALL SELECT mint_id, available, withdrawing FROM organization_total_changes WHERE org_id = $1) parts
+			GROUP BY 1) t
+		CROSS JOIN (VALUES ('CUSTOMER'), ('WITHDRAWING')) AS k (kind)
+		-- A mint of which only addresses hold something has a total as well. The order makes
+		-- the look-up one by the key.
+		WHERE (SELECT true FROM ledger_accounts a WHERE a.org_id = $1 AND a.mint_id = t.mint_id AND a.kind = k.kind ORDER BY a.subject LIMIT 1)
+		UNION ALL
+		SELECT a.mint_id, a.kind, a.subject, (SELECT b.balance FROM ledger_balances b WHERE b.account_id = a.account_id)
+		FROM ledger_accounts a WHERE a.org_id = $1 AND a.subject = ANY ($2) AND a.kind = ANY ($3)
+		ORDER BY 1, 2, 3`,
+		org, append([]string{""}, Products...), []Kind{Product, ProductWithdrawing, Gas, Suspense})
 	if err != nil {
 		return nil, fmt.Errorf("add up the balances of %s: %w", org, err)
 	}

@@ -60,11 +60,19 @@ func (p Page) limit() int {
 	return p.Limit
 }
 
+// RowsMax is how many rows a page reads at most: one more than it has, by which Cut knows
+// that something follows.
+func (p Page) RowsMax() int { return p.limit() + 1 }
+
 // Query is a SELECT with its WHERE that grows by the filters a caller gave.
 // Each ? in its text is a parameter; text never comes from outside.
 type Query struct {
-	sql  strings.Builder
-	args []any
+	sql    strings.Builder
+	args   []any
+	filter bool     // whether a condition was added
+	either []string // conditions of which a row meets exactly one
+	among  string   // the column of Among, and the array of its values
+	values string
 }
 
 // Select opens a query with everything up to its first conditions, such as
@@ -75,11 +83,44 @@ func Select(sql string, args ...any) *Query {
 	return q
 }
 
+// Of opens a query whose text has its parameters' numbers already.
+func Of(sql string, args []any) *Query {
+	q := &Query{args: args}
+	q.sql.WriteString(sql)
+	return q
+}
+
 // And adds a condition.
 func (q *Query) And(condition string, args ...any) *Query {
+	q.filter = true
 	q.sql.WriteString(" AND (")
 	q.add(condition, args)
 	q.sql.WriteString(")")
+	return q
+}
+
+// Filtered tells whether a condition was added: which index is the right one then depends
+// on the values, see pg.Planned.
+func (q *Query) Filtered() bool { return q.filter }
+
+// Either adds conditions of which a row meets at most one, and one of which it has to
+// meet. A page reads each of them by its own index and merges them: a condition with OR
+// would read all rows that meet it, or all of the list, and sort them.
+func (q *Query) Either(arg any, conditions ...string) *Query {
+	q.filter = true
+	q.args = append(q.args, arg)
+	for _, c := range conditions {
+		q.either = append(q.either, strings.ReplaceAll(c, "?", "$"+strconv.Itoa(len(q.args))))
+	}
+	return q
+}
+
+// Among adds the condition that a column has one of the values of an array, each of which
+// is there once. A page reads each value by its own index and merges them.
+func (q *Query) Among(column, array string, arg any) *Query {
+	q.filter = true
+	q.args = append(q.args, arg)
+	q.among, q.values = column, strings.ReplaceAll(array, "?", "$"+strconv.Itoa(len(q.args)))
 	return q
 }
 
@@ -93,10 +134,34 @@ func (q *Query) Sorted(p Page, at, id string) (sql string, args []any) {
 	}
 	if p.Cursor != nil {
 		// A row comparison, so that an index on both columns is entered at the place.
-		q.And("("+at+", "+id+") "+than+" (?, ?)", p.Cursor.At, p.Cursor.ID)
+		q.add(" AND (("+at+", "+id+") "+than+" (?, ?))", []any{p.Cursor.At, p.Cursor.ID})
 	}
-	q.add(" ORDER BY "+at+" "+order+", "+id+" "+order+" LIMIT ?", []any{p.limit() + 1})
-	return q.sql.String(), q.args
+	if q.among == "" && q.either == nil {
+		q.add(" ORDER BY "+at+" "+order+", "+id+" "+order+" LIMIT ?", []any{p.RowsMax()})
+		return q.sql.String(), q.args
+	}
+	q.args = append(q.args, p.RowsMax())
+	sorted := func(at, id string) string {
+		return " ORDER BY " + at + " " + order + ", " + id + " " + order + " LIMIT $" + strconv.Itoa(len(q.args))
+	}
+	conditions := q.either
+	if conditions == nil {
+		conditions = []string{"true"}
+	}
+	var parts []string
+	for _, condition := range conditions {
+		part := q.sql.String() + " AND (" + condition + ")"
+		if q.among != "" {
+			part += " AND " + q.among + " = chosen.value"
+		}
+		parts = append(parts, "("+part+sorted(at, id)+")")
+	}
+	from := "(" + strings.Join(parts, " UNION ALL ") + ") AS found"
+	if q.among != "" {
+		from = "unnest(" + q.values + ") AS chosen (value) CROSS JOIN LATERAL " + from
+	}
+	found := func(column string) string { return "found." + column[strings.LastIndexByte(column, '.')+1:] }
+	return "SELECT found.* FROM " + from + sorted(found(at), found(id)), q.args
 }
 
 // Whole ends the query with the order alone: every row that its conditions
@@ -106,6 +171,12 @@ func (q *Query) Whole(desc bool, at, id string) (sql string, args []any) {
 	order := "ASC"
 	if desc {
 		order = "DESC"
+	}
+	if q.either != nil {
+		q.sql.WriteString(" AND (" + strings.Join(q.either, " OR ") + ")")
+	}
+	if q.among != "" {
+		q.sql.WriteString(" AND " + q.among + " = ANY (" + q.values + ")")
 	}
 	q.add(" ORDER BY "+at+" "+order+", "+id+" "+order, nil)
 	return q.sql.String(), q.args
@@ -127,7 +198,7 @@ func (q *Query) Across(p Page, org, at, id string) (sql string, args []any) {
 		args = append(args, org)
 		one = " WHERE o.org_id = $" + strconv.Itoa(len(args))
 	}
-	args = append(args, p.limit()+1)
+	args = append(args, p.RowsMax())
 	return "SELECT o.org_id, at, id FROM organizations o CROSS JOIN LATERAL (" + inner + ") AS found (at, id)" + one +
 		" ORDER BY at " + order + ", id " + order + " LIMIT $" + strconv.Itoa(len(args)), args
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"encoding/base64"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -96,4 +97,26 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q was taken for %v, which is written otherwise", s, c)
 		}
 	})
+}
+
+func TestAPageOfSeveralConditionsReadsEachByItself(t *testing.T) {
+	t.Parallel()
+	p := Page{Limit: 2, Cursor: &Cursor{At: time.Unix(1, 0), ID: "x"}}
+	sql, args := Select("SELECT * FROM t WHERE t.o = ?", "org").Either("ann", "t.a = ?", "t.b = ?").Sorted(p, "t.at", "t.id")
+	const part = "(SELECT * FROM t WHERE t.o = $1 AND ((t.at, t.id) > ($3, $4)) AND (t.%s = $2) ORDER BY t.at ASC, t.id ASC LIMIT $5)"
+	want := "SELECT found.* FROM (" + fmt.Sprintf(part, "a") + " UNION ALL " + fmt.Sprintf(part, "b") + ") AS found ORDER BY found.at ASC, found.id ASC LIMIT $5"
+	if sql != want || len(args) != 5 || args[4] != 3 {
+		t.Errorf("either:\n got %s %v\nwant %s", sql, args, want)
+	}
+	sql, args = Select("SELECT * FROM t WHERE t.o = ?", "org").Among("t.m", "?::int[]", []int{1, 2}).Sorted(Page{Limit: 2, Desc: true}, "t.at", "t.id")
+	want = "SELECT found.* FROM unnest($2::int[]) AS chosen (value) CROSS JOIN LATERAL ((SELECT * FROM t WHERE t.o = $1 AND (true) AND t.m = chosen.value" +
+		" ORDER BY t.at DESC, t.id DESC LIMIT $3)) AS found ORDER BY found.at DESC, found.id DESC LIMIT $3"
+	if sql != want || len(args) != 3 {
+		t.Errorf("among:\n got %s %v\nwant %s", sql, args, want)
+	}
+	// A table reads all of them at once.
+	sql, _ = Select("SELECT * FROM t WHERE t.o = ?", "org").Either("ann", "t.a = ?", "t.b = ?").Among("t.m", "?::int[]", []int{1}).Whole(false, "t.at", "t.id")
+	if want = "SELECT * FROM t WHERE t.o = $1 AND (t.a = $2 OR t.b = $2) AND t.m = ANY ($3::int[]) ORDER BY t.at ASC, t.id ASC"; sql != want {
+		t.Errorf("whole:\n got %s\nwant %s", sql, want)
+	}
 }

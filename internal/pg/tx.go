@@ -94,6 +94,17 @@ func (db *DB) SnapshotOrg(ctx context.Context, org string, fn func(context.Conte
 		})
 }
 
+// Planned are the arguments of a statement that is planned for just these values, if it
+// has any that decide which index is the right one. PostgreSQL plans a statement that it
+// has met several times for any values: by that plan it would look for a chain on which an
+// organization has nothing among all that it has on the chains that it uses.
+func Planned(forValues bool, args []any) []any {
+	if !forValues {
+		return args
+	}
+	return append([]any{pgx.QueryExecModeCacheDescribe}, args...)
+}
+
 // Each hands on the rows of a query one by one, so that a result of any length takes
 // the memory of one row. The first error of fn ends it and is returned; the
 // connection is given up then, rather than read to the end.

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
@@ -65,49 +66,54 @@ func Reserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, `
-		WITH held AS (
-			SELECT f.mint_id,
-				coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose <> 'TREASURY'), 0) AS addresses,
-				coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose = 'TREASURY'), 0) AS treasuries,
-				coalesce(sum(f.dust), 0) AS dust
-			FROM address_funds f JOIN wallets w USING (wallet_id)
-			WHERE $1 = '' OR f.org_id = $1 GROUP BY 1),
+		WITH chosen AS MATERIALIZED (
+			SELECT org_id FROM organizations WHERE $1 = '' OR org_id = $1),
+		totals AS (
+			SELECT t.mint_id, sum(t.available) AS available, sum(t.withdrawing) AS withdrawing,
+				sum(t.addresses) AS addresses, sum(t.treasuries) AS treasuries, sum(t.dust) AS dust
+			FROM chosen CROSS JOIN LATERAL (
+				SELECT mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_totals t WHERE t.org_id = chosen.org_id
+				UNION ALL
+				SELECT mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_total_changes c WHERE c.org_id = chosen.org_id) t
+			GROUP BY 1),
 		waiting AS (
 			SELECT d.mint_id, coalesce(sum(d.amount) FILTER (WHERE d.purpose <> 'TREASURY'), 0) AS addresses,
 				coalesce(sum(d.amount) FILTER (WHERE d.purpose = 'TREASURY'), 0) AS treasuries
-			FROM deposits d
-			WHERE d.status = 'SCREENING' AND d.mint_id IS NOT NULL AND ($1 = '' OR d.org_id = $1) GROUP BY 1),
-		owed AS (
-			SELECT a.mint_id,
-				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'CUSTOMER'), 0) AS available,
-				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'WITHDRAWING'), 0) AS withdrawing,
-				coalesce(sum(b.balance) FILTER (WHERE a.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING')), 0) AS products,
-				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'GAS'), 0) AS gas,
-				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'SUSPENSE'), 0) AS suspense,
-				sum(b.balance) AS total
-			FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
-			WHERE $1 = '' OR a.org_id = $1 GROUP BY 1),
+			FROM chosen JOIN deposits d USING (org_id)
+			WHERE d.status = 'SCREENING' AND d.mint_id IS NOT NULL GROUP BY 1),
+		own AS (
+			SELECT o.mint_id,
+				coalesce(sum(o.balance) FILTER (WHERE o.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING')), 0) AS products,
+				coalesce(sum(o.balance) FILTER (WHERE o.kind = 'GAS'), 0) AS gas,
+				coalesce(sum(o.balance) FILTER (WHERE o.kind = 'SUSPENSE'), 0) AS suspense,
+				sum(o.balance) AS total
+			FROM chosen CROSS JOIN LATERAL (
+				SELECT a.mint_id, a.kind, (SELECT b.balance FROM ledger_balances b WHERE b.account_id = a.account_id) AS balance
+				FROM ledger_accounts a
+				WHERE a.org_id = chosen.org_id AND a.subject = ANY ($2) AND a.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING', 'GAS', 'SUSPENSE')) o
+			GROUP BY 1),
 		way AS (
 			SELECT o.mint_id,
 				coalesce(sum(o.amount) FILTER (WHERE o.to_wallet_id IS NULL), 0) AS leaving,
 				coalesce(sum(o.amount) FILTER (WHERE o.to_wallet_id IS NOT NULL), 0) AS moving
-			FROM dispatch_orders o
-			WHERE o.status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') AND ($1 = '' OR o.org_id = $1) GROUP BY 1)
+			FROM chosen JOIN dispatch_orders o USING (org_id)
+			WHERE o.status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY 1)
 		SELECT m.mint_id, walked.height, walked.hash,
-			greatest(coalesce(h.addresses, 0), 0) + coalesce(w.addresses, 0), greatest(coalesce(h.treasuries, 0), 0) + coalesce(w.treasuries, 0),
-			coalesce(o.available, 0), coalesce(o.withdrawing, 0), coalesce(o.products, 0), coalesce(o.gas, 0), coalesce(o.suspense, 0),
-			coalesce(w.addresses, 0) + coalesce(w.treasuries, 0), coalesce(h.dust, 0),
+			greatest(coalesce(t.addresses, 0), 0) + coalesce(w.addresses, 0), greatest(coalesce(t.treasuries, 0), 0) + coalesce(w.treasuries, 0),
+			coalesce(t.available, 0), coalesce(t.withdrawing, 0), coalesce(o.products, 0), coalesce(o.gas, 0), coalesce(o.suspense, 0),
+			coalesce(w.addresses, 0) + coalesce(w.treasuries, 0), coalesce(t.dust, 0),
 			coalesce(y.leaving, 0), coalesce(y.moving, 0),
-			(coalesce(h.addresses, 0) + coalesce(h.treasuries, 0) - coalesce(h.dust, 0) - coalesce(o.total, 0))::text
+			(coalesce(t.addresses, 0) + coalesce(t.treasuries, 0) - coalesce(t.dust, 0)
+				- coalesce(t.available, 0) - coalesce(t.withdrawing, 0) - coalesce(o.total, 0))::text
 		FROM mints m
-		LEFT JOIN held h USING (mint_id) LEFT JOIN waiting w USING (mint_id) LEFT JOIN owed o USING (mint_id) LEFT JOIN way y USING (mint_id)
+		LEFT JOIN totals t USING (mint_id) LEFT JOIN waiting w USING (mint_id) LEFT JOIN own o USING (mint_id) LEFT JOIN way y USING (mint_id)
 		LEFT JOIN LATERAL (
 			SELECT height, hash FROM (
 				SELECT height, hash FROM scan_cursors WHERE chain = m.chain
 				UNION ALL (SELECT height, hash FROM finality_live WHERE chain = m.chain ORDER BY height DESC LIMIT 1)
 			) AS known ORDER BY height DESC LIMIT 1) AS walked ON true
-		WHERE num_nonnulls(h.mint_id, w.mint_id, o.mint_id, y.mint_id) > 0
-		ORDER BY m.mint_id`, org)
+		WHERE num_nonnulls(t.mint_id, w.mint_id, o.mint_id, y.mint_id) > 0
+		ORDER BY m.mint_id`, org, append([]string{""}, ledger.Products...))
 	if err != nil {
 		return nil, fmt.Errorf("read the reserves: %w", err)
 	}

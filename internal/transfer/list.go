@@ -91,16 +91,24 @@ type Filter struct {
 func (f Filter) query(org string) *page.Query {
 	q := page.Select(selectTransfers+` WHERE t.org_id = ?`, org)
 	if f.CustomerID != "" {
-		q.And("t.from_customer = ? OR t.to_customer = ?", f.CustomerID, f.CustomerID)
+		// A transfer has two different accounts, so it meets one of the two at most.
+		q.Either(f.CustomerID, "t.from_customer = ?", "t.to_customer = ?")
 	}
-	if f.Product != "" {
+	switch {
+	case f.Product != "" && f.CustomerID != "":
 		q.And("t.from_product = ? OR t.to_product = ?", f.Product, f.Product)
+	case f.Product != "":
+		q.Either(f.Product, "t.from_product = ?", "t.to_product = ?")
 	}
 	if f.MintID != nil {
 		q.And("t.mint_id = ?", *f.MintID)
 	}
-	if f.Chain != "" {
+	switch {
+	case f.Chain == "":
+	case f.CustomerID != "" || f.Product != "" || f.MintID != nil:
 		q.And("m.chain = ?", f.Chain)
+	default:
+		q.Among("t.mint_id", "ARRAY(SELECT mint_id FROM mints WHERE chain = ?)", f.Chain)
 	}
 	if f.Reference != "" {
 		q.And("t.reference = ?", f.Reference)
@@ -120,10 +128,11 @@ func (f Filter) query(org string) *page.Query {
 // List reads a page of an organization's transfers in the order of (created at,
 // id).
 func (s *Service) List(ctx context.Context, org string, f Filter, p page.Page) (page.Result[webhook.Transfer], error) {
-	sql, args := f.query(org).Sorted(p, "t.created_at", "t.transfer_id")
+	q := f.query(org)
+	sql, args := q.Sorted(p, "t.created_at", "t.transfer_id")
 	var found page.Result[listed]
 	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, sql, args...)
+		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 		if err != nil {
 			return err
 		}

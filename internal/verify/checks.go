@@ -62,6 +62,29 @@ var checks = []Check{
 		LEFT JOIN sums s ON s.account_id = coalesce(a.account_id, b.account_id)
 		WHERE a.account_id IS NULL OR b.balance IS DISTINCT FROM coalesce(s.total, 0)`},
 
+	{ID: "I-04-totals", Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its customers' balances and of what its addresses hold", sql: `
+		WITH kept AS (
+			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
+			FROM (SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_totals
+				UNION ALL
+				SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_total_changes) parts
+			GROUP BY 1, 2),
+		customers AS (
+			SELECT a.org_id, a.mint_id, coalesce(sum(b.balance) FILTER (WHERE a.kind = 'CUSTOMER'), 0) AS available,
+				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'WITHDRAWING'), 0) AS withdrawing
+			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind IN ('CUSTOMER', 'WITHDRAWING') GROUP BY 1, 2),
+		held AS (
+			SELECT f.org_id, f.mint_id, coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose <> 'TREASURY'), 0) AS addresses,
+				coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose = 'TREASURY'), 0) AS treasuries, sum(f.dust) AS dust
+			FROM address_funds f JOIN wallets w USING (wallet_id) GROUP BY 1, 2)
+		SELECT org_id, 'total of mint ' || mint_id,
+			format('available %s, withdrawing %s, on addresses %s, on treasuries %s, dust %s; the balances and addresses say %s, %s, %s, %s and %s',
+				coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0),
+				coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))
+		FROM kept k FULL JOIN customers c USING (org_id, mint_id) FULL JOIN held h USING (org_id, mint_id)
+		WHERE (coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0))
+			IS DISTINCT FROM (coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))`},
+
 	{ID: "I-18-held", Promise: "what is held for withdrawals is the sum of the open ones, by customer or product and mint", sql: `
 		SELECT coalesce(h.org_id, w.org_id), format('%s %s in mint %s', coalesce(h.kind, w.kind), coalesce(h.subject, w.subject), coalesce(h.mint_id, w.mint_id)),
 			format('%s held, %s in open withdrawals', coalesce(h.balance, 0), coalesce(w.amount, 0))

@@ -163,6 +163,19 @@ var tamperings = []struct {
 		 SELECT org_id, mint_id, debit_account, credit_account, 1, cause_kind, cause_id, 1, created_at FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_paid'`,
 	}},
 	{"I-18-held", "a rent that nothing holds", []string{`UPDATE withdrawals SET charge_costs = 'RENT', charge_rent = 1, charge_held = 1 WHERE withdrawal_id = 'wd_held'`}},
+	{"I-04-totals", "a total raised by one", []string{`UPDATE organization_totals SET available = available + 1 WHERE mint_id = 1`}},
+	{"I-04-totals", "a total of what is held raised by one", []string{`UPDATE organization_totals SET withdrawing = withdrawing + 1 WHERE mint_id = 1`}},
+	{"I-04-totals", "a difference removed", []string{`DELETE FROM organization_total_changes WHERE change_id = (SELECT min(change_id) FROM organization_total_changes WHERE available <> 0)`}},
+	{"I-04-totals", "a difference that was folded and stayed", []string{
+		`CREATE TEMP TABLE kept AS SELECT * FROM organization_total_changes`,
+		`SELECT fold_organization_totals(1000000)`,
+		`INSERT INTO organization_total_changes OVERRIDING SYSTEM VALUE SELECT * FROM kept`,
+	}},
+	{"I-04-totals", "what is held counted as available", []string{
+		`UPDATE organization_total_changes SET available = available + withdrawing, withdrawing = 0`,
+	}},
+	{"I-04-totals", "an address that counts as the treasury's", []string{`UPDATE organization_totals SET treasuries = treasuries + 1, addresses = addresses - 1 WHERE mint_id = 1`}},
+	{"I-04-totals", "dust that is forgotten", []string{`UPDATE organization_totals SET dust = dust + 1 WHERE mint_id = 1`}},
 	{"I-18-charge", "a charge that no account has", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_CHARGE'`}},
 	{"I-18-charge", "a charge of more than is said", []string{`UPDATE ledger_transfers SET amount = amount + 1 WHERE cause_kind = 'WITHDRAWAL_CHARGE'`}},
 	{"I-18-charge", "a charge of less than it cost", []string{
@@ -553,7 +566,7 @@ func TestABreachStopsEverythingAndStaysStopped(t *testing.T) {
 		if _, err := r.WriteTo(&b); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"BREACH  I-04", "CUSTOMER ann in mint 1", "1 of "} {
+		for _, want := range []string{"BREACH  I-04 ", "CUSTOMER ann in mint 1", "BREACH  I-04-totals", "2 of "} {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("got\n%s\nwant %q in it", b.String(), want)
 			}
@@ -732,6 +745,7 @@ func TestAnOrderInQuestionIsListedAndIsNoBreach(t *testing.T) {
 		`UPDATE dispatch_orders SET proof_id = (SELECT proof_id FROM finality_proofs WHERE hash = 'h10gone'), waiting_for = 'FREEZE' WHERE order_id = 'wd_paid'`,
 		`UPDATE dispatch_orders SET fee = fee + 1 WHERE order_id = 'wd_paid'`,
 		`UPDATE address_funds SET gas = gas - 1 WHERE wallet_id = 'we_tre' AND mint_id = 2`,
+		`UPDATE organization_totals SET treasuries = treasuries - 1 WHERE mint_id = 2`,
 		`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
 			SELECT org_id, mint_id, debit_account, credit_account, 1, 'FEE_CHANGE', cause_id || '/1', leg, created_at
 			FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = 'wd_paid'`,

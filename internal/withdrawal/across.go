@@ -31,7 +31,7 @@ func (s *Service) Across(ctx context.Context, org string, f Filter, p page.Page)
 	var cut page.Result[place]
 	objects := map[string]webhook.Withdrawal{}
 	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, sql, args...)
+		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,8 @@
 // test and nothing is asserted; a figure that misses its target says so in its row.
 //
 // ONLY=transfers,alone chooses, FOR=15s says how long each figure is taken, WATCHED
-// how many addresses are watched where that is not ten million.
+// how many addresses are watched where that is not ten million, and BENCH_CUSTOMERS
+// how many customers the reads are taken with where that is not a million.
 package main
 
 import (
@@ -37,6 +38,7 @@ var figures = []figure{
 	{"transfers", "POST /transfers from 64 connections", transfers},
 	{"alone", "POST /transfers, one caller alone", alone},
 	{"deposits", "deposits from block to committed credit", deposits},
+	{"reads", "every GET with a thousand and a million customers", reads},
 	{"matching", "a block's recipients against ten million addresses", matching},
 	{"decode", "blocks of Bitcoin and Solana on one core", decode},
 	{"sweeps", "what a sweep costs on Solana and Ethereum, and what is saved on Bitcoin", sweeps},

@@ -1,0 +1,237 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+// wantTotals compares the totals of an organization's customers in mint 1.
+func wantTotals(t testing.TB, db *pg.DB, when, org string, available, withdrawing uint64) {
+	t.Helper()
+	got := map[ledger.Kind]money.Amount{}
+	err := db.ReadOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
+		found, err := ledger.Totals(ctx, tx, org)
+		for _, total := range found {
+			got[total.Kind] = total.Balance
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[ledger.Customer] != money.Units(available) || got[ledger.Withdrawing] != money.Units(withdrawing) {
+		t.Errorf("%s: got %v available and %v withdrawing, want %d and %d", when, got[ledger.Customer], got[ledger.Withdrawing], available, withdrawing)
+	}
+}
+
+func fold(t testing.TB, db *pg.DB) int {
+	t.Helper()
+	n, err := (&ledger.Folder{DB: db}).Step(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestTotalsAreTheSumsBeforeAndAfterAFold(t *testing.T) {
+	t.Parallel()
+	db := books(t, "org_a", "org_b")
+	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100), deposited("org_a", "bob", "dep_2", 7))
+	mustPost(t, db, "org_b", deposited("org_b", "eve", "dep_3", 1))
+	mustPost(t, db, "org_a", held("org_a", "ann", "wd_1", 60))
+	wantTotals(t, db, "before the first fold", "org_a", 47, 60)
+	if n := fold(t, db); n != 3 {
+		t.Errorf("got %d differences folded, want one of each statement", n)
+	}
+	wantTotals(t, db, "folded", "org_a", 47, 60)
+	mustPost(t, db, "org_a", settled("org_a", "ann", "wd_1", 60))
+	mustPost(t, db, "org_a", deposited("org_a", "bob", "dep_4", 3))
+	wantTotals(t, db, "a total and differences", "org_a", 50, 0)
+	wantTotals(t, db, "another organization", "org_b", 1, 0)
+	if n := fold(t, db) + fold(t, db); n != 2 {
+		t.Errorf("got %d differences folded, want each once", n)
+	}
+	wantTotals(t, db, "folded again", "org_a", 50, 0)
+	wantTotals(t, db, "another organization, folded again", "org_b", 1, 0)
+}
+
+// Postings of one organization, in one mint and for different customers, are open at once:
+// none waits for another, and a fold waits for none.
+func TestNoPostingWaitsForTheTotalsOfItsOrganization(t *testing.T) {
+	t.Parallel()
+	db := books(t, "org_a")
+	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100), deposited("org_a", "bob", "dep_2", 100), deposited("org_a", "cid", "dep_3", 100))
+	fold(t, db)
+	var all sync.WaitGroup
+	posted, end := make(chan error, 2), make(chan struct{})
+	finish := sync.OnceFunc(func() { close(end); all.Wait() })
+	defer finish()
+	for i, name := range []string{"ann", "bob"} {
+		all.Go(func() {
+			err := db.InOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
+				err := ledgertest.Post(ctx, tx, held("org_a", name, fmt.Sprint("wd_", i), 10))
+				select {
+				case posted <- err:
+				case <-end: // it was tried again
+				}
+				<-end
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 2 {
+		if err := <-posted; err != nil {
+			t.Error(err)
+		}
+	}
+	mustPost(t, db, "org_a", held("org_a", "cid", "wd_9", 10))
+	if n := fold(t, db); n != 1 {
+		t.Errorf("got %d differences folded while two postings are open, want that of the third", n)
+	}
+	wantTotals(t, db, "two are open", "org_a", 290, 10)
+	finish()
+	wantTotals(t, db, "all are there", "org_a", 270, 30)
+	fold(t, db)
+	wantTotals(t, db, "all are folded", "org_a", 270, 30)
+}
+
+// While a fold is open, readers see the totals as they are, another fold takes nothing
+// twice and waits for nothing, and a fold that is cut off has changed nothing.
+func TestAFoldThatIsOpenOrCutOffChangesNoTotal(t *testing.T) {
+	t.Parallel()
+	db := books(t, "org_a")
+	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100))
+	open := func() pgx.Tx {
+		tx := pgtest.Begin(t, db)
+		var n int
+		if err := tx.QueryRow(t.Context(), `SELECT fold_organization_totals(100)`).Scan(&n); err != nil || n == 0 {
+			t.Fatalf("got %d and %v, want a fold", n, err)
+		}
+		return tx
+	}
+	tx := open()
+	wantTotals(t, db, "a fold is open", "org_a", 100, 0)
+	if n := fold(t, db); n != 0 {
+		t.Errorf("got %d differences of another fold, want none", n)
+	}
+	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_2", 11))
+	wantTotals(t, db, "posted while a fold is open", "org_a", 111, 0)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantTotals(t, db, "the fold is cut off", "org_a", 111, 0)
+	if tx = open(); tx.Commit(t.Context()) != nil {
+		t.Error("the fold is not committed")
+	}
+	wantTotals(t, db, "the fold is committed", "org_a", 111, 0)
+}
+
+// Many post and fold at once, and a reader looks all the time: deposits come in pairs, so
+// no total that it sees is odd, and none is smaller than one before.
+func TestTotalsAreRightWhileManyPostAndFold(t *testing.T) {
+	t.Parallel()
+	db := books(t, "org_a")
+	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_first", 2))
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	for i := range 3 {
+		all.Go(func() {
+			for n := range 15 {
+				id := fmt.Sprint("dep_", i, "_", n)
+				err := post(t.Context(), db, "org_a", deposited("org_a", fmt.Sprint("c", i), id, 1), deposited("org_a", fmt.Sprint("d", i), id+"b", 1))
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	var folders sync.WaitGroup
+	for range 2 {
+		folders.Go(func() {
+			for {
+				if _, err := (&ledger.Folder{DB: db}).Step(t.Context()); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	folders.Go(func() {
+		last := money.Zero
+		for {
+			err := db.ReadOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
+				found, err := ledger.Totals(ctx, tx, "org_a")
+				for _, total := range found {
+					if total.Kind == ledger.Customer && (total.Balance.Cmp(last) < 0 || slices.Contains([]byte("13579"), total.Balance.String()[len(total.Balance.String())-1])) {
+						t.Errorf("got a total of %v after %v", total.Balance, last)
+					} else if total.Kind == ledger.Customer {
+						last = total.Balance
+					}
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	all.Wait()
+	close(done)
+	folders.Wait()
+	fold(t, db)
+	wantTotals(t, db, "all is folded", "org_a", 92, 0)
+}
+
+// The program's roles post, and may neither write a total nor take a difference away.
+func TestOnlyPostingsChangeTotals(t *testing.T) {
+	t.Parallel()
+	db := books(t, "org_a")
+	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_1", 100))
+	fold(t, db)
+	mustPost(t, db, "org_a", deposited("org_a", "ann", "dep_2", 100))
+	for _, sql := range []string{
+		`INSERT INTO organization_totals VALUES ('org_a', 2, 1, 0, 0, 0, 0)`,
+		`UPDATE organization_totals SET available = 0`,
+		`DELETE FROM organization_totals`,
+		`INSERT INTO organization_total_changes (org_id, mint_id, available) VALUES ('org_a', 1, 5)`,
+		`UPDATE organization_total_changes SET available = 0`,
+		`DELETE FROM organization_total_changes`,
+	} {
+		asOrg := db.InOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err })
+		asSystem := db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error { _, err := tx.Exec(ctx, sql); return err })
+		if code(asOrg) != noPrivilege || code(asSystem) != noPrivilege {
+			t.Errorf("%s: got %v and %v, want no privilege", sql, asOrg, asSystem)
+		}
+	}
+	err := db.InOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `SELECT fold_organization_totals(1)`)
+		return err
+	})
+	if code(err) != noPrivilege {
+		t.Errorf("an organization folds: got %v, want no privilege", err)
+	}
+	wantTotals(t, db, "after all that", "org_a", 200, 0)
+}

@@ -1,0 +1,138 @@
+// Package population fills a database with the customers of an organization and with what each
+// of them leaves behind: an address, balances, a deposit, a withdrawal, a transfer, events
+// and their deliveries. It is for looking at what reads cost with very many of them.
+//
+// What never happens here: a row that the service itself would write. No trigger and no
+// foreign key is asked, so the checker may find fault with the rows. What a crash leaves:
+// nothing that outlives a test or a benchmark.
+package population
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Endpoint is the webhook endpoint to which the events were delivered.
+const Endpoint = "we_00000000000000000000000000"
+
+// Customer is the id of a customer.
+func Customer(n int) string { return "crowd_" + strconv.Itoa(n) }
+
+// ID is the id of what belongs to a customer, such as "dep", "wd" or "tr".
+func ID(kind string, n int) string { return fmt.Sprintf("%s_%026d", kind, n) }
+
+// Address is a customer's address.
+func Address(n int) string { return fmt.Sprintf("0x%040x", n+1) }
+
+// Hash is the transaction of a customer's deposit or, with another mark, withdrawal.
+func Hash(mark byte, n int) string { return fmt.Sprintf("0x%c%063x", mark, n) }
+
+// Seed adds the customers from one number to another, the latter excluded, as a
+// superuser. Most of what they did was done in mint 1 on Ethereum; some things are rare,
+// and some have not ended. Mint 2 is the coin of that chain.
+func Seed(ctx context.Context, conn *pgx.Conn, org string, from, to int) error {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if _, err := tx.Exec(ctx, `SET LOCAL session_replication_role = replica`); err != nil {
+		return err
+	}
+	fill := strings.NewReplacer("$ORG", "'"+org+"'", "$N", fmt.Sprintf("generate_series(%d, %d) AS n", from, to-1))
+	for _, sql := range statements {
+		if _, err := tx.Exec(ctx, fill.Replace(sql)); err != nil {
+			return fmt.Errorf("add customers: %w\n%s", err, sql)
+		}
+	}
+	return tx.Commit(ctx)
+}
+
+// The statements are filled in as text: the values are our own.
+var statements = []string{
+	`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+	VALUES ('adr_crowd_treasury', $ORG, 'EVM', 'CHANGE', 'crowd', '', '0xcrowd', '', '2026-01-01Z') ON CONFLICT DO NOTHING`,
+	`INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, api_version, created_at, updated_at)
+	VALUES ('` + Endpoint + `', $ORG, 'https://crowd.example', '{*}', 'PAUSED', '2026-01-01', '2026-01-01Z', '2026-01-01Z') ON CONFLICT DO NOTHING`,
+	`INSERT INTO event_sequences (org_id, last) VALUES ($ORG, 0) ON CONFLICT DO NOTHING`,
+	`INSERT INTO ledger_accounts (account_id, org_id, mint_id, kind, subject, floored, created_at) OVERRIDING SYSTEM VALUE
+	SELECT 1000000 + m * 10 + nth, $ORG, m, kind, subject, kind <> 'CUSTODY', '2026-01-01Z'
+	FROM (VALUES (1, 'CUSTODY', ''), (2, 'PRODUCT', 'CUSTODIAL'), (3, 'PRODUCT', 'CHECKOUT'), (4, 'GAS', '')) AS k (nth, kind, subject), generate_series(1, 2) m
+	ON CONFLICT DO NOTHING`,
+	`INSERT INTO ledger_balances (account_id, org_id, mint_id, balance)
+	SELECT account_id, org_id, mint_id, 1000000 FROM ledger_accounts WHERE account_id BETWEEN 1000000 AND 1000099 AND floored ON CONFLICT DO NOTHING`,
+
+	`INSERT INTO customers (org_id, customer_id, created_at, updated_at)
+	SELECT $ORG, 'crowd_' || n, '2026-01-01Z'::timestamptz + n * interval '1 second', '2026-01-01Z' FROM $N`,
+	`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+	SELECT 'adr_' || lpad(n::text, 26, '0'), $ORG, 'EVM', 'CUSTOMER_DEPOSIT', 'crowd_' || n, '', '0x' || lpad(to_hex(n + 1), 40, '0'), '', '2026-01-01Z' FROM $N`,
+	`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited)
+	SELECT 'adr_' || lpad(n::text, 26, '0'), 1, $ORG, 1000 FROM $N`,
+	`INSERT INTO ledger_accounts (account_id, org_id, mint_id, kind, subject, floored, created_at) OVERRIDING SYSTEM VALUE
+	SELECT 2000000 + n * 2 + k, $ORG, 1, CASE k WHEN 0 THEN 'CUSTOMER' ELSE 'WITHDRAWING' END, 'crowd_' || n, true, '2026-01-01Z' FROM $N, generate_series(0, 1) k`,
+	`INSERT INTO ledger_balances (account_id, org_id, mint_id, balance)
+	SELECT 2000000 + n * 2 + k, $ORG, 1, CASE k WHEN 0 THEN 900 ELSE 100 END FROM $N, generate_series(0, 1) k`,
+	`INSERT INTO organization_totals (org_id, mint_id, available, withdrawing, addresses, treasuries, dust)
+	SELECT $ORG, 1, count(*) * 900, count(*) * 100, count(*) * 1000, 0, 0 FROM $N
+	ON CONFLICT ON CONSTRAINT organization_totals_pkey DO UPDATE SET available = organization_totals.available + excluded.available,
+		withdrawing = organization_totals.withdrawing + excluded.withdrawing, addresses = organization_totals.addresses + excluded.addresses`,
+
+	`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, amount, address, from_address, tx_hash, kind, position, log_index,
+		height, block_hash, proof_id, status, chain_status, created_at, confirmed_at, credited_at, is_flagged, flagged_at, risk_of_funds, flag_reason, return_risk)
+	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'adr_' || lpad(n::text, 26, '0'), CASE WHEN own THEN 'ORGANIZATION_DEPOSIT' ELSE 'CUSTOMER_DEPOSIT' END,
+		CASE WHEN NOT own THEN 'crowd_' || n END, CASE WHEN own THEN 'CHECKOUT' END, CASE WHEN n % 500 = 7 THEN 2 ELSE 1 END, 'ETHEREUM', '0x1', 1000,
+		'0x' || lpad(to_hex(n + 1), 40, '0'), '0xpayer', '0xd' || lpad(to_hex(n), 63, '0'), 'TOKEN', '1', 1,
+		n / 100 + 1, 'h' || n / 100, CASE WHEN status <> 'DETECTED' THEN 1 END, status, CASE WHEN status = 'DETECTED' THEN 'INCLUDED' ELSE 'FINALIZED' END,
+		made, made, CASE status WHEN 'CREDITED' THEN made END,
+		status = 'REJECTED', CASE status WHEN 'REJECTED' THEN made END, CASE status WHEN 'REJECTED' THEN 'HIGH' END, CASE status WHEN 'REJECTED' THEN '{}'::jsonb END, CASE status WHEN 'REJECTED' THEN 'NONE' END
+	FROM (SELECT n, n % 400 = 3 AS own, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made, CASE WHEN n % 300 = 1 THEN 'REJECTED' WHEN n < 20 THEN 'DETECTED' ELSE 'CREDITED' END AS status FROM $N) s`,
+	`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+	SELECT $ORG, 1, 1000011, 2000000 + n * 2, 1000, 'DEPOSIT', 'dep_' || lpad(n::text, 26, '0'), 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
+	`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+	SELECT $ORG, 1, 2000000 + n * 2, 2000001 + n * 2, 100, 'WITHDRAWAL_HOLD', 'wd_' || lpad(n::text, 26, '0'), 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
+	`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+	SELECT $ORG, 2, 1000021, 1000022, 10, 'DEPOSIT', 'own_' || n, 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N WHERE n % 500 = 7`,
+	`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+	SELECT $ORG, 2, 1000024, 1000021, 1, 'NETWORK_FEE', 'wd_' || lpad(n::text, 26, '0'), 0, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
+
+	`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, product, whitelisted_address_id, mint_id, chain, amount, to_address, idempotency_key, request_digest, reference, status,
+		requires_approval, approval_reasons, tx_hash, created_at)
+	SELECT 'wd_' || lpad(n::text, 26, '0'), $ORG, CASE WHEN NOT own THEN 'crowd_' || n END, CASE WHEN own THEN 'CUSTODIAL' END, CASE WHEN own THEN 'wla_x' END,
+		CASE WHEN n % 500 = 7 THEN 2 ELSE 1 END, 'ETHEREUM', 100, CASE WHEN n % 4 = 0 THEN '0xexchange' ELSE '0x' || lpad(to_hex(n + 1), 40, 'a') END,
+		'key_' || n, '', CASE WHEN n % 3 = 0 THEN 'monthly' END, CASE WHEN held THEN 'AWAITING_APPROVAL' ELSE 'COMPLETED' END,
+		held, CASE WHEN held THEN '{POLICY}'::text[] ELSE '{}' END, CASE WHEN NOT held THEN '0xe' || lpad(to_hex(n), 63, '0') END, '2026-01-01Z'::timestamptz + n * interval '1 second'
+	FROM (SELECT n, n % 400 = 5 AS own, n % 300 = 2 AS held FROM $N) s`,
+	`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
+	SELECT $ORG, 'wd_' || lpad(n::text, 26, '0'), '2026-01-01Z', 'REQUESTED', 'PROCESSING', '{}', '[]', 'API_KEY', $ORG FROM $N`,
+	`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id, status, attempt_after, created_at, tx_hash, fee, proof_id)
+	SELECT 'wd_' || lpad(n::text, 26, '0'), $ORG, 'PAYMENT', 'ETHEREUM', 'adr_crowd_treasury', '0xexchange', 1, '0x1', 100, 'crowd_' || n,
+		CASE WHEN n < 20 THEN 'BROADCAST' ELSE 'PAID' END, '2026-01-01Z', '2026-01-01Z', '0xe' || lpad(to_hex(n), 63, '0'), 1, 1 FROM $N`,
+	`INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, raw, tx_hash, created_at, signed_at)
+	SELECT 'wd_' || lpad(n::text, 26, '0'), 1, $ORG, 'PAY', 1, 1, 1, '', '', '0xe' || lpad(to_hex(n), 63, '0'), '2026-01-01Z', '2026-01-01Z' FROM $N`,
+
+	`INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer, from_product, to_customer, to_product, reference, created_at)
+	SELECT 'tr_' || lpad(n::text, 26, '0'), $ORG, 'key_' || n, '', CASE WHEN n % 500 = 7 THEN 2 ELSE 1 END, 5,
+		CASE WHEN n % 3 > 0 THEN 'crowd_' || n END, CASE WHEN n % 3 = 0 THEN CASE WHEN n % 900 = 3 THEN 'CHECKOUT' ELSE 'CUSTODIAL' END END,
+		CASE WHEN n % 3 <> 1 THEN 'crowd_' || n + 1 END, CASE WHEN n % 3 = 1 THEN 'CUSTODIAL' END,
+		CASE WHEN n % 5 = 0 THEN 'monthly' END, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
+
+	`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
+	SELECT 'evt_' || lpad(n::text, 26, '0'), $ORG, CASE WHEN n % 500 = 3 THEN 'CUSTOMER_WITHDRAW_CANCELLED' ELSE 'CUSTOMER_DEPOSIT' END, 'DEPOSIT', 'dep_' || lpad(n::text, 26, '0'), 1, '{}',
+		'2026-01-01Z', n + 1000, convert_to(format('{"id":"evt_%s","type":"CUSTOMER_DEPOSIT","timestamp":"2026-01-01T00:00:00.000Z","apiVersion":"2026-01-31","environment":"TEST","organizationId":%s,"data":{}}',
+			lpad(n::text, 26, '0'), to_json($ORG::text)), 'UTF8') FROM $N`,
+	`UPDATE event_sequences SET last = (SELECT max(n) + 1000 FROM $N) WHERE org_id = $ORG`,
+	`INSERT INTO deliveries (delivery_id, org_id, endpoint_id, event_id, resource_id, resource_seq, status, attempts, created_at, attempt_after, ended_at) OVERRIDING SYSTEM VALUE
+	SELECT n + 1000000, $ORG, '` + Endpoint + `', 'evt_' || lpad(n::text, 26, '0'), 'dep_' || lpad(n::text, 26, '0'), 1, 'DELIVERED', 1, '2026-01-01Z', '2026-01-01Z', '2026-01-01Z' FROM $N`,
+	`INSERT INTO delivery_attempts (delivery_id, attempt, org_id, at, status_code, duration_ms, endpoint_id, url)
+	SELECT n + 1000000, 1, $ORG, '2026-01-01Z'::timestamptz + n * interval '1 second', CASE WHEN n % 100 = 9 THEN 500 ELSE 200 END, 1, '` + Endpoint + `', 'https://crowd.example' FROM $N`,
+
+	`INSERT INTO freezes (freeze_id, scope, org_id, customer_id, source, reason, created_at, lifted_at, lifted_by, customer_created_at)
+	SELECT 'frz_' || lpad(n::text, 26, '0'), 'CUSTOMER', $ORG, 'crowd_' || n, CASE n % 100 WHEN 0 THEN 'ORGANIZATION' ELSE 'OPERATOR' END, 'because', '2026-01-01Z'::timestamptz + n * interval '1 second',
+		CASE WHEN n % 50 = 25 THEN '2026-02-01Z'::timestamptz END, CASE WHEN n % 50 = 25 THEN 'OPERATOR x' END, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N WHERE n % 25 = 0`,
+	`INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id)
+	SELECT $ORG, '2026-01-01Z', 'API_KEY', $ORG, 'customer.created', 'CUSTOMER', 'crowd_' || n FROM $N`,
+}
