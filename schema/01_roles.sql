@@ -105,7 +105,7 @@ END $$;
 -- Refuses rows of an organization that does not exist, for all rows of a statement at once.
 -- It replaces a foreign key on the tables with the most inserts: a foreign key checks row by
 -- row, and the referenced rows are never deleted and keep their keys, so a check at the
--- insert is enough (docs/decisions/0032). A null org_id passes.
+-- insert is enough (decision 0032). A null org_id passes.
 CREATE FUNCTION organizations_refer() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE

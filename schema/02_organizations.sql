@@ -38,7 +38,7 @@ CREATE TABLE organization_settings (
     flagged_deposit_api_enabled     boolean NOT NULL DEFAULT false,
     auto_restore_failed_swaps       boolean NOT NULL DEFAULT false,
     -- The most network fees, in dollars, that the withdrawals of one customer may cost the
-    -- organization in a day (docs/decisions/0074). NULL: no limit.
+    -- organization in a day (decision 0074). NULL: no limit.
     customer_fee_day_usd            numeric(38,18) DEFAULT 50,
     charge_customer_costs           text NOT NULL DEFAULT 'NONE',
     -- Whether the operator lets the organization create further API keys.
@@ -108,7 +108,7 @@ END $$;
 CREATE TRIGGER api_keys_keep BEFORE UPDATE ON api_keys FOR EACH ROW EXECUTE FUNCTION api_keys_keep();
 
 -- Further API keys with a scope and an expiry, where the operator allows them
--- (docs/decisions/0080). The main key stays in api_keys.
+-- (decision 0080). The main key stays in api_keys.
 CREATE TABLE additional_api_keys (
     key_id         text PRIMARY KEY,
     org_id         text NOT NULL REFERENCES organizations,

@@ -44,7 +44,7 @@ BEGIN
 END $$;
 CREATE TRIGGER operator_keys_keep BEFORE UPDATE ON operator_keys FOR EACH ROW EXECUTE FUNCTION operator_keys_keep();
 
--- Dual control (docs/decisions/0035): where the installation requires it, a change that
+-- Dual control (decision 0035): where the installation requires it, a change that
 -- loosens a control waits here until a second operator agrees. An operator is identified by
 -- the name of the key, so a holder whose key is rolled stays the same operator.
 CREATE TABLE change_requests (

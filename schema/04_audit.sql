@@ -1,4 +1,4 @@
--- The audit log, and the hash chain over it (docs/decisions/0038).
+-- The audit log, and the hash chain over it (decision 0038).
 
 -- Who did what to which resource, written in the transaction that did it.
 CREATE TABLE audit_log (

@@ -5,7 +5,7 @@
 -- accounts with a floor: the service inserts transfers and has no privilege on balances.
 --
 -- Money moves only for a withdrawal, deposit, order or transfer that says the same
--- (docs/decisions/0021). Checks between rows run at the commit, so a transaction may write
+-- (decision 0021). Checks between rows run at the commit, so a transaction may write
 -- its rows in any order.
 
 CREATE TABLE ledger_accounts (
@@ -144,7 +144,7 @@ CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE 
 -- key, for the index is unused otherwise. What is compared stands in the select list and
 -- not in the condition: on empty tables any index with one of those columns looks as good
 -- as the key, and the plan stays. The functions use few and plain statements because every
--- transfer passes all of them (docs/decisions/0036).
+-- transfer passes all of them (decision 0036).
 
 -- Both accounts of a transfer belong to its organization and its mint.
 CREATE FUNCTION ledger_transfers_refer() RETURNS trigger LANGUAGE plpgsql
@@ -310,7 +310,7 @@ CREATE TRIGGER ledger_transfers_of_charge AFTER INSERT ON ledger_transfers
 
 -- All that was posted for an order adds up to its fee. A change names the fork on which the
 -- order is proven: the same transaction may cost more or less in another block
--- (docs/decisions/0024).
+-- (decision 0024).
 CREATE FUNCTION ledger_fee_change_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -359,7 +359,7 @@ CREATE TRIGGER ledger_transfers_of_fee_prepaid AFTER INSERT ON ledger_transfers
     FOR EACH ROW WHEN (NEW.cause_kind = 'FEE_PREPAID') EXECUTE FUNCTION ledger_withdrawal_fee_follow();
 
 -- In the books a flagged deposit is custody of the organization and part of no balance
--- (docs/decisions/0040). DEPOSIT_HOLD books it, DEPOSIT_RELEASE ends that, and DEPOSIT_FEE
+-- (decision 0040). DEPOSIT_HOLD books it, DEPOSIT_RELEASE ends that, and DEPOSIT_FEE
 -- keeps the fee of a return.
 CREATE FUNCTION ledger_deposit_hold_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$

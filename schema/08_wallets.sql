@@ -21,7 +21,7 @@ CREATE TABLE wallets (
     proof      bytea NOT NULL,            -- of the signer, that it derived the address
     created_at timestamptz NOT NULL,
     shown      text NOT NULL GENERATED ALWAYS AS (address_shown(address)) STORED,
-    form       text NOT NULL DEFAULT '',  -- '' is the usual address of the family (docs/decisions/0062)
+    form       text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
     CONSTRAINT wallets_address_unique UNIQUE (family, address),
     -- Keys that other tables refer to.
@@ -42,7 +42,7 @@ CREATE TABLE wallets (
 );
 CREATE INDEX wallets_shown ON wallets (org_id, shown);
 -- Finds the newest number of an organization's change wallets. From the seed alone, the
--- numbers lead to every change output (docs/decisions/0069). The oldest change wallets have
+-- numbers lead to every change output (decision 0069). The oldest change wallets have
 -- the id of an order as their subject.
 CREATE INDEX wallets_change ON wallets (org_id, family, length(subject) DESC, subject DESC)
     WHERE purpose = 'CHANGE' AND subject ~ '^[1-9][0-9]{0,17}$';
@@ -95,7 +95,7 @@ SELECT coffer_tenant('address_funds', 'SELECT',
 
 -- Money that the chain took back may have been promised, moved or spent before. The row then
 -- says how much is missing, and the database computes that. The shortfall grows only by what
--- the chain took back and never by a promise (docs/decisions/0020).
+-- the chain took back and never by a promise (decision 0020).
 CREATE FUNCTION address_funds_short() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
@@ -135,7 +135,7 @@ CROSS JOIN LATERAL (VALUES ('CREDITED', f.short), ('GAS', f.gas_short)) AS s (pa
 WHERE s.open > 0;
 SELECT coffer_shared('reorg_shortfalls', 'SELECT', 'SELECT');
 
--- The addresses that an organization's own money may go to (docs/decisions/0042). The
+-- The addresses that an organization's own money may go to (decision 0042). The
 -- operator keeps the list. Each row has the signer's proof, so a changed row alone admits no
 -- payment: the signer's journal decides.
 CREATE TABLE whitelisted_addresses (

@@ -1,7 +1,7 @@
 -- How far each chain was scanned, and the proofs that blocks are final.
 --
 -- A credit needs the proof of its block. Finality itself can break: a block that was proven
--- final leaves the chain (docs/decisions/0020). No row is edited then. A break says from
+-- final leaves the chain (decision 0020). No row is edited then. A break says from
 -- which height on the proofs of earlier forks are dead. Whatever relies on a dead proof is
 -- proven again or taken back.
 
@@ -147,7 +147,7 @@ END $$;
 CREATE TRIGGER finality_proofs_on_fork BEFORE INSERT ON finality_proofs
     FOR EACH ROW EXECUTE FUNCTION finality_proofs_on_fork();
 
--- Transactions of final blocks that were not traced in time (docs/decisions/0071). The sender
+-- Transactions of final blocks that were not traced in time (decision 0071). The sender
 -- of a transaction decides how long its trace is, so a block that waited for every trace
 -- could stop the chain. The block is taken in, and the trace comes later.
 CREATE TABLE scan_untraced (

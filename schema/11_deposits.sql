@@ -2,7 +2,7 @@
 --
 -- A deposit is credited once, on the live proof of its very block, and then posted in the
 -- books. Deposits are written a thousand at a time, so what can be checked for all rows of a
--- statement is checked together (docs/decisions/0033).
+-- statement is checked together (decision 0033).
 
 CREATE TABLE deposits (
     deposit_id     text PRIMARY KEY,
@@ -46,10 +46,10 @@ CREATE TABLE deposits (
     return_mac     bytea,       -- of the flag's columns, by the server's key; without it nothing is returned
     lost_at        timestamptz, -- when a rejected or redirected deposit turned out to be gone: the operator's loss
     -- All senders, sorted, where a transaction has several; from_address is '' then. NULL where
-    -- there are more than 20, or one of them is unknown (docs/decisions/0057).
+    -- there are more than 20, or one of them is unknown (decision 0057).
     senders        text[],
     -- How deep its block must be, by the tier of the amount when the block became final. 0:
-    -- finality is enough (docs/decisions/0059).
+    -- finality is enough (decision 0059).
     depth_required bigint NOT NULL DEFAULT 0,
     CONSTRAINT deposits_positive CHECK (amount > 0),
     CONSTRAINT deposits_kind_known CHECK (kind IN ('NATIVE', 'INTERNAL', 'TOKEN')),
@@ -346,7 +346,7 @@ CREATE TRIGGER deposits_written_once BEFORE UPDATE ON deposits FOR EACH ROW
                     OLD.risk_of_funds, OLD.flag_reason, OLD.flagged_at, OLD.return_to, OLD.return_risk, OLD.return_mac))
     EXECUTE FUNCTION refuse_row_change();
 
--- Counts of tokens that are not in the catalogue (docs/decisions/0078). A contract can claim
+-- Counts of tokens that are not in the catalogue (decision 0078). A contract can claim
 -- any number of transfers to our addresses, so only a thousand are recorded for a wallet and
 -- chain. The rest is counted here. Transfers before this table existed are not counted.
 CREATE TABLE unknown_token_counts (
@@ -387,7 +387,7 @@ CREATE TRIGGER unknown_token_counts_as_inserted BEFORE UPDATE OF wallet_id, chai
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- Memos that payers on Solana wrote into their transactions, such as an order number
--- (docs/decisions/0084). A memo is read after its deposit was recorded and decides nothing, so
+-- (decision 0084). A memo is read after its deposit was recorded and decides nothing, so
 -- it is no column of deposits: a transaction that made a deposit has a row here, and the
 -- service asks providers until an answer is proven by the transaction's id.
 CREATE TABLE transaction_memos (

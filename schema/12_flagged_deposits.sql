@@ -1,4 +1,4 @@
--- Decisions about deposits, and the resolutions of flagged ones (docs/decisions/0040).
+-- Decisions about deposits, and the resolutions of flagged ones (decision 0040).
 --
 -- A final deposit is decided before it counts. A flagged deposit stays on its address until a
 -- person approves it, sends it back or sends it elsewhere. Exactly one of those decisions is
@@ -114,7 +114,7 @@ CREATE CONSTRAINT TRIGGER deposit_resolutions_as_decided AFTER INSERT OR UPDATE 
     FOR EACH ROW EXECUTE FUNCTION deposit_resolutions_follow();
 
 -- A flagged deposit is decided anew only after the signer voided the refused or recalled
--- order of the decision before (docs/decisions/0075). Else the deposit could be credited and
+-- order of the decision before (decision 0075). Else the deposit could be credited and
 -- sent away. A resolution that a restore writes again was decided already.
 CREATE FUNCTION deposit_resolutions_void_first() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$

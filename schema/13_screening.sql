@@ -1,5 +1,5 @@
 -- Screening: the answers of risk providers, lists of sanctions, and senders that are asked
--- about again (docs/decisions/0034, 0044).
+-- about again (decisions 0034, 0044).
 
 -- What a provider answered, sealed whole: a decision can be checked years later, an answer can
 -- be used again for a while, and a writer of the database cannot make one up.

@@ -40,7 +40,7 @@ CREATE TABLE withdrawals (
     -- security keeps an index on a function unused.
     to_shown               text NOT NULL GENERATED ALWAYS AS (address_shown(to_address)) STORED,
 
-    -- Of rows that a restore made from the signer's journal (docs/decisions/0015). The journal
+    -- Of rows that a restore made from the signer's journal (decision 0015). The journal
     -- knows the hash of a key and not the key, and the restored books may lack the funds.
     restored_at            timestamptz,
     restored_key_hash      text,
@@ -48,7 +48,7 @@ CREATE TABLE withdrawals (
     takings                integer NOT NULL DEFAULT 0,       -- how often a part of it was taken
     key_hash               text GENERATED ALWAYS AS (coalesce(restored_key_hash, key_digest(idempotency_key))) STORED,
 
-    -- The network fee of a coin's payment (docs/decisions/0025). fee_deducted is the part that
+    -- The network fee of a coin's payment (decision 0025). fee_deducted is the part that
     -- the customer pays: decided with the order, before anything is signed. The order pays
     -- that much less.
     fee_mode               text NOT NULL DEFAULT 'ORGANIZATION',
@@ -61,23 +61,23 @@ CREATE TABLE withdrawals (
     approval_round         smallint NOT NULL DEFAULT 0, -- how often it was sent back to the approvers
     request_mac            bytea,          -- of its terms, by the server's key
 
-    -- Of an organization's own withdrawal (docs/decisions/0043).
+    -- Of an organization's own withdrawal (decision 0043).
     product                text,           -- the product whose balance pays, in place of a customer's
     whitelisted_address_id text,           -- the entry that to_address was read from
 
-    -- What the network was expected to take (docs/decisions/0074).
+    -- What the network was expected to take (decision 0074).
     cost_max               numeric(78,0),  -- at most, when it was requested, in native units; NULL: unknown
     cost_rent              numeric(78,0),  -- the part of it that stays in an account created for the payee
     cost_price             numeric(38,18), -- dollars for one whole native coin when it was released; NULL: unknown
 
     -- How the withdrawal ends, and who decided so, while the signer has not voided it yet
-    -- (docs/decisions/0075).
+    -- (decision 0075).
     ends_as                text,
     ends_note              text,
     ends_by_kind           text,
     ends_by                text,
 
-    -- What the customer is charged for costs above the usual fee (docs/decisions/0074). The
+    -- What the customer is charged for costs above the usual fee (decision 0074). The
     -- terms are those at the time of the request, so what was shown is what is charged.
     charge_costs           text NOT NULL DEFAULT 'NONE',    -- the organization's setting
     charge_rent            numeric(78,0) NOT NULL DEFAULT 0, -- the most rent that is charged, in native units
@@ -326,7 +326,7 @@ CREATE TRIGGER withdrawals_charge_keep BEFORE UPDATE ON withdrawals
 -- A released payment has a grant, and the signer would admit it on any later day. So the
 -- signer journals that the payment is void before its money is given back. A withdrawal that
 -- ends without a slot stays AWAITING_APPROVAL or PROCESSING, with its hold, until then. Its
--- order is recalled first (docs/decisions/0073, 0075).
+-- order is recalled first (decisions 0073, 0075).
 CREATE FUNCTION withdrawals_void_first() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -455,7 +455,7 @@ CREATE TRIGGER withdrawal_decisions_use AFTER INSERT ON withdrawal_decisions REF
     FOR EACH STATEMENT EXECUTE FUNCTION withdrawal_decisions_use();
 
 -- Each approval is a row of its own by another person, bound to the terms that the person saw
--- (docs/decisions/0039).
+-- (decision 0039).
 CREATE TABLE withdrawal_approvals (
     org_id        text NOT NULL,
     withdrawal_id text NOT NULL,

@@ -84,7 +84,7 @@ CREATE TABLE dispatch_orders (
         product IS NULL AND whitelisted_address_id IS NULL
         OR purpose = 'PAYMENT' AND customer_id IS NULL AND num_nonnulls(product, whitelisted_address_id) = 2),
     -- Where the chain lets the treasury pay the fee, the slot is the treasury's
-    -- (docs/decisions/0049).
+    -- (decision 0049).
     CONSTRAINT dispatch_orders_from_other CHECK (
         from_wallet_id IS NULL OR from_wallet_id <> wallet_id AND purpose IN ('SWEEP', 'CLOSE', 'RETURN')),
     -- The lead comes first by its id, so that a transaction that locks the orders in that order
@@ -135,7 +135,7 @@ CREATE TRIGGER dispatch_orders_keep BEFORE UPDATE ON dispatch_orders
     FOR EACH ROW EXECUTE FUNCTION dispatch_orders_keep();
 
 -- The end of an order is written once. Only if the proof of its end is dead may the same
--- transaction get another live proof, and another fee (docs/decisions/0024).
+-- transaction get another live proof, and another fee (decision 0024).
 CREATE FUNCTION dispatch_orders_end_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -281,7 +281,7 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_begin AFTER INSERT ON dispatch_orders 
 CREATE CONSTRAINT TRIGGER dispatch_orders_move AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION dispatch_orders_follow();
 
--- Several payments in one transaction (docs/decisions/0056): one order leads, and has the slot
+-- Several payments in one transaction (decision 0056): one order leads, and has the slot
 -- and the attempts. The others name it, from the moment they get the slot.
 CREATE FUNCTION dispatch_orders_rides_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
@@ -427,13 +427,13 @@ CREATE TABLE dispatch_slots (
     -- restarts over and over would otherwise never report it.
     absent_since timestamptz,
     -- What the chain calls the slot: '' for an account nonce, a nonce account and its value on
-    -- Solana (docs/decisions/0047), the UTXOs and the change address on Bitcoin
-    -- (docs/decisions/0053).
+    -- Solana (decision 0047), the UTXOs and the change address on Bitcoin
+    -- (decision 0053).
     lease        text NOT NULL DEFAULT '',
     orders       integer NOT NULL DEFAULT 1, -- how many orders the slot is for
     -- The hash of the block from which the nonce value was derived: of several transactions in
     -- the slot, Solana mines one only if the value is that of a nonce account and no block's
-    -- hash (docs/decisions/0070). '' for other chains, and until the proof is looked up.
+    -- hash (decision 0070). '' for other chains, and until the proof is looked up.
     proof        text NOT NULL DEFAULT '',
     CONSTRAINT dispatch_slots_pkey PRIMARY KEY (wallet_id, chain, nonce),
     CONSTRAINT dispatch_slots_order_once UNIQUE (order_id),
@@ -568,7 +568,7 @@ CREATE TRIGGER dispatch_attempts_written_once BEFORE UPDATE ON dispatch_attempts
     EXECUTE FUNCTION refuse_row_change();
 
 -- A recalled order without a slot, and the entry of the signer's journal that voids it
--- (docs/decisions/0075). The row is written with WITHDRAWN, and the entry once the signer has
+-- (decision 0075). The row is written with WITHDRAWN, and the entry once the signer has
 -- answered.
 CREATE TABLE dispatch_voids (
     order_id    text PRIMARY KEY,

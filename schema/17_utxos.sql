@@ -1,5 +1,5 @@
 -- UTXOs of ours on Bitcoin: which exist, and which payment spends which
--- (docs/decisions/0055). The tables call a UTXO a coin.
+-- (decision 0055). The tables call a UTXO a coin.
 
 -- An output of a final transaction that pays one of our wallets.
 --
@@ -200,7 +200,7 @@ CREATE TRIGGER coins_written_once BEFORE UPDATE ON coins FOR EACH ROW
     EXECUTE FUNCTION refuse_row_change();
 
 -- Consolidation: while fees are low, an order makes one UTXO of many small ones
--- (docs/decisions/0063). merge_id is the id of the order.
+-- (decision 0063). merge_id is the id of the order.
 CREATE TABLE merges (
     merge_id   text PRIMARY KEY,
     org_id     text NOT NULL REFERENCES organizations,

@@ -112,7 +112,7 @@ CREATE TRIGGER gas_top_ups_written_once BEFORE UPDATE ON gas_top_ups FOR EACH RO
     EXECUTE FUNCTION refuse_row_change();
 
 -- A place is a durable nonce account of a treasury on Solana. Its transactions are sent with
--- the value of one, and an order creates it (docs/decisions/0050).
+-- the value of one, and an order creates it (decision 0050).
 CREATE TABLE places (
     place_id   text PRIMARY KEY,
     org_id     text NOT NULL REFERENCES organizations,
@@ -172,7 +172,7 @@ CREATE TRIGGER places_written_once BEFORE UPDATE ON places FOR EACH ROW
     EXECUTE FUNCTION refuse_row_change();
 
 -- A token account on Solana contains rent that cannot be used until the account is closed. An
--- order closes one that has had no deposit for long (docs/decisions/0065).
+-- order closes one that has had no deposit for long (decision 0065).
 CREATE TABLE closes (
     close_id     text PRIMARY KEY,
     org_id       text NOT NULL REFERENCES organizations,

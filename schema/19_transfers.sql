@@ -3,7 +3,7 @@
 -- A transfer touches no chain, so it has no states: the row exists together with its posting.
 -- It is written once and never changes.
 
--- Transfers are written by the thousand (docs/decisions/0022), so the table has no foreign keys:
+-- Transfers are written by the thousand (decision 0022), so the table has no foreign keys:
 -- transfers_parties checks all rows of a statement. It has few indexes for lists.
 CREATE TABLE transfers (
     transfer_id     text COLLATE "C" PRIMARY KEY,

@@ -1,4 +1,4 @@
--- Events: what organizations are told, and its delivery by webhook (docs/decisions/0009, 0028).
+-- Events: what organizations are told, and its delivery by webhook (decisions 0009, 0028).
 
 -- An event is written in the transaction of the change that it reports. A sequencer numbers it
 -- afterwards and creates its deliveries, so that no writer waits for another.

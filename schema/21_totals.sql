@@ -1,4 +1,4 @@
--- The totals of organizations, so that no call sums up every balance (docs/decisions/0079).
+-- The totals of organizations, so that no call sums up every balance (decision 0079).
 --
 -- Each statement that posts adds a row with the difference that it makes, so no two postings
 -- wait for each other. The service folds the differences into one row for each organization

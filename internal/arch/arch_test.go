@@ -79,31 +79,34 @@ func TestThePageOfPromisesNamesTestsThatExist(t *testing.T) {
 
 func TestEveryDependencyHasAReason(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(root + "/docs/decisions/0002-dependencies.md")
+	page, err := os.ReadFile(root + "/docs/adr/0002-dependencies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(t, func(h house) []string { return h.reasons(string(page)) })
 }
 
-// The index names each decision.
-func TestEveryDecisionStandsInTheIndex(t *testing.T) {
-	t.Parallel()
-	dir := root + "/docs/decisions/"
-	index, err := os.ReadFile(dir + "README.md")
+// written is every text of the repository, read once.
+var written = sync.OnceValues(func() (library, error) { return loadTexts(os.DirFS(root)) })
+
+func checkTexts(t *testing.T, what func(library) []string) {
+	t.Helper()
+	l, err := written()
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := fs.Glob(os.DirFS(dir), "0*.md")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("got %d decisions and %v, want some", len(names), err)
-	}
-	for _, name := range names {
-		if row := "| [" + name[:4] + "](" + name + ") | "; !strings.Contains(string(index), row) {
-			t.Errorf("got an index without %s, want a line that begins with %s", name, row)
-		}
+	for _, complaint := range what(l) {
+		t.Error(complaint)
 	}
 }
+
+// Comments and pages cite decisions by number, and the table says where each of them is.
+func TestEveryCitedDecisionIsInTheTable(t *testing.T) {
+	t.Parallel()
+	checkTexts(t, library.citedDecisions)
+}
+
+func TestEveryLinkedPageAndHeadingExists(t *testing.T) { t.Parallel(); checkTexts(t, library.links) }
 
 // Each migration opens with its reason, and each table has one writer.
 func TestTablesHaveAReasonAndOneWriter(t *testing.T) {

@@ -328,7 +328,7 @@ func (h house) reasons(page string) []string {
 			}
 			name := strings.TrimPrefix(imp.path, "github.com/")
 			if !slices.ContainsFunc(known, func(k string) bool { return name == k || strings.HasPrefix(name, k+"/") }) {
-				c.add("%s: %s has no line in docs/decisions/0002-dependencies.md: give the reason for it", s.at(imp.spec), imp.path)
+				c.add("%s: %s has no line in docs/adr/0002-dependencies.md: give the reason for it", s.at(imp.spec), imp.path)
 			}
 		}
 	}

@@ -192,3 +192,93 @@ func TestCitationsAreCheckedBothWays(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// spell writes "decision" for "@" and "docs/" for "~", so that the tests of the repository do
+// not find what is planted here.
+func spell(text string) string {
+	return strings.NewReplacer("@", "decision", "~", "docs/").Replace(text)
+}
+
+func spellAll(texts []string) []string {
+	for i, text := range texts {
+		texts[i] = spell(text)
+	}
+	return texts
+}
+
+// shelf builds a library from file names and texts that spell has to write out.
+func shelf(t *testing.T, files map[string]string) library {
+	t.Helper()
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[spell(name)] = &fstest.MapFile{Data: []byte(spell(text))}
+	}
+	l, err := loadTexts(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestCitedDecisionsAreComparedWithTheTable(t *testing.T) {
+	t.Parallel()
+	l := shelf(t, map[string]string{
+		"~design/README.md": "| Number | Page |\n|---|---|\n" +
+			"| 0002 | [a](../adr/0002-a.md) |\n| 0003 | [b](b.md#c), [b](b.md) |\n| 0001 | [b](b.md#c) |\n| 0004 | gone |\n",
+		"a.go":              "package a\n\n// As @ 0001 says. And @\n// 0005 does.\n",
+		"b.sql":             "-- @s 0002, 0006 and\n-- 0007\n",
+		"c.toml":            "# see ~@s/0002-a.md; see Decision 0008\n",
+		"d.md":              "[0003](../@s/0003-b.md), 0009\n",
+		"node_modules/e.md": "@ 0010\n",
+		"internal/x.bin":    "@ 0011\x00",
+		"testdata/f.txt":    "12 @s 00012, @ 0001\n",
+		"~runbooks/g.txt":   "@ 0013",
+		"~@s/0014-h.md":     "# H\n",
+	})
+	got := l.citedDecisions()
+	want := spellAll([]string{
+		"a.go:3: cites @ 0005, which is not in the table of ~design/README.md",
+		"b.sql:1: cites @ 0006, which is not in the table of ~design/README.md",
+		"b.sql:1: cites @ 0007, which is not in the table of ~design/README.md",
+		"c.toml:1: cites @ 0008, which is not in the table of ~design/README.md",
+		"c.toml:1: ~@s is no page any more: name the page in ~design or ~adr, or cite the number",
+		"d.md:1: ](../@s/0003-b.md) is no page any more: name the page in ~design or ~adr, or cite the number",
+		"~@s/0014-h.md: @s stand in ~design and ~adr",
+		"~design/README.md:4: 0003 names b.md without a heading",
+		"~design/README.md:5: 0001 does not follow 0003: the table is sorted, and each number is in it once",
+		"~design/README.md:6: 0004 names no page",
+		"~runbooks/g.txt:1: cites @ 0013, which is not in the table of ~design/README.md",
+	})
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := (library{}).citedDecisions(); len(got) != 1 || !strings.Contains(got[0], "has no table") {
+		t.Errorf("without a table: got %q, want a complaint about it", got)
+	}
+}
+
+func TestLinksAreFollowed(t *testing.T) {
+	t.Parallel()
+	l := shelf(t, map[string]string{
+		"~design/README.md": "[a](a.md)\n",
+		"~design/a.md":      "# Who `pays`, and when?\n\n## Twice\n\n## Twice\n\n```sh\n# no heading\n```\n[x](#twice-1) [y](#twice-2) [z](https://example.org/a.md) [in](../../internal)\n",
+		"~design/b.md":      "[a](a.md#who-pays-and-when) [b](a.md#no-heading) [c](../adr/c.md) [d](../../gone)\n",
+		"~adr/README.md":    "none\n",
+		"~adr/c.md":         "# C\n",
+		"internal/a.go":     "package a\n\n// See ~design/a.md#twice, ~design/a.md#thrice and ~howto/z.md.\n",
+		"~design/note.txt":  "[no](link.md)\n",
+	})
+	got := l.links()
+	want := spellAll([]string{
+		"~adr/c.md: is not linked in ~adr/README.md",
+		"~design/a.md:10: #twice-2 leads nowhere: ~design/a.md has no heading twice-2",
+		"~design/b.md: is not linked in ~design/README.md",
+		"~design/b.md:1: ../../gone leads nowhere: there is no gone",
+		"~design/b.md:1: a.md#no-heading leads nowhere: ~design/a.md has no heading no-heading",
+		"internal/a.go:3: ~design/a.md#thrice leads nowhere: ~design/a.md has no heading thrice",
+		"internal/a.go:3: ~howto/z.md leads nowhere: there is no ~howto/z.md",
+	})
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

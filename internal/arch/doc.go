@@ -2,7 +2,9 @@
 // sources of the whole module and compare what they find with the tables in
 // floors.go: which floor a package stands on, what it may import, where keys,
 // HTTP, floats and random numbers may appear, and whether the rules of the
-// interface and the tests that prove them name each other.
+// interface and the tests that prove them name each other. Two tests read all
+// texts of the repository: each decision that is cited has an entry in
+// docs/design/README.md, and links between pages lead to pages and headings.
 //
 // Nothing here runs in the program, and nothing here runs another command: a
 // test that asks the go tool could be answered from the test cache although

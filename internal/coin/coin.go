@@ -1,6 +1,6 @@
 // Package coin is what an organization has on chains where an account is a heap of
 // outputs: every output of ours that became final, and which payment has which. See
-// docs/decisions/0055.
+// docs/design/bitcoin.md#states-of-an-output.
 //
 // What never happens here: a coin in the slots of two orders; one that is taken back from
 // a slot without proof; one chosen for a payment whose deposit is not credited. What a

@@ -16,7 +16,8 @@ import (
 
 // Where accounts are coins, any coin of an organization pays anything: what is credited
 // counts at its treasury from the credit on, wherever its coin lies, and no sweep moves
-// it. What is flagged stays at the address that received it. See docs/decisions/0055.
+// it. What is flagged stays at the address that received it. See
+// docs/design/bitcoin.md#books.
 
 // keepers are the wallets at which what is credited counts on such chains.
 type keepers map[keeping]string

@@ -15,7 +15,8 @@ import (
 )
 
 // Where accounts are coins, a slot is the set of coins that its transactions spend: they
-// are chosen and reserved in the transaction that writes it. See docs/decisions/0055.
+// are chosen and reserved in the transaction that writes it. See
+// docs/design/bitcoin.md#slots.
 
 // WantCoins is what an order waits for whose wallet holds the amount by the books, while
 // too few coins can be spent: the rest of earlier payments is not final yet, or another
@@ -24,7 +25,7 @@ const WantCoins Want = "COINS"
 
 // WantMerge is what an order waits for whose wallet has the amount in more coins than one
 // transaction spends: that some of them become one. It has that done at once, at the rate of
-// payments; see docs/decisions/0073.
+// payments; see docs/design/bitcoin.md#consolidation-on-demand.
 const WantMerge Want = "MERGE"
 
 // Issuer gives out wallets. wallet.Book is one.
@@ -71,7 +72,7 @@ const restsLooked = 100
 // NextRest names the wallet to which the next slot's rest comes back, or the coin that a
 // merge makes: the first of an organization's that neither a slot names nor a merge is to
 // have, else the next number. Two may come to the same one, and one of them gets it: see
-// dispatch_slots_change_once and docs/decisions/0069.
+// dispatch_slots_change_once and docs/design/bitcoin.md#change-wallets.
 func NextRest(ctx context.Context, tx pg.Tx, ch chain.Name, org string) (signer.WalletRef, error) {
 	var number uint64
 	err := tx.QueryRow(ctx, `

@@ -18,7 +18,7 @@ import (
 
 // What takes the place of an order is seen by that order. A place that no order has is
 // looked at here: the chain changes it for whoever has the wallet's key, and says who that
-// was. See docs/decisions/0065.
+// was. See docs/design/solana.md#idle-nonce-accounts.
 
 // An idle place is what was last found of one that no order has.
 type idle struct {

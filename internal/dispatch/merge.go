@@ -14,9 +14,10 @@ import (
 
 // An order that merges pays nobody: its slot is small coins of the organization, and all
 // that they hold but the fee comes back as one, to the order's own wallet. Nobody waits
-// for it, and nobody shall wait because of it. See docs/decisions/0063. One is made on
-// demand, at the rate of payments, when a payment needs more coins than a transaction
-// spends: of the coins that no payment reaches. See docs/decisions/0073.
+// for it, and nobody shall wait because of it. See docs/design/bitcoin.md#consolidation.
+// One is made on demand, at the rate of payments, when a payment needs more coins than a
+// transaction spends: of the coins that no payment reaches. See
+// docs/design/bitcoin.md#consolidation-on-demand.
 
 // MergeNot is the code of a refusal that is not the signer's: as things stand there is
 // nothing to merge, or it would cost too much.

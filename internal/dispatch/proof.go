@@ -17,7 +17,7 @@ import (
 
 // Where places are names, a provider could name something else, in which several
 // transactions of a slot would be mined. So the signer wants a slot proven, and no order
-// gets a place whose proof is not known. See docs/decisions/0070.
+// gets a place whose proof is not known. See docs/design/solana.md#proof-of-a-slot.
 
 // A proof is what is known of that of a lease.
 type proof struct {

@@ -55,7 +55,8 @@ type Config struct {
 	GasMarginBps  uint64        // added to a top-up, since fees move until it arrives; 5000
 	// Places is how many places every treasury has, where a chain leases those: so many
 	// transactions of an organization can be under way at once. Each costs coin that stays
-	// there. 8; more than PlacesMax is PlacesMax.
+	// there. 8; more than PlacesMax is PlacesMax. No setting of the service sets it: the
+	// service always has 8.
 	Places int
 	// CloseAfter is how long nothing has come to an address' account for a token, and all of
 	// it was swept, before that is closed for the coin in it, where there are such accounts.

@@ -3,11 +3,11 @@
 // final. Servers of Esplora's HTTP interface count among them.
 //
 // A node is not believed where it can be checked, and nearly all can: a block is taken
-// as its bytes, whose header gives its hash and shows its proof of work, whose
-// transactions give the root in the header and whose witnesses what the coinbase
-// commits to. Other transactions are checked by their hash. Balances alone are what
-// nodes say, as many as have to agree. An answer that is missing, short or wrong is an
-// error and never an empty block.
+// as its bytes, whose header gives its hash and shows its proof of work, and whose
+// transactions give the root in the header. Witnesses are stepped over: that root does
+// not cover them, and nothing is read from them. Other transactions are checked by their
+// hash. Balances alone are what nodes say, as many as have to agree. An answer that is
+// missing, short or wrong is an error and never an empty block.
 //
 // What is not in a block does not exist here: no payment is seen that waits, so none
 // that is replaced, dropped or sent again in other bytes has to be taken back.

@@ -16,7 +16,8 @@ const blocksMax = 64
 var _ chain.Proofs = (*Client)(nil)
 
 // Proof finds the block from whose hash the value of a nonce account follows: the one before
-// the block in which the account was made or advanced. See docs/decisions/0070.
+// the block in which the account was made or advanced. See
+// docs/design/solana.md#proof-of-a-slot.
 func (c *Client) Proof(ctx context.Context, account chain.Address, lease string, known ...string) (string, error) {
 	at, value, err := solanatx.ParseLease(lease)
 	if err == nil {

@@ -35,8 +35,8 @@ import (
 const treasury = "TREASURY"
 
 // change is the purpose of the wallets that what is left of coins goes to. Their subject is
-// their number, 1, 2, 3…: see docs/decisions/0069. In a journal of before that it is the
-// intent that spends the coins.
+// their number, 1, 2, 3…: see docs/design/bitcoin.md#change-wallets. In a journal of before
+// that it is the intent that spends the coins.
 const change = "CHANGE"
 
 const (

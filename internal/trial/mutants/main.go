@@ -7,10 +7,10 @@
 //
 // A defect is a few lines of a patch in defects/. It is compiled in with an
 // overlay of the go command, so that no planted mistake ever stands in the
-// sources; see docs/decisions. The test that RESULTS.md names is run first, then the
-// tests of the packages that a defect names, whole; when all of them pass, every other
-// package that depends on what was edited. A test counts only if it passes without
-// the defect.
+// sources; see docs/design/operations.md#planted-defects. The test that RESULTS.md
+// names is run first, then the tests of the packages that a defect names, whole; when
+// all of them pass, every other package that depends on what was edited. A test counts
+// only if it passes without the defect.
 //
 // What never happens here: a file of the module that changes, except RESULTS.md,
 // which keeps what was measured. What a crash leaves: a temporary directory.

@@ -577,7 +577,7 @@ type NonceCreation struct {
 	Treasury  chain.Address // pays, and is the account's authority
 	N         uint32        // which of its nonce accounts, see NonceAccount
 	Blockhash string        // base58
-	// Bare is the form that versions before 0065 signed, which does the same where nothing
+	// Bare is the form that versions before decision 0065 signed, which does the same where nothing
 	// lies yet and fails elsewhere. It is read and not made any more.
 	Bare bool
 }
