@@ -94,15 +94,18 @@ $$;
 REVOKE ALL ON FUNCTION coffer_tenant(regclass, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION coffer_shared(regclass, text, text) FROM PUBLIC;
 
--- The trigger function of append-only tables, and of rows whose key other rows refer to.
+-- Refuses a statement that changes rows. Triggers call it for append-only tables
+-- (*_append_only), for rows whose key other rows refer to (*_stay), and for columns that only
+-- an insert writes (*_as_inserted).
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION '% rows are written once', TG_TABLE_NAME
         USING ERRCODE = 'restrict_violation', CONSTRAINT = TG_TABLE_NAME || '_append_only';
 END $$;
 
--- The trigger function that refuses a change of one row. The name of the trigger is the name
--- of the constraint in the error.
+-- Refuses a change of one row, where the condition of the trigger says so: of columns that are
+-- written once, or only together with the status (*_written_once). The error has the name of
+-- the trigger as its constraint.
 CREATE FUNCTION refuse_row_change() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -1426,7 +1429,6 @@ BEGIN
         RAISE EXCEPTION 'fork % of % is not the next one', NEW.fork, NEW.chain
             USING ERRCODE = 'check_violation', CONSTRAINT = 'finality_breaks_next';
     END IF;
-    -- The block of the first start has no proof, but the one above it names it.
     IF NOT EXISTS (SELECT FROM finality_live p WHERE p.chain = NEW.chain
                    AND ((p.height, p.hash) = (NEW.ancestor_height, NEW.ancestor_hash)
                         OR (p.height, p.parent) = (NEW.ancestor_height + 1, NEW.ancestor_hash))) THEN
@@ -1732,7 +1734,7 @@ CREATE TRIGGER deposits_proof_live_moved AFTER UPDATE ON deposits
 -- again, or is scanned far enough to show that it is gone: then it is REVERSED.
 CREATE FUNCTION deposits_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
-    gone boolean; -- its proof was alive once and is dead
+    gone boolean; -- the proof of the deposit is dead
 BEGIN
     IF (NEW.deposit_id, NEW.org_id, NEW.wallet_id, NEW.customer_id, NEW.chain, NEW.contract, NEW.address, NEW.tx_hash, NEW.kind, NEW.position)
        IS DISTINCT FROM
@@ -1740,7 +1742,7 @@ BEGIN
         RAISE EXCEPTION 'deposit % cannot become another movement', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_identity_fixed';
     END IF;
-    -- Asked only where it decides: not when a deposit is credited.
+    -- Looked up only where it matters: not when a deposit is credited.
     gone := false;
     IF OLD.proof_id IS NOT NULL AND ((NEW.proof_id, NEW.height, NEW.block_hash) IS DISTINCT FROM (OLD.proof_id, OLD.height, OLD.block_hash)
        OR OLD.status IN ('CREDITED', 'BELOW_MINIMUM', 'REVERSED') AND NEW.status <> OLD.status) THEN
@@ -1766,7 +1768,7 @@ BEGIN
         RAISE EXCEPTION 'deposit % was reversed', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_terminal';
     END IF;
-    -- Not before the new fork has been walked so far that it would be there.
+    -- Only after the new fork was scanned so far that it would have the deposit.
     IF NEW.status = 'REVERSED' AND OLD.status <> 'REVERSED' AND EXISTS (
         SELECT FROM finality_breaks b
         JOIN finality_proofs p ON p.proof_id = OLD.proof_id AND b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height
@@ -2759,7 +2761,7 @@ BEGIN
         RETURN cost;
     END IF;
     SELECT decimals INTO coin FROM mints WHERE chain = w.chain AND kind = 'NATIVE';
-    -- Whole numbers: a division of numerics would round.
+    -- Both factors are whole numbers, so that div rounds nothing away.
     worth := cost * trunc(w.charge_coin_price * 1000000000000000000::numeric) * ('1e' || token)::numeric;
     unit := trunc(w.charge_mint_price * 1000000000000000000::numeric) * ('1e' || coin)::numeric;
     RETURN div(worth + unit - 1, unit);
@@ -2850,8 +2852,8 @@ DECLARE
     ending   boolean;
     ended    boolean;
     charge   numeric;
-    back     numeric; -- what a hold gives back that nothing was paid of
-    rest     numeric; -- what was held for the rent of a payment that was made, and not charged
+    back     numeric; -- what the hold gives back if nothing was paid
+    rest     numeric; -- of a completed payment: held for rent and not charged
     sent     text;
     broken   text;
 BEGIN
@@ -3154,7 +3156,7 @@ BEGIN
         RAISE EXCEPTION 'order % is %', OLD.order_id, OLD.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_terminal';
     END IF;
-    -- Once it has a slot it can only go forward: the slot is never given back.
+    -- An order with a slot only goes forward: it never gives the slot back.
     IF OLD.status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') AND NEW.status IN ('QUEUED', 'REFUSED', 'WITHDRAWN') THEN
         RAISE EXCEPTION 'order % has a slot', OLD.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_slot_kept';
@@ -3264,7 +3266,7 @@ BEGIN
         INTO caused FROM places p WHERE p.place_id = o.order_id;
     ELSIF o.purpose = 'MERGE' THEN
         SELECT (m.org_id, m.chain, m.wallet_id) = (o.org_id, o.chain, o.wallet_id)
-            -- All of its coins come back to the wallet that is there for its own change.
+            -- All of its UTXOs come back to the change wallet of its slot.
             AND EXISTS (SELECT FROM wallets w WHERE w.wallet_id = o.to_wallet_id AND w.address = o.to_address AND w.purpose = 'CHANGE' AND w.org_id = o.org_id)
             AND NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND right(s.lease, length(o.to_address) + 1) <> ' ' || o.to_address)
             AND CASE o.status WHEN 'PAID' THEN m.status = 'DONE'
@@ -3336,7 +3338,7 @@ DECLARE
 BEGIN
     SELECT orders INTO slots FROM dispatch_slots WHERE order_id = lead;
     IF coalesce(slots, 1) = 1 AND NEW.rides_id IS NULL THEN
-        RETURN NULL; -- alone, or without a slot: dispatch_orders_follow asks whether that may be
+        RETURN NULL; -- alone, or without a slot: dispatch_orders_follow checks that
     END IF;
     SELECT count(*) FILTER (WHERE o.rides_id IS NULL) AS leads, count(*) AS orders, count(DISTINCT o.status) AS statuses,
         count(DISTINCT (o.tx_hash, o.org_id)) AS transactions, count(DISTINCT o.purpose) AS purposes,
@@ -3442,7 +3444,7 @@ BEGIN
         b := set_byte(b, i, mod(n, 256)::integer);
         n := div(n, 256);
     END LOOP;
-    RETURN CASE WHEN n = 0 THEN b END; -- else it is longer
+    RETURN CASE WHEN n = 0 THEN b END; -- a remainder means that it has more than 32 bytes
 END $$;
 
 CREATE TABLE dispatch_slots (
@@ -3716,7 +3718,7 @@ BEGIN
         RAISE EXCEPTION 'coin % is %', OLD.outpoint, OLD.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_moves';
     END IF;
-    -- Whoever has it keeps it until it is spent or its block is gone; nobody gets it from another.
+    -- An order keeps its UTXO until that is spent or its block is gone. No order takes it from another.
     IF TG_OP = 'UPDATE' AND OLD.status IN ('RESERVED', 'SPENT') AND NEW.order_id IS DISTINCT FROM OLD.order_id THEN
         RAISE EXCEPTION 'coin % is order %''s', OLD.outpoint, OLD.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_kept';
@@ -3725,7 +3727,7 @@ BEGIN
         RAISE EXCEPTION 'coin % is spent by %', OLD.outpoint, OLD.spent_by
             USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_spent_once';
     END IF;
-    -- It is the very movement that its deposit is, or came back from the order's own transaction.
+    -- It is the movement of its deposit, or the change of the order's own transaction.
     IF NEW.deposit_id IS NOT NULL AND (TG_OP = 'INSERT' OR NEW.deposit_id IS DISTINCT FROM OLD.deposit_id) AND NOT EXISTS (
         SELECT FROM deposits d WHERE d.deposit_id = NEW.deposit_id
             AND (d.chain, d.tx_hash || ':' || d.position, d.org_id, d.wallet_id, d.mint_id, d.amount)
@@ -3755,8 +3757,8 @@ BEGIN
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_free_when_counted';
         END IF;
     WHEN 'RESERVED' THEN
-        -- What is held leaves by the return that it is kept for and by nothing else; what the
-        -- journal says was signed for was let go before the backup knew.
+        -- A HELD UTXO leaves only by the return that it is kept for. One that the signer's journal
+        -- names was released after the backup that was restored.
         IF (TG_OP = 'INSERT' OR OLD.status = 'HELD' AND OLD.order_id IS DISTINCT FROM NEW.order_id) AND NOT o.funds_pending
            OR coalesce(strpos(o.lease, NEW.outpoint || ':'), 0) = 0 THEN
             RAISE EXCEPTION 'coin % is not in the slot of order %, or held', NEW.outpoint, NEW.order_id
@@ -3791,7 +3793,7 @@ DECLARE
 BEGIN
     SELECT order_id, chain, org_id, lease, cardinality(string_to_array(lease, ' ')) - 1 AS names INTO s FROM dispatch_slots WHERE order_id = NEW.order_id;
     IF NOT FOUND THEN
-        RETURN NULL; -- it has the slot of its lead
+        RETURN NULL; -- the order has the slot of its lead
     END IF;
     SELECT count(*) AS coins, count(*) FILTER (WHERE (c.status, c.chain, c.org_id) = (want, s.chain, s.org_id)
         AND lease_names(s.lease, c.outpoint, c.amount, w.address)) AS named

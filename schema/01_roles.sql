@@ -86,15 +86,18 @@ $$;
 REVOKE ALL ON FUNCTION coffer_tenant(regclass, text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION coffer_shared(regclass, text, text) FROM PUBLIC;
 
--- The trigger function of append-only tables, and of rows whose key other rows refer to.
+-- Refuses a statement that changes rows. Triggers call it for append-only tables
+-- (*_append_only), for rows whose key other rows refer to (*_stay), and for columns that only
+-- an insert writes (*_as_inserted).
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION '% rows are written once', TG_TABLE_NAME
         USING ERRCODE = 'restrict_violation', CONSTRAINT = TG_TABLE_NAME || '_append_only';
 END $$;
 
--- The trigger function that refuses a change of one row. The name of the trigger is the name
--- of the constraint in the error.
+-- Refuses a change of one row, where the condition of the trigger says so: of columns that are
+-- written once, or only together with the status (*_written_once). The error has the name of
+-- the trigger as its constraint.
 CREATE FUNCTION refuse_row_change() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN

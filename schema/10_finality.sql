@@ -122,7 +122,6 @@ BEGIN
         RAISE EXCEPTION 'fork % of % is not the next one', NEW.fork, NEW.chain
             USING ERRCODE = 'check_violation', CONSTRAINT = 'finality_breaks_next';
     END IF;
-    -- The block of the first start has no proof, but the one above it names it.
     IF NOT EXISTS (SELECT FROM finality_live p WHERE p.chain = NEW.chain
                    AND ((p.height, p.hash) = (NEW.ancestor_height, NEW.ancestor_hash)
                         OR (p.height, p.parent) = (NEW.ancestor_height + 1, NEW.ancestor_hash))) THEN

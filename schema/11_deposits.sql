@@ -232,7 +232,7 @@ CREATE TRIGGER deposits_proof_live_moved AFTER UPDATE ON deposits
 -- again, or is scanned far enough to show that it is gone: then it is REVERSED.
 CREATE FUNCTION deposits_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
-    gone boolean; -- its proof was alive once and is dead
+    gone boolean; -- the proof of the deposit is dead
 BEGIN
     IF (NEW.deposit_id, NEW.org_id, NEW.wallet_id, NEW.customer_id, NEW.chain, NEW.contract, NEW.address, NEW.tx_hash, NEW.kind, NEW.position)
        IS DISTINCT FROM
@@ -240,7 +240,7 @@ BEGIN
         RAISE EXCEPTION 'deposit % cannot become another movement', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_identity_fixed';
     END IF;
-    -- Asked only where it decides: not when a deposit is credited.
+    -- Looked up only where it matters: not when a deposit is credited.
     gone := false;
     IF OLD.proof_id IS NOT NULL AND ((NEW.proof_id, NEW.height, NEW.block_hash) IS DISTINCT FROM (OLD.proof_id, OLD.height, OLD.block_hash)
        OR OLD.status IN ('CREDITED', 'BELOW_MINIMUM', 'REVERSED') AND NEW.status <> OLD.status) THEN
@@ -266,7 +266,7 @@ BEGIN
         RAISE EXCEPTION 'deposit % was reversed', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_terminal';
     END IF;
-    -- Not before the new fork has been walked so far that it would be there.
+    -- Only after the new fork was scanned so far that it would have the deposit.
     IF NEW.status = 'REVERSED' AND OLD.status <> 'REVERSED' AND EXISTS (
         SELECT FROM finality_breaks b
         JOIN finality_proofs p ON p.proof_id = OLD.proof_id AND b.chain = p.chain AND b.fork > p.fork AND b.ancestor_height < p.height

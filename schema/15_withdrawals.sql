@@ -274,7 +274,7 @@ BEGIN
         RETURN cost;
     END IF;
     SELECT decimals INTO coin FROM mints WHERE chain = w.chain AND kind = 'NATIVE';
-    -- Whole numbers: a division of numerics would round.
+    -- Both factors are whole numbers, so that div rounds nothing away.
     worth := cost * trunc(w.charge_coin_price * 1000000000000000000::numeric) * ('1e' || token)::numeric;
     unit := trunc(w.charge_mint_price * 1000000000000000000::numeric) * ('1e' || coin)::numeric;
     RETURN div(worth + unit - 1, unit);
@@ -365,8 +365,8 @@ DECLARE
     ending   boolean;
     ended    boolean;
     charge   numeric;
-    back     numeric; -- what a hold gives back that nothing was paid of
-    rest     numeric; -- what was held for the rent of a payment that was made, and not charged
+    back     numeric; -- what the hold gives back if nothing was paid
+    rest     numeric; -- of a completed payment: held for rent and not charged
     sent     text;
     broken   text;
 BEGIN

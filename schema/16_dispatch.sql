@@ -124,7 +124,7 @@ BEGIN
         RAISE EXCEPTION 'order % is %', OLD.order_id, OLD.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_terminal';
     END IF;
-    -- Once it has a slot it can only go forward: the slot is never given back.
+    -- An order with a slot only goes forward: it never gives the slot back.
     IF OLD.status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') AND NEW.status IN ('QUEUED', 'REFUSED', 'WITHDRAWN') THEN
         RAISE EXCEPTION 'order % has a slot', OLD.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_slot_kept';
@@ -234,7 +234,7 @@ BEGIN
         INTO caused FROM places p WHERE p.place_id = o.order_id;
     ELSIF o.purpose = 'MERGE' THEN
         SELECT (m.org_id, m.chain, m.wallet_id) = (o.org_id, o.chain, o.wallet_id)
-            -- All of its coins come back to the wallet that is there for its own change.
+            -- All of its UTXOs come back to the change wallet of its slot.
             AND EXISTS (SELECT FROM wallets w WHERE w.wallet_id = o.to_wallet_id AND w.address = o.to_address AND w.purpose = 'CHANGE' AND w.org_id = o.org_id)
             AND NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND right(s.lease, length(o.to_address) + 1) <> ' ' || o.to_address)
             AND CASE o.status WHEN 'PAID' THEN m.status = 'DONE'
@@ -306,7 +306,7 @@ DECLARE
 BEGIN
     SELECT orders INTO slots FROM dispatch_slots WHERE order_id = lead;
     IF coalesce(slots, 1) = 1 AND NEW.rides_id IS NULL THEN
-        RETURN NULL; -- alone, or without a slot: dispatch_orders_follow asks whether that may be
+        RETURN NULL; -- alone, or without a slot: dispatch_orders_follow checks that
     END IF;
     SELECT count(*) FILTER (WHERE o.rides_id IS NULL) AS leads, count(*) AS orders, count(DISTINCT o.status) AS statuses,
         count(DISTINCT (o.tx_hash, o.org_id)) AS transactions, count(DISTINCT o.purpose) AS purposes,
@@ -412,7 +412,7 @@ BEGIN
         b := set_byte(b, i, mod(n, 256)::integer);
         n := div(n, 256);
     END LOOP;
-    RETURN CASE WHEN n = 0 THEN b END; -- else it is longer
+    RETURN CASE WHEN n = 0 THEN b END; -- a remainder means that it has more than 32 bytes
 END $$;
 
 CREATE TABLE dispatch_slots (

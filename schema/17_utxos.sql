@@ -71,7 +71,7 @@ BEGIN
         RAISE EXCEPTION 'coin % is %', OLD.outpoint, OLD.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_moves';
     END IF;
-    -- Whoever has it keeps it until it is spent or its block is gone; nobody gets it from another.
+    -- An order keeps its UTXO until that is spent or its block is gone. No order takes it from another.
     IF TG_OP = 'UPDATE' AND OLD.status IN ('RESERVED', 'SPENT') AND NEW.order_id IS DISTINCT FROM OLD.order_id THEN
         RAISE EXCEPTION 'coin % is order %''s', OLD.outpoint, OLD.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_kept';
@@ -80,7 +80,7 @@ BEGIN
         RAISE EXCEPTION 'coin % is spent by %', OLD.outpoint, OLD.spent_by
             USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_spent_once';
     END IF;
-    -- It is the very movement that its deposit is, or came back from the order's own transaction.
+    -- It is the movement of its deposit, or the change of the order's own transaction.
     IF NEW.deposit_id IS NOT NULL AND (TG_OP = 'INSERT' OR NEW.deposit_id IS DISTINCT FROM OLD.deposit_id) AND NOT EXISTS (
         SELECT FROM deposits d WHERE d.deposit_id = NEW.deposit_id
             AND (d.chain, d.tx_hash || ':' || d.position, d.org_id, d.wallet_id, d.mint_id, d.amount)
@@ -110,8 +110,8 @@ BEGIN
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'coins_free_when_counted';
         END IF;
     WHEN 'RESERVED' THEN
-        -- What is held leaves by the return that it is kept for and by nothing else; what the
-        -- journal says was signed for was let go before the backup knew.
+        -- A HELD UTXO leaves only by the return that it is kept for. One that the signer's journal
+        -- names was released after the backup that was restored.
         IF (TG_OP = 'INSERT' OR OLD.status = 'HELD' AND OLD.order_id IS DISTINCT FROM NEW.order_id) AND NOT o.funds_pending
            OR coalesce(strpos(o.lease, NEW.outpoint || ':'), 0) = 0 THEN
             RAISE EXCEPTION 'coin % is not in the slot of order %, or held', NEW.outpoint, NEW.order_id
@@ -146,7 +146,7 @@ DECLARE
 BEGIN
     SELECT order_id, chain, org_id, lease, cardinality(string_to_array(lease, ' ')) - 1 AS names INTO s FROM dispatch_slots WHERE order_id = NEW.order_id;
     IF NOT FOUND THEN
-        RETURN NULL; -- it has the slot of its lead
+        RETURN NULL; -- the order has the slot of its lead
     END IF;
     SELECT count(*) AS coins, count(*) FILTER (WHERE (c.status, c.chain, c.org_id) = (want, s.chain, s.org_id)
         AND lease_names(s.lease, c.outpoint, c.amount, w.address)) AS named
