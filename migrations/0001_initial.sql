@@ -116,7 +116,7 @@ END $$;
 -- Refuses rows of an organization that does not exist, for all rows of a statement at once.
 -- It replaces a foreign key on the tables with the most inserts: a foreign key checks row by
 -- row, and the referenced rows are never deleted and keep their keys, so a check at the
--- insert is enough (docs/decisions/0032). A null org_id passes.
+-- insert is enough (decision 0032). A null org_id passes.
 CREATE FUNCTION organizations_refer() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
@@ -174,7 +174,7 @@ CREATE TABLE organization_settings (
     flagged_deposit_api_enabled     boolean NOT NULL DEFAULT false,
     auto_restore_failed_swaps       boolean NOT NULL DEFAULT false,
     -- The most network fees, in dollars, that the withdrawals of one customer may cost the
-    -- organization in a day (docs/decisions/0074). NULL: no limit.
+    -- organization in a day (decision 0074). NULL: no limit.
     customer_fee_day_usd            numeric(38,18) DEFAULT 50,
     charge_customer_costs           text NOT NULL DEFAULT 'NONE',
     -- Whether the operator lets the organization create further API keys.
@@ -244,7 +244,7 @@ END $$;
 CREATE TRIGGER api_keys_keep BEFORE UPDATE ON api_keys FOR EACH ROW EXECUTE FUNCTION api_keys_keep();
 
 -- Further API keys with a scope and an expiry, where the operator allows them
--- (docs/decisions/0080). The main key stays in api_keys.
+-- (decision 0080). The main key stays in api_keys.
 CREATE TABLE additional_api_keys (
     key_id         text PRIMARY KEY,
     org_id         text NOT NULL REFERENCES organizations,
@@ -375,7 +375,7 @@ BEGIN
 END $$;
 CREATE TRIGGER operator_keys_keep BEFORE UPDATE ON operator_keys FOR EACH ROW EXECUTE FUNCTION operator_keys_keep();
 
--- Dual control (docs/decisions/0035): where the installation requires it, a change that
+-- Dual control (decision 0035): where the installation requires it, a change that
 -- loosens a control waits here until a second operator agrees. An operator is identified by
 -- the name of the key, so a holder whose key is rolled stays the same operator.
 CREATE TABLE change_requests (
@@ -435,7 +435,7 @@ CREATE TRIGGER change_requests_stay BEFORE DELETE OR TRUNCATE ON change_requests
 
 ---- 04_audit.sql
 
--- The audit log, and the hash chain over it (docs/decisions/0038).
+-- The audit log, and the hash chain over it (decision 0038).
 
 -- Who did what to which resource, written in the transaction that did it.
 CREATE TABLE audit_log (
@@ -663,7 +663,7 @@ CREATE TRIGGER mints_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF mint_id ON mint
 -- accounts with a floor: the service inserts transfers and has no privilege on balances.
 --
 -- Money moves only for a withdrawal, deposit, order or transfer that says the same
--- (docs/decisions/0021). Checks between rows run at the commit, so a transaction may write
+-- (decision 0021). Checks between rows run at the commit, so a transaction may write
 -- its rows in any order.
 
 CREATE TABLE ledger_accounts (
@@ -802,7 +802,7 @@ CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE 
 -- key, for the index is unused otherwise. What is compared stands in the select list and
 -- not in the condition: on empty tables any index with one of those columns looks as good
 -- as the key, and the plan stays. The functions use few and plain statements because every
--- transfer passes all of them (docs/decisions/0036).
+-- transfer passes all of them (decision 0036).
 
 -- Both accounts of a transfer belong to its organization and its mint.
 CREATE FUNCTION ledger_transfers_refer() RETURNS trigger LANGUAGE plpgsql
@@ -968,7 +968,7 @@ CREATE TRIGGER ledger_transfers_of_charge AFTER INSERT ON ledger_transfers
 
 -- All that was posted for an order adds up to its fee. A change names the fork on which the
 -- order is proven: the same transaction may cost more or less in another block
--- (docs/decisions/0024).
+-- (decision 0024).
 CREATE FUNCTION ledger_fee_change_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -1017,7 +1017,7 @@ CREATE TRIGGER ledger_transfers_of_fee_prepaid AFTER INSERT ON ledger_transfers
     FOR EACH ROW WHEN (NEW.cause_kind = 'FEE_PREPAID') EXECUTE FUNCTION ledger_withdrawal_fee_follow();
 
 -- In the books a flagged deposit is custody of the organization and part of no balance
--- (docs/decisions/0040). DEPOSIT_HOLD books it, DEPOSIT_RELEASE ends that, and DEPOSIT_FEE
+-- (decision 0040). DEPOSIT_HOLD books it, DEPOSIT_RELEASE ends that, and DEPOSIT_FEE
 -- keeps the fee of a return.
 CREATE FUNCTION ledger_deposit_hold_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
@@ -1063,7 +1063,7 @@ CREATE TABLE wallets (
     proof      bytea NOT NULL,            -- of the signer, that it derived the address
     created_at timestamptz NOT NULL,
     shown      text NOT NULL GENERATED ALWAYS AS (address_shown(address)) STORED,
-    form       text NOT NULL DEFAULT '',  -- '' is the usual address of the family (docs/decisions/0062)
+    form       text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
     CONSTRAINT wallets_address_unique UNIQUE (family, address),
     -- Keys that other tables refer to.
@@ -1084,7 +1084,7 @@ CREATE TABLE wallets (
 );
 CREATE INDEX wallets_shown ON wallets (org_id, shown);
 -- Finds the newest number of an organization's change wallets. From the seed alone, the
--- numbers lead to every change output (docs/decisions/0069). The oldest change wallets have
+-- numbers lead to every change output (decision 0069). The oldest change wallets have
 -- the id of an order as their subject.
 CREATE INDEX wallets_change ON wallets (org_id, family, length(subject) DESC, subject DESC)
     WHERE purpose = 'CHANGE' AND subject ~ '^[1-9][0-9]{0,17}$';
@@ -1137,7 +1137,7 @@ SELECT coffer_tenant('address_funds', 'SELECT',
 
 -- Money that the chain took back may have been promised, moved or spent before. The row then
 -- says how much is missing, and the database computes that. The shortfall grows only by what
--- the chain took back and never by a promise (docs/decisions/0020).
+-- the chain took back and never by a promise (decision 0020).
 CREATE FUNCTION address_funds_short() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
@@ -1177,7 +1177,7 @@ CROSS JOIN LATERAL (VALUES ('CREDITED', f.short), ('GAS', f.gas_short)) AS s (pa
 WHERE s.open > 0;
 SELECT coffer_shared('reorg_shortfalls', 'SELECT', 'SELECT');
 
--- The addresses that an organization's own money may go to (docs/decisions/0042). The
+-- The addresses that an organization's own money may go to (decision 0042). The
 -- operator keeps the list. Each row has the signer's proof, so a changed row alone admits no
 -- payment: the signer's journal decides.
 CREATE TABLE whitelisted_addresses (
@@ -1308,7 +1308,7 @@ CREATE CONSTRAINT TRIGGER signer_identity_imported AFTER INSERT OR UPDATE ON sig
 -- How far each chain was scanned, and the proofs that blocks are final.
 --
 -- A credit needs the proof of its block. Finality itself can break: a block that was proven
--- final leaves the chain (docs/decisions/0020). No row is edited then. A break says from
+-- final leaves the chain (decision 0020). No row is edited then. A break says from
 -- which height on the proofs of earlier forks are dead. Whatever relies on a dead proof is
 -- proven again or taken back.
 
@@ -1453,7 +1453,7 @@ END $$;
 CREATE TRIGGER finality_proofs_on_fork BEFORE INSERT ON finality_proofs
     FOR EACH ROW EXECUTE FUNCTION finality_proofs_on_fork();
 
--- Transactions of final blocks that were not traced in time (docs/decisions/0071). The sender
+-- Transactions of final blocks that were not traced in time (decision 0071). The sender
 -- of a transaction decides how long its trace is, so a block that waited for every trace
 -- could stop the chain. The block is taken in, and the trace comes later.
 CREATE TABLE scan_untraced (
@@ -1504,7 +1504,7 @@ CREATE TRIGGER scan_untraced_stay BEFORE DELETE OR TRUNCATE ON scan_untraced
 --
 -- A deposit is credited once, on the live proof of its very block, and then posted in the
 -- books. Deposits are written a thousand at a time, so what can be checked for all rows of a
--- statement is checked together (docs/decisions/0033).
+-- statement is checked together (decision 0033).
 
 CREATE TABLE deposits (
     deposit_id     text PRIMARY KEY,
@@ -1548,10 +1548,10 @@ CREATE TABLE deposits (
     return_mac     bytea,       -- of the flag's columns, by the server's key; without it nothing is returned
     lost_at        timestamptz, -- when a rejected or redirected deposit turned out to be gone: the operator's loss
     -- All senders, sorted, where a transaction has several; from_address is '' then. NULL where
-    -- there are more than 20, or one of them is unknown (docs/decisions/0057).
+    -- there are more than 20, or one of them is unknown (decision 0057).
     senders        text[],
     -- How deep its block must be, by the tier of the amount when the block became final. 0:
-    -- finality is enough (docs/decisions/0059).
+    -- finality is enough (decision 0059).
     depth_required bigint NOT NULL DEFAULT 0,
     CONSTRAINT deposits_positive CHECK (amount > 0),
     CONSTRAINT deposits_kind_known CHECK (kind IN ('NATIVE', 'INTERNAL', 'TOKEN')),
@@ -1848,7 +1848,7 @@ CREATE TRIGGER deposits_written_once BEFORE UPDATE ON deposits FOR EACH ROW
                     OLD.risk_of_funds, OLD.flag_reason, OLD.flagged_at, OLD.return_to, OLD.return_risk, OLD.return_mac))
     EXECUTE FUNCTION refuse_row_change();
 
--- Counts of tokens that are not in the catalogue (docs/decisions/0078). A contract can claim
+-- Counts of tokens that are not in the catalogue (decision 0078). A contract can claim
 -- any number of transfers to our addresses, so only a thousand are recorded for a wallet and
 -- chain. The rest is counted here. Transfers before this table existed are not counted.
 CREATE TABLE unknown_token_counts (
@@ -1889,7 +1889,7 @@ CREATE TRIGGER unknown_token_counts_as_inserted BEFORE UPDATE OF wallet_id, chai
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- Memos that payers on Solana wrote into their transactions, such as an order number
--- (docs/decisions/0084). A memo is read after its deposit was recorded and decides nothing, so
+-- (decision 0084). A memo is read after its deposit was recorded and decides nothing, so
 -- it is no column of deposits: a transaction that made a deposit has a row here, and the
 -- service asks providers until an answer is proven by the transaction's id.
 CREATE TABLE transaction_memos (
@@ -1939,7 +1939,7 @@ CREATE TRIGGER transaction_memos_stay BEFORE DELETE OR TRUNCATE ON transaction_m
 
 ---- 12_flagged_deposits.sql
 
--- Decisions about deposits, and the resolutions of flagged ones (docs/decisions/0040).
+-- Decisions about deposits, and the resolutions of flagged ones (decision 0040).
 --
 -- A final deposit is decided before it counts. A flagged deposit stays on its address until a
 -- person approves it, sends it back or sends it elsewhere. Exactly one of those decisions is
@@ -2055,7 +2055,7 @@ CREATE CONSTRAINT TRIGGER deposit_resolutions_as_decided AFTER INSERT OR UPDATE 
     FOR EACH ROW EXECUTE FUNCTION deposit_resolutions_follow();
 
 -- A flagged deposit is decided anew only after the signer voided the refused or recalled
--- order of the decision before (docs/decisions/0075). Else the deposit could be credited and
+-- order of the decision before (decision 0075). Else the deposit could be credited and
 -- sent away. A resolution that a restore writes again was decided already.
 CREATE FUNCTION deposit_resolutions_void_first() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
@@ -2174,7 +2174,7 @@ CREATE TRIGGER deposits_gone_in_time BEFORE UPDATE ON deposits FOR EACH ROW
 ---- 13_screening.sql
 
 -- Screening: the answers of risk providers, lists of sanctions, and senders that are asked
--- about again (docs/decisions/0034, 0044).
+-- about again (decisions 0034, 0044).
 
 -- What a provider answered, sealed whole: a decision can be checked years later, an answer can
 -- be used again for a while, and a writer of the database cannot make one up.
@@ -2527,7 +2527,7 @@ CREATE TABLE withdrawals (
     -- security keeps an index on a function unused.
     to_shown               text NOT NULL GENERATED ALWAYS AS (address_shown(to_address)) STORED,
 
-    -- Of rows that a restore made from the signer's journal (docs/decisions/0015). The journal
+    -- Of rows that a restore made from the signer's journal (decision 0015). The journal
     -- knows the hash of a key and not the key, and the restored books may lack the funds.
     restored_at            timestamptz,
     restored_key_hash      text,
@@ -2535,7 +2535,7 @@ CREATE TABLE withdrawals (
     takings                integer NOT NULL DEFAULT 0,       -- how often a part of it was taken
     key_hash               text GENERATED ALWAYS AS (coalesce(restored_key_hash, key_digest(idempotency_key))) STORED,
 
-    -- The network fee of a coin's payment (docs/decisions/0025). fee_deducted is the part that
+    -- The network fee of a coin's payment (decision 0025). fee_deducted is the part that
     -- the customer pays: decided with the order, before anything is signed. The order pays
     -- that much less.
     fee_mode               text NOT NULL DEFAULT 'ORGANIZATION',
@@ -2548,23 +2548,23 @@ CREATE TABLE withdrawals (
     approval_round         smallint NOT NULL DEFAULT 0, -- how often it was sent back to the approvers
     request_mac            bytea,          -- of its terms, by the server's key
 
-    -- Of an organization's own withdrawal (docs/decisions/0043).
+    -- Of an organization's own withdrawal (decision 0043).
     product                text,           -- the product whose balance pays, in place of a customer's
     whitelisted_address_id text,           -- the entry that to_address was read from
 
-    -- What the network was expected to take (docs/decisions/0074).
+    -- What the network was expected to take (decision 0074).
     cost_max               numeric(78,0),  -- at most, when it was requested, in native units; NULL: unknown
     cost_rent              numeric(78,0),  -- the part of it that stays in an account created for the payee
     cost_price             numeric(38,18), -- dollars for one whole native coin when it was released; NULL: unknown
 
     -- How the withdrawal ends, and who decided so, while the signer has not voided it yet
-    -- (docs/decisions/0075).
+    -- (decision 0075).
     ends_as                text,
     ends_note              text,
     ends_by_kind           text,
     ends_by                text,
 
-    -- What the customer is charged for costs above the usual fee (docs/decisions/0074). The
+    -- What the customer is charged for costs above the usual fee (decision 0074). The
     -- terms are those at the time of the request, so what was shown is what is charged.
     charge_costs           text NOT NULL DEFAULT 'NONE',    -- the organization's setting
     charge_rent            numeric(78,0) NOT NULL DEFAULT 0, -- the most rent that is charged, in native units
@@ -2813,7 +2813,7 @@ CREATE TRIGGER withdrawals_charge_keep BEFORE UPDATE ON withdrawals
 -- A released payment has a grant, and the signer would admit it on any later day. So the
 -- signer journals that the payment is void before its money is given back. A withdrawal that
 -- ends without a slot stays AWAITING_APPROVAL or PROCESSING, with its hold, until then. Its
--- order is recalled first (docs/decisions/0073, 0075).
+-- order is recalled first (decisions 0073, 0075).
 CREATE FUNCTION withdrawals_void_first() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -2942,7 +2942,7 @@ CREATE TRIGGER withdrawal_decisions_use AFTER INSERT ON withdrawal_decisions REF
     FOR EACH STATEMENT EXECUTE FUNCTION withdrawal_decisions_use();
 
 -- Each approval is a row of its own by another person, bound to the terms that the person saw
--- (docs/decisions/0039).
+-- (decision 0039).
 CREATE TABLE withdrawal_approvals (
     org_id        text NOT NULL,
     withdrawal_id text NOT NULL,
@@ -3116,7 +3116,7 @@ CREATE TABLE dispatch_orders (
         product IS NULL AND whitelisted_address_id IS NULL
         OR purpose = 'PAYMENT' AND customer_id IS NULL AND num_nonnulls(product, whitelisted_address_id) = 2),
     -- Where the chain lets the treasury pay the fee, the slot is the treasury's
-    -- (docs/decisions/0049).
+    -- (decision 0049).
     CONSTRAINT dispatch_orders_from_other CHECK (
         from_wallet_id IS NULL OR from_wallet_id <> wallet_id AND purpose IN ('SWEEP', 'CLOSE', 'RETURN')),
     -- The lead comes first by its id, so that a transaction that locks the orders in that order
@@ -3167,7 +3167,7 @@ CREATE TRIGGER dispatch_orders_keep BEFORE UPDATE ON dispatch_orders
     FOR EACH ROW EXECUTE FUNCTION dispatch_orders_keep();
 
 -- The end of an order is written once. Only if the proof of its end is dead may the same
--- transaction get another live proof, and another fee (docs/decisions/0024).
+-- transaction get another live proof, and another fee (decision 0024).
 CREATE FUNCTION dispatch_orders_end_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -3313,7 +3313,7 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_begin AFTER INSERT ON dispatch_orders 
 CREATE CONSTRAINT TRIGGER dispatch_orders_move AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION dispatch_orders_follow();
 
--- Several payments in one transaction (docs/decisions/0056): one order leads, and has the slot
+-- Several payments in one transaction (decision 0056): one order leads, and has the slot
 -- and the attempts. The others name it, from the moment they get the slot.
 CREATE FUNCTION dispatch_orders_rides_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
@@ -3459,13 +3459,13 @@ CREATE TABLE dispatch_slots (
     -- restarts over and over would otherwise never report it.
     absent_since timestamptz,
     -- What the chain calls the slot: '' for an account nonce, a nonce account and its value on
-    -- Solana (docs/decisions/0047), the UTXOs and the change address on Bitcoin
-    -- (docs/decisions/0053).
+    -- Solana (decision 0047), the UTXOs and the change address on Bitcoin
+    -- (decision 0053).
     lease        text NOT NULL DEFAULT '',
     orders       integer NOT NULL DEFAULT 1, -- how many orders the slot is for
     -- The hash of the block from which the nonce value was derived: of several transactions in
     -- the slot, Solana mines one only if the value is that of a nonce account and no block's
-    -- hash (docs/decisions/0070). '' for other chains, and until the proof is looked up.
+    -- hash (decision 0070). '' for other chains, and until the proof is looked up.
     proof        text NOT NULL DEFAULT '',
     CONSTRAINT dispatch_slots_pkey PRIMARY KEY (wallet_id, chain, nonce),
     CONSTRAINT dispatch_slots_order_once UNIQUE (order_id),
@@ -3600,7 +3600,7 @@ CREATE TRIGGER dispatch_attempts_written_once BEFORE UPDATE ON dispatch_attempts
     EXECUTE FUNCTION refuse_row_change();
 
 -- A recalled order without a slot, and the entry of the signer's journal that voids it
--- (docs/decisions/0075). The row is written with WITHDRAWN, and the entry once the signer has
+-- (decision 0075). The row is written with WITHDRAWN, and the entry once the signer has
 -- answered.
 CREATE TABLE dispatch_voids (
     order_id    text PRIMARY KEY,
@@ -3646,7 +3646,7 @@ CREATE TRIGGER dispatch_voids_stay BEFORE DELETE OR TRUNCATE ON dispatch_voids
 ---- 17_utxos.sql
 
 -- UTXOs of ours on Bitcoin: which exist, and which payment spends which
--- (docs/decisions/0055). The tables call a UTXO a coin.
+-- (decision 0055). The tables call a UTXO a coin.
 
 -- An output of a final transaction that pays one of our wallets.
 --
@@ -3847,7 +3847,7 @@ CREATE TRIGGER coins_written_once BEFORE UPDATE ON coins FOR EACH ROW
     EXECUTE FUNCTION refuse_row_change();
 
 -- Consolidation: while fees are low, an order makes one UTXO of many small ones
--- (docs/decisions/0063). merge_id is the id of the order.
+-- (decision 0063). merge_id is the id of the order.
 CREATE TABLE merges (
     merge_id   text PRIMARY KEY,
     org_id     text NOT NULL REFERENCES organizations,
@@ -4020,7 +4020,7 @@ CREATE TRIGGER gas_top_ups_written_once BEFORE UPDATE ON gas_top_ups FOR EACH RO
     EXECUTE FUNCTION refuse_row_change();
 
 -- A place is a durable nonce account of a treasury on Solana. Its transactions are sent with
--- the value of one, and an order creates it (docs/decisions/0050).
+-- the value of one, and an order creates it (decision 0050).
 CREATE TABLE places (
     place_id   text PRIMARY KEY,
     org_id     text NOT NULL REFERENCES organizations,
@@ -4080,7 +4080,7 @@ CREATE TRIGGER places_written_once BEFORE UPDATE ON places FOR EACH ROW
     EXECUTE FUNCTION refuse_row_change();
 
 -- A token account on Solana contains rent that cannot be used until the account is closed. An
--- order closes one that has had no deposit for long (docs/decisions/0065).
+-- order closes one that has had no deposit for long (decision 0065).
 CREATE TABLE closes (
     close_id     text PRIMARY KEY,
     org_id       text NOT NULL REFERENCES organizations,
@@ -4161,7 +4161,7 @@ CREATE TRIGGER closes_written_once BEFORE UPDATE ON closes FOR EACH ROW
 -- A transfer touches no chain, so it has no states: the row exists together with its posting.
 -- It is written once and never changes.
 
--- Transfers are written by the thousand (docs/decisions/0022), so the table has no foreign keys:
+-- Transfers are written by the thousand (decision 0022), so the table has no foreign keys:
 -- transfers_parties checks all rows of a statement. It has few indexes for lists.
 CREATE TABLE transfers (
     transfer_id     text COLLATE "C" PRIMARY KEY,
@@ -4231,7 +4231,7 @@ CREATE TRIGGER transfers_parties AFTER INSERT ON transfers
 
 ---- 20_events.sql
 
--- Events: what organizations are told, and its delivery by webhook (docs/decisions/0009, 0028).
+-- Events: what organizations are told, and its delivery by webhook (decisions 0009, 0028).
 
 -- An event is written in the transaction of the change that it reports. A sequencer numbers it
 -- afterwards and creates its deliveries, so that no writer waits for another.
@@ -4504,7 +4504,7 @@ CREATE TRIGGER webhook_tests_as_inserted BEFORE UPDATE ON webhook_tests
 
 ---- 21_totals.sql
 
--- The totals of organizations, so that no call sums up every balance (docs/decisions/0079).
+-- The totals of organizations, so that no call sums up every balance (decision 0079).
 --
 -- Each statement that posts adds a row with the difference that it makes, so no two postings
 -- wait for each other. The service folds the differences into one row for each organization
