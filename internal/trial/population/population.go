@@ -130,9 +130,12 @@ var statements = []string{
 	`INSERT INTO delivery_attempts (delivery_id, attempt, org_id, at, status_code, duration_ms, endpoint_id, url)
 	SELECT n + 1000000, 1, $ORG, '2026-01-01Z'::timestamptz + n * interval '1 second', CASE WHEN n % 100 = 9 THEN 500 ELSE 200 END, 1, '` + Endpoint + `', 'https://crowd.example' FROM $N`,
 
+	// No customer from 2000 to 12000 is frozen, so a list of the frozen ones that looks for them
+	// among all customers reads these too.
 	`INSERT INTO freezes (freeze_id, scope, org_id, customer_id, source, reason, created_at, lifted_at, lifted_by, customer_created_at)
 	SELECT 'frz_' || lpad(n::text, 26, '0'), 'CUSTOMER', $ORG, 'crowd_' || n, CASE n % 100 WHEN 0 THEN 'ORGANIZATION' ELSE 'OPERATOR' END, 'because', '2026-01-01Z'::timestamptz + n * interval '1 second',
-		CASE WHEN n % 50 = 25 THEN '2026-02-01Z'::timestamptz END, CASE WHEN n % 50 = 25 THEN 'OPERATOR x' END, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N WHERE n % 25 = 0`,
+		CASE WHEN lifted THEN '2026-02-01Z'::timestamptz END, CASE WHEN lifted THEN 'OPERATOR x' END, '2026-01-01Z'::timestamptz + n * interval '1 second'
+	FROM (SELECT n, n % 50 = 25 OR n BETWEEN 2000 AND 12000 AS lifted FROM $N WHERE n % 25 = 0) s`,
 	`INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id)
 	SELECT $ORG, '2026-01-01Z', 'API_KEY', $ORG, 'customer.created', 'CUSTOMER', 'crowd_' || n FROM $N`,
 }
